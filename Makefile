@@ -1,0 +1,44 @@
+# Everything a newcomer needs: `make demo`, then `make test`. Only Python >= 3.11 and make are assumed.
+PYTHON ?= python3
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+BIN := .venv/bin
+
+.PHONY: help setup demo test lint format bench clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+.uv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Evalwright needs Python >= 3.11; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv .uv
+	.uv/bin/pip install --quiet uv
+
+.venv/.ready: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
+	$(UV) sync --quiet --locked --python $(PYTHON)
+	@touch $@
+
+setup: .venv/.ready ## prepare .venv with the evalwright command in it
+
+demo: setup ## run the bundled suite against the bundled agent
+	@$(BIN)/evalwright demo
+
+test: setup ## run every test
+	$(BIN)/pytest -n 2 --dist worksteal
+
+lint: setup ## format check, lint, types, table of rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## measure beside inspect-ai and pydantic-evals (makes their environments)
+	$(BIN)/python benchmarks/bench.py
+
+clean: ## remove what the targets above made
+	rm -rf .venv .uv benchmarks/.envs benchmarks/results

@@ -1,0 +1,87 @@
+"""Evalwright under measurement: always the command, as a user would type it."""
+
+import json
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from measure import NotMeasuredError, Place, Usage
+from suites import suite_file
+
+ROOT = Path(__file__).parents[1]
+COMMAND = Path(sys.executable).with_name("evalwright")
+
+
+@dataclass(frozen=True)
+class Ours:
+    place: Place
+
+    def command(self, *args: str, output: Path | None = None) -> Usage:
+        if not COMMAND.exists():
+            raise NotMeasuredError("no evalwright command beside this Python; try `make setup`")
+        return self.place.measure([str(COMMAND), *args], cwd=ROOT, output=output)
+
+    def startup(self, flag: str) -> dict[str, float]:
+        return {"wall_seconds": self.command(flag).wall_seconds}
+
+    def instant(self, agent: str, tasks: int) -> dict[str, float]:
+        used = self.run(agent, tasks)
+        return {"cpu_seconds": used.cpu_seconds, "peak_bytes": used.peak_bytes}
+
+    def latency(self, agent: str, tasks: int, concurrency: int) -> dict[str, float]:
+        used = self.run(agent, tasks, "--concurrency", str(concurrency))
+        seconds = span(self.show(agent, tasks, "--events")[1])
+        return {"run_seconds": seconds, **asdict(used)}
+
+    def memory(self, agent: str, tasks: int) -> dict[str, float]:
+        peak = self.run(agent, tasks).peak_bytes
+        summary = self.show(agent, tasks)[1]
+        suite = suite_file(self.place.scratch, tasks)
+        sizes = {"suite_bytes": suite.stat().st_size, "summary_bytes": summary.stat().st_size}
+        return {"peak_bytes": peak, **sizes}
+
+    def readback(self, agent: str, tasks: int) -> dict[str, float]:
+        if not self.database(agent, tasks).exists():
+            self.run(agent, tasks)
+        return asdict(self.show(agent, tasks)[0])
+
+    def run(self, agent: str, tasks: int, *options: str) -> Usage:
+        database = self.database(agent, tasks)
+        shutil.rmtree(database.parent, ignore_errors=True)
+        database.parent.mkdir()
+        suite = str(suite_file(self.place.scratch, tasks))
+        subject = ["--agent", f"benchmarks/subjects.py:{agent}"]
+        log = ["--db", str(database), "--quiet", "--json"]
+        used = self.command("run", suite, *subject, *log, *options)
+        check(self.show(agent, tasks)[1], tasks)
+        return used
+
+    def show(self, agent: str, tasks: int, *options: str) -> tuple[Usage, Path]:
+        database = self.database(agent, tasks)
+        output = database.with_name("shown")
+        log = ["--db", str(database), "--json"]
+        return self.command("show", "latest", *options, *log, output=output), output
+
+    def database(self, agent: str, tasks: int) -> Path:
+        return self.place.scratch / f"{agent}-{tasks}" / "runs.db"
+
+
+def check(output: Path, tasks: int) -> None:
+    """All tasks were really done, and passed: the time of failing work says nothing."""
+    summary = json.loads(output.read_bytes())
+    if (summary["taskCount"], summary["passedCount"]) != (tasks, tasks):
+        raise NotMeasuredError(f"{summary['passedCount']} of {summary['taskCount']} tasks passed")
+
+
+def span(output: Path) -> float:
+    """Seconds from the start of the run to its end, by the timestamps of its log."""
+    with output.open(encoding="utf-8") as lines:
+        times = {event["type"]: moment(event) for event in map(json.loads, lines)}
+    return (times["run.completed"] - times["run.started"]).total_seconds()
+
+
+def moment(event: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(event["timestamp"])

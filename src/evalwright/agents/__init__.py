@@ -1,0 +1,1 @@
+"""Ways to invoke a subject: Python callable, HTTP endpoint, command; fixtures and memory."""

@@ -1,0 +1,117 @@
+"""HTTP agents: one POST per task to an address."""
+
+import ipaddress
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
+
+from evalwright.agents.protocol import AgentFailure, Invocation
+from evalwright.agents.wire import MAX_RESPONSE_BYTES, accept_response, encode_request
+from evalwright.contracts.errors import BadInput
+
+if TYPE_CHECKING:
+    import aiohttp
+
+TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
+HIDDEN_QUERY = "?…"
+
+
+class HttpAgent:
+    """An agent behind an address."""
+
+    def __init__(self, url: str, *, ref: str, agent_id: str, model_class: str | None) -> None:
+        self.ref = ref
+        self.agent_id = agent_id
+        self.model_class = model_class
+        self._url = url
+        self._open_session: aiohttp.ClientSession | None = None
+
+    async def invoke(self, invocation: Invocation) -> Any:
+        """Post the task and take the answer."""
+        import aiohttp
+
+        try:
+            async with self._session().post(
+                self._url, data=encode_request(invocation), allow_redirects=False
+            ) as response:
+                body = await _read(response)
+        except aiohttp.ClientError as error:
+            message = f"{type(error).__name__}: {error}"
+            raise AgentFailure("agent_unreachable", message) from None
+        if response.status != 200:
+            message = f"the agent answered {response.status}, not 200: {_text(body)}"
+            raise AgentFailure("agent_error", message)
+        return accept_response(body, invocation)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._open_session is not None:
+            await self._open_session.close()
+
+    def _session(self) -> "aiohttp.ClientSession":
+        if self._open_session is None:
+            import aiohttp
+
+            headers = {"Content-Type": "application/json", "Accept": "application/json"}
+            token = os.environ.get(TOKEN_VARIABLE)
+            if token:
+                headers["Authorization"] = f"Bearer {token}"
+            self._open_session = aiohttp.ClientSession(
+                headers=headers,
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        return self._open_session
+
+
+def load_http(url: str, agent_id: str | None = None, model_class: str | None = None) -> HttpAgent:
+    """An agent at an address; the address is written down without its query."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadInput(f"--agent {url}: not an address: {error}") from None
+    if not host:
+        raise BadInput(f"--agent {url}: the address names no host")
+    if parts.username or parts.password:
+        raise BadInput(
+            "--agent: an address with a user name or password would be written into the log; "
+            f"put the token into {TOKEN_VARIABLE} instead"
+        )
+    if url.endswith(HIDDEN_QUERY):
+        raise BadInput("--agent: the log does not keep the address's query; give --agent again")
+    _refuse_open_token(parts)
+    address = url.partition("#")[0].partition("?")[0]
+    return HttpAgent(
+        url,
+        ref=address + HIDDEN_QUERY if parts.query else address,
+        agent_id=agent_id or f"local.http.{host}" + (f".{port}" if port else ""),
+        model_class=model_class,
+    )
+
+
+def _refuse_open_token(parts: SplitResult) -> None:
+    if parts.scheme == "https" or not os.environ.get(TOKEN_VARIABLE):
+        return
+    host = parts.hostname or ""
+    try:
+        is_local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_local = host == "localhost"
+    if not is_local:
+        raise BadInput(f"--agent: {TOKEN_VARIABLE} is not sent over http:// to {host}; use https://")
+
+
+async def _read(response: "aiohttp.ClientResponse") -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > MAX_RESPONSE_BYTES:
+            message = f"the answer is longer than {MAX_RESPONSE_BYTES} bytes"
+            raise AgentFailure("invalid_answer", message)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _text(body: bytes) -> str:
+    return body[:300].decode("utf-8", "replace")

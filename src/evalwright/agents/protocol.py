@@ -1,0 +1,210 @@
+"""What the engine asks of an agent, and what an agent may do while it is invoked."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from evalwright.agents.fixtures import Memory, NoFixture, ToolFixtures
+from evalwright.contracts.events import (
+    ErrorDetail,
+    Payload,
+    ProviderUsage,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.jsonvalue import NotJson, canonical, ensure_json
+from evalwright.contracts.suite import Task
+
+Record = Callable[[Payload], None]
+
+
+class AgentFailure(Exception):
+    """The agent gave no usable answer; the code says in which way."""
+
+    def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
+        self.error = ErrorDetail(code, message or code, details)
+        super().__init__(f"{code}: {message}")
+
+
+class ToolError(Exception):
+    """A tool call that has no result; the agent may catch it and go on."""
+
+
+class InvocationEnded(RuntimeError):
+    """Raised in an agent that goes on after its invocation has ended, for one by timeout."""
+
+    def __init__(self) -> None:
+        super().__init__("this invocation has ended; nothing more is recorded for it")
+
+
+class Agent(Protocol):
+    """A subject under evaluation."""
+
+    @property
+    def agent_id(self) -> str:
+        """The id that events carry."""
+
+    @property
+    def ref(self) -> str:
+        """How the agent is reached, as it may be written down."""
+
+    @property
+    def model_class(self) -> str | None:
+        """The class of model behind the agent, where it is known."""
+
+    async def invoke(self, invocation: "Invocation") -> Any:
+        """Work on one task and return the output; raises `AgentFailure`."""
+
+    async def close(self) -> None:
+        """Let go of connections and the like."""
+
+
+class Invocation:
+    """One task given to an agent once: everything it does is recorded through this."""
+
+    def __init__(
+        self, *, run_id: str, invocation_id: str, agent_id: str, task: Task, record: Record
+    ) -> None:
+        self.run_id = run_id
+        self.invocation_id = invocation_id
+        self.agent_id = agent_id
+        self.task = task
+        self.usages: list[ProviderUsage] = []
+        self._record = record
+        self._fixtures = ToolFixtures(task.fixtures)
+        self._calls = 0
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def memory(self) -> Memory:
+        """The agent's memory as it is before it starts."""
+        return Memory.seeded(self.task.fixtures)
+
+    def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Answer a tool call from the task's fixtures; both call and answer are recorded."""
+        call_id = self._next_call_id()
+        try:
+            inputs = _json_copy(dict(args or {}))
+        except (NotJson, TypeError, ValueError) as error:
+            self._record_payloads(ToolCalled(self.agent_id, name, call_id))
+            raise self._refused(name, call_id, "invalid_arguments", str(error)) from None
+        self._record_payloads(ToolCalled(self.agent_id, name, call_id, inputs))
+        try:
+            response = self._fixtures.take(name)
+        except NoFixture as error:
+            raise self._refused(name, call_id, "no_fixture", str(error)) from None
+        self._record_payloads(
+            ToolReturned(self.agent_id, name, call_id, outcome=response, status="ok", duration_ms=0)
+        )
+        return msgspec.json.decode(response)
+
+    def report_usage(self, usage: ProviderUsage) -> None:
+        """Take the usage of one model call; it is recorded before the agent's decision."""
+        with self._lock:
+            self._raise_if_ended()
+            self.usages.append(usage)
+
+    def replay_events(self, events: Sequence["ReportedEvent"]) -> None:
+        """Record what a remote agent says it did, under this invocation's own call ids."""
+        call_ids: dict[str, str] = {}
+        for event in events:
+            self._record_payloads(event.to_payload(self, call_ids))
+
+    def own_call_id(self, reported: str, call_ids: dict[str, str]) -> str:
+        """The run-independent call id that stands for the id a remote agent uses."""
+        if reported not in call_ids:
+            call_ids[reported] = self._next_call_id()
+        return call_ids[reported]
+
+    def end(self) -> None:
+        """From here on nothing is recorded: the score is next."""
+        with self._lock:
+            self._ended = True
+
+    def _next_call_id(self) -> str:
+        with self._lock:
+            self._calls += 1
+            return f"{self.invocation_id}:c{self._calls}"
+
+    def _refused(self, name: str, call_id: str, code: str, message: str) -> ToolError:
+        error = ErrorDetail(code, message)
+        self._record_payloads(
+            ToolReturned(self.agent_id, name, call_id, error=error, status="error", duration_ms=0)
+        )
+        return ToolError(message)
+
+    def _record_payloads(self, payload: Payload) -> None:
+        with self._lock:
+            self._raise_if_ended()
+            self._record(payload)
+
+    def _raise_if_ended(self) -> None:
+        if self._ended:
+            raise InvocationEnded
+
+
+class ReportedEvent(msgspec.Struct, frozen=True, tag_field="type"):
+    """Base of the events that a remote agent may report."""
+
+    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
+        """The payload as this invocation records it."""
+        raise NotImplementedError
+
+
+class ReportedReasoning(ReportedEvent, frozen=True, tag="agent.reasoned"):
+    """The agent's reasoning."""
+
+    reasoning: str
+
+    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:  # noqa: ARG002
+        """The payload as this invocation records it."""
+        return Reasoned(invocation.agent_id, self.reasoning)
+
+
+class ReportedCall(ReportedEvent, frozen=True, tag="agent.toolCalled", rename="camel"):
+    """A tool call that the agent made."""
+
+    tool_name: str
+    call_id: str
+    inputs: Any = msgspec.UNSET
+
+    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
+        """The payload as this invocation records it."""
+        call_id = invocation.own_call_id(self.call_id, call_ids)
+        return ToolCalled(invocation.agent_id, self.tool_name, call_id, self.inputs)
+
+
+class ReportedReturn(ReportedEvent, frozen=True, tag="agent.toolReturned", rename="camel"):
+    """A tool's answer that the agent got."""
+
+    tool_name: str
+    call_id: str
+    outcome: Any = msgspec.UNSET
+    error: ErrorDetail | msgspec.UnsetType = msgspec.UNSET
+
+    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
+        """The payload as this invocation records it."""
+        return ToolReturned(
+            invocation.agent_id,
+            self.tool_name,
+            invocation.own_call_id(self.call_id, call_ids),
+            outcome=self.outcome,
+            error=self.error,
+            status="ok" if self.error is msgspec.UNSET else "error",
+        )
+
+
+def checked_output(output: Any) -> Any:
+    """The output, if JSON can carry it; raises `AgentFailure` where it cannot."""
+    try:
+        ensure_json(output)
+    except NotJson as error:
+        raise AgentFailure("invalid_answer", f"the output is not a JSON value: {error}") from None
+    return output
+
+
+def _json_copy(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(canonical(value).encode())

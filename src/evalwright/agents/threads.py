@@ -1,0 +1,85 @@
+"""Threads for sync agents: one round trip costs a fraction of `run_in_executor`.
+
+A call that outlives its timeout keeps its thread, which cannot be stopped; another takes its place.
+Threads are daemons, so a stuck agent never keeps the process alive.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+
+class _Job(NamedTuple):
+    function: Callable[[Any], Any]
+    argument: Any
+    answer: "asyncio.Future[Any]"
+
+
+class _Result(NamedTuple):
+    answer: "asyncio.Future[Any]"
+    value: Any
+    error: BaseException | None
+
+
+class Threads:
+    """Runs blocking calls on as many threads as there are calls at once."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._results: deque[_Result] = deque()
+        self._started = 0
+        self._unfinished = 0
+        self._delivery_due = False
+
+    async def run(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """Call the function in a thread and give back what it returns or raises."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._unfinished += 1
+        if self._started < self._unfinished:
+            self._started += 1
+            threading.Thread(target=self._work, args=(loop,), daemon=True).start()
+        self._jobs.put(_Job(function, argument, answer))
+        return await answer
+
+    def close(self) -> None:
+        """Let the threads end when they have nothing to do."""
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                result = _Result(job.answer, job.function(job.argument), None)
+            except StopIteration as error:  # a future refuses to carry this one
+                result = _Result(job.answer, None, RuntimeError(f"StopIteration: {error}"))
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+                result = _Result(job.answer, None, error)
+            self._results.append(result)
+            if not self._delivery_due:  # checked after the append, cleared before the delivery
+                self._delivery_due = True
+                if not _deliver_soon(loop, self._deliver):
+                    return
+
+    def _deliver(self) -> None:
+        self._delivery_due = False
+        while self._results:
+            answer, value, error = self._results.popleft()
+            self._unfinished -= 1
+            if answer.done():
+                continue
+            if error is None:
+                answer.set_result(value)
+            else:
+                answer.set_exception(error)
+
+
+def _deliver_soon(loop: asyncio.AbstractEventLoop, deliver: Callable[[], None]) -> bool:
+    try:
+        loop.call_soon_threadsafe(deliver)
+    except RuntimeError:  # the loop has ended; nobody waits any more
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Wire shapes, one module per contract, with their JSON Schemas, and the tree of errors."""

@@ -1,0 +1,92 @@
+"""Documents as people write them: JSON or YAML text to plain JSON values, with exact errors."""
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.jsonvalue import MAX_DEPTH, JsonPath, child
+
+MAX_VALUES = 5_000_000  # bounds what YAML aliases can expand to
+
+_BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
+
+
+def parse_document(source: bytes, name: str) -> Any:
+    """Parse a file's content; the name decides between YAML (`.yaml`, `.yml`) and JSON."""
+    text = _decode(source, name)
+    if name.lower().endswith((".yaml", ".yml")):
+        return _parse_yaml(text, name)
+    return _parse_json(text, name)
+
+
+def _decode(source: bytes, name: str) -> str:
+    try:
+        return source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start}"
+        problem = Problem(where, "the file is not UTF-8 text", "save it as UTF-8")
+        raise InvalidDocument(name, [problem]) from None
+
+
+def _parse_json(text: str, name: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        problem = Problem(_place(text, str(error)), f"not valid JSON: {error}")
+        raise InvalidDocument(name, [problem]) from None
+    except RecursionError:
+        raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
+
+
+def _place(text: str, message: str) -> str:
+    found = _BYTE_OFFSET.search(message)
+    before = text.encode()[: int(found[1])].decode("utf-8", "ignore") if found else text
+    line = before.count("\n") + 1
+    return f"line {line}, column {len(before) - before.rfind(chr(10))}"
+
+
+def _parse_yaml(text: str, name: str) -> Any:
+    import yaml
+
+    from evalwright.contracts.yaml_loader import JsonLoader
+
+    try:
+        value = yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "$"
+        problem = Problem(where, f"not valid YAML: {error.problem or error.context}")
+        raise InvalidDocument(name, [problem]) from None
+    except (yaml.YAMLError, ValueError) as error:
+        problem = Problem("$", f"not valid YAML: {error}")
+        raise InvalidDocument(name, [problem]) from None
+    except RecursionError:
+        raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
+    problems = _unfit_for_json(value)
+    if problems:
+        raise InvalidDocument(name, problems)
+    return value
+
+
+def _unfit_for_json(value: Any) -> list[Problem]:
+    """What YAML can say and JSON cannot: other keys, NaN, endless or exploding structures."""
+    problems: list[Problem] = []
+    waiting: list[tuple[Any, JsonPath, int]] = [(value, "$", 0)]
+    seen = 0
+    while waiting:
+        item, path, depth = waiting.pop()
+        seen += 1
+        if depth > MAX_DEPTH:
+            return [Problem(path, f"nested more than {MAX_DEPTH} levels deep (a cycle of aliases?)")]
+        if seen > MAX_VALUES:
+            return [Problem("$", f"aliases expand to more than {MAX_VALUES} values")]
+        if isinstance(item, dict):
+            waiting += ((item[key], child(path, key), depth + 1) for key in item)
+        elif isinstance(item, list):
+            waiting += ((entry, child(path, n), depth + 1) for n, entry in enumerate(item))
+        elif isinstance(item, float) and not math.isfinite(item):
+            problems.append(Problem(path, f"{item} is not a number that JSON can carry"))
+    return problems

@@ -1,0 +1,105 @@
+"""The whole tree of errors.
+
+EvalwrightError
+├── BadInput                exit 2   usage, files, references that cannot be accepted
+│   ├── InvalidDocument              a document broke rules; carries every Problem at once
+│   └── RunNotFound
+├── CannotEvaluate          exit 3   the work could not be done
+│   ├── AgentBroken                  the agent's own code failed while it was loaded
+│   ├── RunFailed                    the run ended `failed`; it can be resumed
+│   ├── RunBusy                      another process is executing the run
+│   └── StoreError                   the event log could not be read or written
+│       ├── NotAnEventLog            a file that is no Evalwright database
+│       ├── DamagedEventLog          a database that cannot be read
+│       └── LogConflict              an append that would break the log
+└── Interrupted             exit 130 stopped by the user; it can be resumed
+"""
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One broken rule: where it is, what is wrong, and what to do about it."""
+
+    path: str
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{self.path}: {self.message}{remedy}"
+
+
+class EvalwrightError(Exception):
+    """Root of every error that Evalwright raises on purpose."""
+
+    exit_code = 3
+
+
+class BadInput(EvalwrightError):
+    """Bad usage or bad input."""
+
+    exit_code = 2
+
+
+class InvalidDocument(BadInput):
+    """A document that breaks one or more rules, all of them listed."""
+
+    def __init__(self, name: str, problems: list[Problem]) -> None:
+        self.name = name
+        self.problems = problems
+        super().__init__(name, problems)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.name}: {problem}" for problem in self.problems)
+
+
+class RunNotFound(BadInput):
+    """No run has this id."""
+
+
+class CannotEvaluate(EvalwrightError):
+    """The evaluation could not be made."""
+
+
+class AgentBroken(CannotEvaluate):
+    """The agent's own code failed while it was loaded."""
+
+
+class RunFailed(CannotEvaluate):
+    """The run ended `failed`, with the code that its `run.failed` event carries."""
+
+    def __init__(self, run_id: str, code: str, message: str) -> None:
+        self.run_id = run_id
+        self.code = code
+        super().__init__(f"run {run_id} failed with {code}: {message}")
+
+
+class RunBusy(CannotEvaluate):
+    """Another process is executing this run."""
+
+
+class StoreError(CannotEvaluate):
+    """The event log could not be read or written."""
+
+
+class NotAnEventLog(StoreError):
+    """The file is not an Evalwright database, or is one of a newer version."""
+
+
+class DamagedEventLog(StoreError):
+    """The database is damaged."""
+
+
+class LogConflict(StoreError):
+    """An append would break the log: a gap, a second score, an event after the end."""
+
+
+class Interrupted(EvalwrightError):
+    """Stopped by the user; the run can be resumed."""
+
+    exit_code = 130
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"interrupted; resume with: evalwright run --resume {run_id}")

@@ -1,0 +1,306 @@
+"""Events: the envelope of the log and the payloads of the types that Evalwright writes.
+
+`eval.*` payloads are closed and have no field that could hold content.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from evalwright.contracts.suite import Mode
+from evalwright.contracts.summary import EvalSummary, Score, SuiteId, TaskId, Version
+
+SCHEMA_VERSION = 1
+TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
+
+Text = Annotated[str, Meta(min_length=1)]
+AgentId = Annotated[str, Meta(min_length=3, max_length=256)]
+Count = Annotated[int, Meta(ge=0)]
+Usd = Annotated[float, Meta(ge=0)]
+Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
+
+
+class Payload(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
+):
+    """Base of every payload; `TYPE` is the event type it belongs to."""
+
+    TYPE: ClassVar[str]
+
+
+class ErrorDetail(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What went wrong, as events carry it."""
+
+    code: Text
+    message: Text
+    details: dict[str, Any] | None = None
+    retryable: bool | None = None
+
+
+class RunStarted(Payload, frozen=True):
+    """The run exists."""
+
+    TYPE: ClassVar[str] = "run.started"
+    workflow_id: Text
+    inputs: dict[str, Any] | None = None
+    engine_version: str | None = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class RunOutputs(msgspec.Struct, frozen=True, rename="camel"):
+    """What an evaluation run leaves behind."""
+
+    eval_summary: EvalSummary
+
+
+class RunCompleted(Payload, frozen=True):
+    """The run ended; its output is the summary."""
+
+    TYPE: ClassVar[str] = "run.completed"
+    outputs: RunOutputs
+    duration_ms: Count | None = None
+
+
+class RunFailed(Payload, frozen=True):
+    """The run ended without a result."""
+
+    TYPE: ClassVar[str] = "run.failed"
+    error: ErrorDetail
+    duration_ms: Count | None = None
+
+
+class CapBreached(Payload, frozen=True):
+    """A limit of the run was reached."""
+
+    TYPE: ClassVar[str] = "cap.breached"
+    kind: Literal["run-duration"]
+    limit: Annotated[float, Meta(ge=0)]
+    observed: Annotated[float, Meta(ge=0)]
+
+
+class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which agent a run evaluates, and how it is reached."""
+
+    agent_id: AgentId
+    ref: Text
+    model_class: str | None = None
+
+
+class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The settings that a resumed run takes over."""
+
+    concurrency: int
+    task_timeout_s: float | None = None
+    run_timeout_s: float | None = None
+
+
+class Planned(Payload, frozen=True):
+    """Everything a run needs to be resumed or replayed: suite, agent and settings."""
+
+    TYPE: ClassVar[str] = "evalwright.planned"
+    suite: msgspec.Raw
+    agent: AgentFacts
+    settings: RunSettings
+
+
+class EvalStarted(Payload, frozen=True):
+    """The evaluation begins."""
+
+    TYPE: ClassVar[str] = "eval.started"
+    suite_id: SuiteId
+    suite_version: Version
+    task_count: Count
+    modes: list[Mode]
+    baseline_run_id: Text | None = None
+
+
+class EvalScored(Payload, frozen=True):
+    """One task has its score."""
+
+    TYPE: ClassVar[str] = "eval.scored"
+    task_id: TaskId
+    score: Score
+    passed: bool
+    cost_usd: Usd | None = None
+    latency_ms: Count | None = None
+    schema_valid: bool | None = None
+    safety_finding_count: Count | None = None
+
+
+class EvalCompleted(Payload, frozen=True):
+    """All tasks have their scores."""
+
+    TYPE: ClassVar[str] = "eval.completed"
+    aggregate_score: Score
+    passed: bool
+    task_count: Count
+    passed_count: Count
+    regression_vs_baseline: Annotated[float, Meta(ge=-1, le=1)] | None = None
+
+
+class InvocationStarted(Payload, frozen=True):
+    """The first event of an agent invocation."""
+
+    TYPE: ClassVar[str] = "agent.invocation.started"
+    invocation_id: Text
+    agent_id: AgentId
+    source: Literal["workflow-node", "run-api", "chat-mention"]
+    model_class: str | None = None
+    tool_surface_count: Count | None = None
+    memory_bound: bool | None = None
+
+
+class InvocationCompleted(Payload, frozen=True):
+    """The last event of an agent invocation."""
+
+    TYPE: ClassVar[str] = "agent.invocation.completed"
+    invocation_id: Text
+    agent_id: AgentId
+    outcome: Outcome
+    schema_validated: bool | None = None
+    confidence: Score | None = None
+
+
+class Reasoned(Payload, frozen=True):
+    """The agent told its reasoning."""
+
+    TYPE: ClassVar[str] = "agent.reasoned"
+    agent_id: AgentId
+    reasoning: str
+    verbosity: Literal["summary", "full", "off"] | None = None
+
+
+class ToolCalled(Payload, frozen=True):
+    """The agent called a tool."""
+
+    TYPE: ClassVar[str] = "agent.toolCalled"
+    agent_id: AgentId
+    tool_name: Text
+    call_id: Text
+    inputs: Any = UNSET
+
+
+class ToolReturned(Payload, frozen=True):
+    """The tool answered."""
+
+    TYPE: ClassVar[str] = "agent.toolReturned"
+    agent_id: AgentId
+    tool_name: Text
+    call_id: Text
+    outcome: Any = UNSET
+    error: ErrorDetail | UnsetType = UNSET
+    status: Literal["ok", "error", "forbidden", "rate_limited"] | UnsetType = UNSET
+    duration_ms: Count | UnsetType = UNSET
+
+
+class ProviderUsage(Payload, frozen=True):
+    """Tokens and, where known, cost of one model call."""
+
+    TYPE: ClassVar[str] = "provider.usage"
+    provider: Text
+    model: Text
+    input_tokens: Count
+    output_tokens: Count
+    total_tokens: Count | None = None
+    cost_estimate_usd: Usd | None = None
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] | None = None
+    cache_hit: bool | None = None
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    node_id: str | None = None
+    trace_id: str | None = None
+
+
+class Decided(Payload, frozen=True):
+    """The agent's final word on a task: its output, or the error it ended with."""
+
+    TYPE: ClassVar[str] = "agent.decided"
+    agent_id: AgentId
+    decision: Any
+    confidence: Score | None = None
+
+
+PAYLOADS: dict[str, type[Payload]] = {
+    kind.TYPE: kind
+    for kind in (
+        RunStarted,
+        RunCompleted,
+        RunFailed,
+        CapBreached,
+        Planned,
+        EvalStarted,
+        EvalScored,
+        EvalCompleted,
+        InvocationStarted,
+        InvocationCompleted,
+        Reasoned,
+        ToolCalled,
+        ToolReturned,
+        ProviderUsage,
+        Decided,
+    )
+}
+
+
+P = TypeVar("P", bound=Payload)
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """An event as the log holds it; `task_id` becomes the envelope's `nodeId`."""
+
+    run_id: str
+    sequence: int
+    type: str
+    task_id: str | None
+    at_us: int
+    body: bytes
+
+    def decode(self, kind: type[P]) -> P:
+        """The payload as its type."""
+        return msgspec.json.decode(self.body, type=kind)
+
+    def payload(self) -> Any:
+        """The payload as plain values."""
+        return msgspec.json.decode(self.body)
+
+    def to_json(self) -> bytes:
+        """The event as one line of JSON, in the envelope of the wire."""
+        return msgspec.json.encode(
+            Envelope(
+                event_id=f"{self.run_id}:{self.sequence}",
+                run_id=self.run_id,
+                type=self.type,
+                payload=msgspec.Raw(self.body),
+                timestamp=iso_time(self.at_us),
+                sequence=self.sequence,
+                node_id=self.task_id,
+                schema_version=SCHEMA_VERSION,
+            )
+        )
+
+
+class Envelope(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The wire form of an event."""
+
+    event_id: str
+    run_id: str
+    type: str
+    payload: msgspec.Raw
+    timestamp: str
+    sequence: int
+    node_id: str | None = None
+    schema_version: int | None = None
+
+
+def iso_time(at_us: int) -> str:
+    """Microseconds since the epoch as an RFC 3339 time in UTC."""
+    moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_us % 1_000_000:06d}Z"

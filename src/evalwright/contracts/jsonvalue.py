@@ -1,0 +1,163 @@
+"""JSON values: what counts as one, canonical text (RFC 8785), and strict parsing."""
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+JsonPath = str
+MAX_DEPTH = 200
+
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+_SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+class NotJson(ValueError):
+    """A value that JSON cannot carry, with the place where it stands."""
+
+    def __init__(self, path: JsonPath, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+def parse(text: str | bytes) -> Any:
+    """Parse strict JSON: no NaN, no trailing text, no lone surrogates."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise NotJson("$", str(error)) from None
+    except RecursionError:
+        raise NotJson("$", "nested too deeply") from None
+    return value
+
+
+def canonical(value: Any) -> str:
+    """The canonical JSON text of a value (RFC 8785); raises `NotJson` where there is none.
+
+    Whole numbers too large for a double keep all their digits: rounding them would make
+    different values equal.
+    """
+    parts: list[str] = []
+    _write(value, parts, "$", 0)
+    return "".join(parts)
+
+
+def ensure_json(value: Any) -> None:
+    """Raise `NotJson` unless the value is one that JSON can carry unchanged."""
+    if type(value) is str and value.isascii():
+        return
+    canonical(value)
+
+
+def child(path: JsonPath, key: str | int) -> JsonPath:
+    """The JSON path of a member."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+        return f"{path}.{key}"
+    return f"{path}[{_string(key, path)}]"
+
+
+def _write(value: Any, parts: list[str], path: JsonPath, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise NotJson(path, f"nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, dict):
+        _write_object(value, parts, path, depth)
+    elif isinstance(value, list | tuple):
+        _write_array(value, parts, path, depth)
+    else:
+        parts.append(_scalar(value, path))
+
+
+def _write_object(value: dict[Any, Any], parts: list[str], path: JsonPath, depth: int) -> None:
+    for key in value:
+        if not isinstance(key, str):
+            raise NotJson(path, f"object keys must be strings, not {type(key).__name__}")
+    separator = "{"
+    for key in sorted(value, key=lambda text: text.encode("utf-16-be", "surrogatepass")):
+        parts += (separator, _string(key, path), ":")
+        _write(value[key], parts, child(path, key), depth + 1)
+        separator = ","
+    parts.append("}" if value else "{}")
+
+
+def _write_array(
+    value: list[Any] | tuple[Any, ...], parts: list[str], path: JsonPath, depth: int
+) -> None:
+    separator = "["
+    for index, item in enumerate(value):
+        parts.append(separator)
+        _write(item, parts, child(path, index), depth + 1)
+        separator = ","
+    parts.append("]" if value else "[]")
+
+
+def _scalar(value: Any, path: JsonPath) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _string(value, path)
+        case int():
+            return _whole_number(value, path)
+        case float():
+            return _number(value, path)
+        case _:
+            raise NotJson(path, f"{type(value).__name__} is not a JSON value")
+
+
+def _string(text: str, path: JsonPath) -> str:
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise NotJson(path, "text with a lone surrogate is not valid Unicode") from None
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found.group()
+    if char in '"\\':
+        return "\\" + char
+    return _SHORT_ESCAPES.get(char) or f"\\u{ord(char):04x}"
+
+
+def _whole_number(value: int, path: JsonPath) -> str:
+    try:
+        return str(int(value))
+    except ValueError:  # Python bounds the digits of a number it writes
+        raise NotJson(path, "the number has too many digits") from None
+
+
+def _number(value: float, path: JsonPath) -> str:
+    """Write a double as ECMAScript does, which is what RFC 8785 asks for."""
+    if not math.isfinite(value):
+        raise NotJson(path, f"{value} is not a JSON number")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0)
+    if whole == "0":
+        point -= 1 + len(fraction) - len(fraction.lstrip("0"))
+    digits = digits.rstrip("0") or "0"
+    return sign + _place_point(digits, point)
+
+
+def _place_point(digits: str, point: int) -> str:
+    count = len(digits)
+    if count <= point <= 21:
+        return digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return "0." + "0" * -point + digits
+    exponent = f"e{point - 1:+d}"
+    return digits[0] + ("." + digits[1:] if count > 1 else "") + exponent

@@ -1,0 +1,76 @@
+"""EvalSummary: the content-free scorecard of a run."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from evalwright.contracts.suite import ModelClass
+
+SuiteId = Annotated[str, Meta(pattern=r"^[a-z0-9.-]+\.evals\.[a-z0-9-]+$")]
+Version = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
+TaskId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+Score = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Closed(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
+):
+    pass
+
+
+class SafetyFinding(_Closed, frozen=True):
+    """A category and a severity, never an excerpt."""
+
+    kind: str
+    severity: Literal["low", "medium", "high", "critical"]
+
+
+class TaskResult(_Closed, frozen=True):
+    """What is told of one task."""
+
+    task_id: TaskId
+    score: Score
+    passed: bool
+    cost_usd: float | None = None
+    latency_ms: int | None = None
+    schema_valid: bool | None = None
+    safety_findings: list[SafetyFinding] | None = None
+
+
+class Regression(_Closed, frozen=True):
+    """The change against a baseline run."""
+
+    baseline_run_id: str
+    score_delta: float
+    diff_ref: str | None = None
+
+
+class EvalSummary(_Closed, frozen=True):
+    """The scorecard that a gate reads."""
+
+    suite_id: SuiteId
+    suite_version: Version
+    aggregate_score: Score
+    passed: bool
+    task_count: int
+    passed_count: int
+    tasks: list[TaskResult]
+    evaluated_model_class: ModelClass | None = None
+    total_cost_usd: float | None = None
+    regression: Regression | None = None
+
+
+def to_json(summary: EvalSummary) -> bytes:
+    """The summary as indented JSON: the bytes that `--json` prints."""
+    return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+
+
+def to_plain(summary: EvalSummary) -> Any:
+    """The summary as plain JSON values."""
+    return msgspec.to_builtins(summary)

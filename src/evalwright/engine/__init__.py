@@ -1,0 +1,1 @@
+"""Executes runs: plan, invoke, record, score, resume, replay."""

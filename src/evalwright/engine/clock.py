@@ -1,0 +1,36 @@
+"""Time and ids, passed in so that tests can choose them."""
+
+import secrets
+import time
+from typing import Protocol
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, sorts like the number
+
+
+class Clock(Protocol):
+    """Tells the time, for stamps and for durations."""
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch."""
+
+    def monotonic_s(self) -> float:
+        """Seconds that never run backwards."""
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch."""
+        return time.time_ns() // 1000
+
+    def monotonic_s(self) -> float:
+        """Seconds that never run backwards."""
+        return time.perf_counter()
+
+
+def new_run_id(clock: Clock) -> str:
+    """A unique run id; ids made later sort later."""
+    number = (clock.now_us() // 1000 << 80) | secrets.randbits(80)
+    digits = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5)]
+    return "run_" + "".join(digits)

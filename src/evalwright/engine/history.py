@@ -1,0 +1,106 @@
+"""What a log already says about a run: read once, before it is resumed or shown."""
+
+import msgspec
+
+from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    EvalScored,
+    EvalStarted,
+    Event,
+    InvocationCompleted,
+    InvocationStarted,
+    Planned,
+    ProviderUsage,
+    RunFailed,
+    RunStarted,
+)
+from evalwright.contracts.suite import Mode, Suite
+from evalwright.engine.plan import Plan
+from evalwright.scoring.summary import Tally
+from evalwright.store.protocol import EventLog
+
+_FACTS = (
+    RunStarted.TYPE,
+    EvalStarted.TYPE,
+    Planned.TYPE,
+    EvalScored.TYPE,
+    InvocationStarted.TYPE,
+    InvocationCompleted.TYPE,
+    ProviderUsage.TYPE,
+    *TERMINAL_TYPES,
+)
+
+
+class History:
+    """The recorded facts of one run."""
+
+    def __init__(self, run_id: str, plan: Plan, started_at_us: int) -> None:
+        self.run_id = run_id
+        self.plan = plan
+        self.started_at_us = started_at_us
+        self.tally = Tally(plan.suite, plan.agent.model_class)
+        self.scored: set[str] = set()
+        self.attempts: dict[str, int] = {}
+        self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
+        self.end: Event | None = None
+
+    @property
+    def status(self) -> str:
+        """`completed`, `failed` or `cancelled` by the log; `open` while it has no end."""
+        return self.end.type.removeprefix("run.") if self.end else "open"
+
+    def failure(self) -> RunFailed | None:
+        """How the run failed, where it did."""
+        if self.end is None or self.end.type != RunFailed.TYPE:
+            return None
+        return self.end.decode(RunFailed)
+
+    def take(self, event: Event) -> None:
+        """Fold one event in."""
+        task_id = event.task_id or ""
+        match event.type:
+            case EvalScored.TYPE:
+                self.tally.add_score(event.decode(EvalScored))
+                self.scored.add(task_id)
+            case ProviderUsage.TYPE:
+                self.tally.add_usage(event.decode(ProviderUsage))
+            case InvocationStarted.TYPE:
+                opened = event.decode(InvocationStarted)
+                self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
+                self.open_invocations[opened.invocation_id] = (task_id, opened.agent_id)
+            case InvocationCompleted.TYPE:
+                closed = event.decode(InvocationCompleted)
+                self.open_invocations.pop(closed.invocation_id, None)
+            case kind if kind in TERMINAL_TYPES:
+                self.end = event
+
+
+def read_history(log: EventLog, run_id: str) -> History:
+    """Read everything about a run that resuming it needs."""
+    history, frame = None, {}
+    try:
+        for event in log.read(run_id, _FACTS):
+            if history is not None:
+                history.take(event)
+            else:
+                frame[event.type] = event
+                if event.type == Planned.TYPE:
+                    history = History(run_id, _plan(frame), frame[RunStarted.TYPE].at_us)
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise DamagedEventLog(f"{log.place}: run {run_id} cannot be read: {error!r}") from error
+    if history is None:
+        raise DamagedEventLog(f"{log.place}: run {run_id} has no {Planned.TYPE} event")
+    return history
+
+
+def _plan(frame: dict[str, Event]) -> Plan:
+    planned = frame[Planned.TYPE].decode(Planned)
+    modes: list[Mode] = frame[EvalStarted.TYPE].decode(EvalStarted).modes
+    return Plan(
+        suite=msgspec.json.decode(planned.suite, type=Suite),
+        modes=modes,
+        agent=planned.agent,
+        settings=planned.settings,
+        tags=frame[RunStarted.TYPE].decode(RunStarted).tags or [],
+    )

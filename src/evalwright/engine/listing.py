@@ -1,0 +1,80 @@
+"""The list of runs: a few facts of each, read from the edges of its log."""
+
+import msgspec
+
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    EvalCompleted,
+    EvalStarted,
+    Event,
+    RunStarted,
+    iso_time,
+)
+from evalwright.store.protocol import EventLog
+
+LATEST = "latest"
+
+
+class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One run, as `evalwright runs --json` shows it."""
+
+    run_id: str
+    suite_id: str
+    suite_version: str
+    agent_id: str
+    status: str
+    started_at: str
+    aggregate_score: float | None = None
+    passed: bool | None = None
+
+
+def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
+    """The runs of a log, newest first."""
+    return [_row(log, run_id) for run_id in log.run_ids()[:limit]]
+
+
+def find_run(log: EventLog, name: str) -> str:
+    """The run id that a user means: `latest`, a full id, or the beginning of just one."""
+    known = log.run_ids()
+    if name == LATEST:
+        if not known:
+            raise RunNotFound(f"there are no runs in {log.place} yet; start with `evalwright run`")
+        return known[0]
+    matches = [run_id for run_id in known if run_id.startswith(name)]
+    if name in matches:
+        return name
+    if len(matches) != 1:
+        found = f"{len(matches)} runs begin with" if matches else "there is no run"
+        raise RunNotFound(f"{found} {name!r} in {log.place}; `evalwright runs` lists them")
+    return matches[0]
+
+
+def run_status(log: EventLog, run_id: str, last: Event) -> str:
+    """`completed`, `failed`, `cancelled`, `running`, or `interrupted` when nobody executes it."""
+    if last.type in TERMINAL_TYPES:
+        return last.type.removeprefix("run.")
+    return "running" if log.is_claimed(run_id) else "interrupted"
+
+
+def _row(log: EventLog, run_id: str) -> RunRow:
+    edges = log.edges(run_id)
+    by_type = {event.type: event for event in edges}
+    try:
+        started = by_type[RunStarted.TYPE]
+        opened = by_type[EvalStarted.TYPE].decode(EvalStarted)
+        agent_id = str((started.decode(RunStarted).inputs or {})["agentId"])
+        completed = by_type.get(EvalCompleted.TYPE)
+        result = completed.decode(EvalCompleted) if completed else None
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise DamagedEventLog(f"{log.place}: run {run_id} cannot be read: {error!r}") from error
+    return RunRow(
+        run_id=run_id,
+        suite_id=opened.suite_id,
+        suite_version=opened.suite_version,
+        agent_id=agent_id,
+        status=run_status(log, run_id, edges[-1]),
+        started_at=iso_time(started.at_us),
+        aggregate_score=result.aggregate_score if result else None,
+        passed=result.passed if result else None,
+    )

@@ -1,0 +1,129 @@
+"""The plan of a run: which modes, which agent, which settings; refused before anything starts."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+
+from evalwright.agents.protocol import Agent
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.events import AgentFacts, AgentId, EvalStarted, Planned, RunSettings
+from evalwright.contracts.suite import Mode, ModelClass, Suite
+
+AVAILABLE_MODES: tuple[Mode, ...] = ("golden",)
+DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
+
+
+class RunOptions(msgspec.Struct, frozen=True):
+    """Everything a user can choose about a run."""
+
+    modes: tuple[str, ...] = ()
+    concurrency: int = 10
+    task_timeout_s: float | None = 300.0
+    run_timeout_s: float | None = None
+    tags: tuple[str, ...] = ()
+    allow_mismatch: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A run that may start."""
+
+    suite: Suite
+    modes: list[Mode]
+    agent: AgentFacts
+    settings: RunSettings
+    tags: list[str] = []
+
+    def eval_started(self) -> EvalStarted:
+        """The event that opens the evaluation."""
+        suite = self.suite
+        return EvalStarted(suite.suite_id, suite.version, len(suite.tasks), self.modes)
+
+    def planned(self) -> Planned:
+        """The event from which a resumed or replayed run rebuilds this plan."""
+        suite = msgspec.Raw(msgspec.json.encode(self.suite))
+        return Planned(suite, self.agent, self.settings)
+
+
+def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan:
+    """Check suite, agent and options against each other; all problems at once."""
+    modes, problems = _choose_modes(suite, options.modes)
+    if not problems:
+        problems += _unscorable_tasks(suite, modes)
+    problems += _agent_problems(agent)
+    if not options.allow_mismatch:
+        problems += _mismatches(suite, agent)
+    if problems:
+        raise InvalidDocument(name, problems)
+    return Plan(
+        suite=suite,
+        modes=modes,
+        agent=AgentFacts(agent.agent_id, agent.ref, agent.model_class),
+        settings=RunSettings(options.concurrency, options.task_timeout_s, options.run_timeout_s),
+        tags=list(options.tags),
+    )
+
+
+def _choose_modes(suite: Suite, asked: Sequence[str]) -> tuple[list[Mode], list[Problem]]:
+    wanted = dict.fromkeys(asked or (mode for mode in DEFAULT_MODES if mode in suite.modes))
+    problems = [problem for mode in wanted for problem in _mode_problem(suite, mode)]
+    if not wanted:
+        message = f"the suite declares only {', '.join(suite.modes)}, which must be asked for"
+        problems.append(Problem("$.modes", message, "name a mode with --mode"))
+    return [mode for mode in suite.modes if mode in wanted], problems
+
+
+def _mode_problem(suite: Suite, mode: str) -> list[Problem]:
+    if mode not in suite.modes:
+        declared = ", ".join(suite.modes)
+        message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
+        return [Problem("$.modes", message, "choose a declared mode with --mode")]
+    if mode == "regression":
+        return [Problem("$.modes", "mode 'regression' needs a baseline run to compare with")]
+    if mode not in AVAILABLE_MODES:
+        message = f"mode {mode!r} is not available in this version"
+        remedy = f"available: {', '.join(AVAILABLE_MODES)}; choose with --mode"
+        return [Problem("$.modes", message, remedy)]
+    return []
+
+
+def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
+    return [
+        Problem(
+            f"$.tasks[{index}].expected.kind",
+            f"task {task.task_id!r} is scored by mode {task.expected.kind!r}, not in this run",
+            f"the run has {', '.join(modes)}; add --mode {task.expected.kind}",
+        )
+        for index, task in enumerate(suite.tasks)
+        if task.expected.kind not in modes
+    ]
+
+
+def _agent_problems(agent: Agent) -> list[Problem]:
+    problems = []
+    try:
+        msgspec.convert(agent.agent_id, AgentId)
+    except msgspec.ValidationError:
+        message = f"the agent id {agent.agent_id!r} must have 3 to 256 characters"
+        problems.append(Problem("--agent", message, "name it with --agent-id"))
+    classes = get_args(ModelClass)
+    if agent.model_class is not None and agent.model_class not in classes:
+        message = f"model class {agent.model_class!r} is none of {', '.join(classes)}"
+        problems.append(Problem("--agent", message, "name it with --model-class"))
+    return problems
+
+
+def _mismatches(suite: Suite, agent: Agent) -> list[Problem]:
+    problems = []
+    target = suite.target_agent_id
+    if target is not None and target != agent.agent_id:
+        message = f"the suite is written for agent {target!r}, not {agent.agent_id!r}"
+        remedy = "say who it is with --agent-id, or run all the same with --allow-mismatch"
+        problems.append(Problem("$.targetAgentId", message, remedy))
+    allowed = suite.allowed_models
+    if allowed is not None and agent.model_class not in allowed:
+        given = f"is {agent.model_class!r}" if agent.model_class else "is not known"
+        message = f"the suite is valid for {', '.join(allowed)}; the agent's model class {given}"
+        remedy = "say it with --model-class, or run all the same with --allow-mismatch"
+        problems.append(Problem("$.allowedModels", message, remedy))
+    return problems

@@ -1,0 +1,44 @@
+"""Replay: the summary again, from recorded facts alone; nothing is invoked."""
+
+import msgspec
+
+from evalwright.contracts import errors
+from evalwright.contracts.events import RunCompleted
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import History, read_history
+from evalwright.store.protocol import EventLog
+
+
+class _RecordedOutputs(msgspec.Struct, rename="camel"):
+    eval_summary: msgspec.Raw
+
+
+class _RecordedEnd(msgspec.Struct):
+    outputs: _RecordedOutputs
+
+
+def replay_run(log: EventLog, run_id: str) -> Outcome:
+    """Rebuild the summary of a completed run; it must equal the recorded one byte for byte."""
+    history = read_history(log, run_id)
+    outcome = project(history)
+    assert history.end is not None
+    recorded = msgspec.json.decode(history.end.body, type=_RecordedEnd).outputs.eval_summary
+    if bytes(recorded) != msgspec.json.encode(outcome.summary):
+        raise errors.DamagedEventLog(
+            f"{log.place}: the events of run {run_id} do not lead to the summary it recorded"
+        )
+    return outcome
+
+
+def project(history: History) -> Outcome:
+    """The outcome of a completed run; raises for a run that has none."""
+    failure = history.failure()
+    if failure is not None:
+        raise errors.RunFailed(history.run_id, failure.error.code, failure.error.message)
+    if history.end is None or history.end.type != RunCompleted.TYPE:
+        raise errors.CannotEvaluate(
+            f"run {history.run_id} is not complete: {len(history.scored)} of "
+            f"{len(history.plan.suite.tasks)} tasks have a score; if nobody is executing it, "
+            f"resume it with: evalwright run --resume {history.run_id}"
+        )
+    return Outcome(history.run_id, history.tally.summary(), history.tally.broken_bars())

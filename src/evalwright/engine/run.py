@@ -1,0 +1,75 @@
+"""Starting a run, and resuming one."""
+
+from collections.abc import Callable, Sequence
+
+from evalwright.agents.protocol import Agent
+from evalwright.contracts.events import Event
+from evalwright.engine.clock import Clock, SystemClock, new_run_id
+from evalwright.engine.execution import Execution, Outcome
+from evalwright.engine.history import History
+from evalwright.engine.plan import Plan
+from evalwright.engine.recorder import Recorder
+from evalwright.store.protocol import EventLog, NewEvent
+
+Announce = Callable[[History], None]  # called when a run has its id and before its first event
+
+
+async def start_run(
+    log: EventLog,
+    agent: Agent,
+    plan: Plan,
+    announce: Announce = lambda _: None,
+    clock: Clock | None = None,
+) -> Outcome:
+    """Execute a new run."""
+    clock = clock or SystemClock()
+    history = History(new_run_id(clock), plan, clock.now_us())
+    with log.claim(history.run_id):
+        announce(history)
+        execution = Execution(log, agent, history, clock)
+        execution.open()
+        return await execution.run()
+
+
+async def resume_run(
+    log: EventLog,
+    agent: Agent,
+    history: History,
+    announce: Announce = lambda _: None,
+    clock: Clock | None = None,
+) -> Outcome:
+    """Go on with a run that was stopped, or continue one that failed.
+
+    A stopped run goes on in its own log. A failed run has its one end already, so it is continued
+    by a new run that begins with the recorded facts of the scored tasks.
+    """
+    clock = clock or SystemClock()
+    if history.end is not None:
+        return await _continue_failed(log, agent, history, announce, clock)
+    with log.claim(history.run_id):
+        announce(history)
+        execution = Execution(log, agent, history, clock)
+        execution.close_interrupted()
+        return await execution.run()
+
+
+async def _continue_failed(
+    log: EventLog, agent: Agent, failed: History, announce: Announce, clock: Clock
+) -> Outcome:
+    history = History(new_run_id(clock), failed.plan, clock.now_us())
+    recorded = [event for event in log.read(failed.run_id) if event.task_id in failed.scored]
+    for event in recorded:
+        history.take(event)
+    with log.claim(history.run_id):
+        announce(history)
+        execution = Execution(log, agent, history, clock)
+        execution.open(resumed_from=failed.run_id)
+        if recorded:
+            Recorder(log, history.run_id, clock).copy(_facts(recorded))
+        return await execution.run()
+
+
+def _facts(events: Sequence[Event]) -> list[NewEvent]:
+    return [NewEvent(event.type, event.task_id, event.at_us, event.body) for event in events]
+
+

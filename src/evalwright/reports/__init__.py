@@ -1,0 +1,1 @@
+"""Projections for people and tools: scorecard on the console, JUnit XML."""

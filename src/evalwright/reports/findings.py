@@ -1,0 +1,66 @@
+"""Why tasks failed: what was expected and what the agent said, read from the log."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.events import Decided, EvalScored, Event, InvocationCompleted
+from evalwright.contracts.suite import Suite, Task
+
+
+class TaskStory(msgspec.Struct, frozen=True):
+    """One task with its score and what the agent decided."""
+
+    task: Task
+    scored: EvalScored
+    decision: Any
+    answered: bool
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The error that stands for an answer, where there was none."""
+        return self.decision.get("error") if not self.answered else None
+
+
+def task_stories(
+    suite: Suite, events: Iterable[Event], wanted: set[str] | None = None
+) -> list[TaskStory]:
+    """The tasks that did not pass, or those asked for, in the order of the suite."""
+    decisions: dict[str, bytes] = {}
+    outcomes: dict[str, str] = {}
+    scores: dict[str, EvalScored] = {}
+    for event in events:
+        task_id = event.task_id or ""
+        match event.type:
+            case Decided.TYPE:
+                decisions[task_id] = event.body
+            case InvocationCompleted.TYPE:
+                outcomes[task_id] = event.decode(InvocationCompleted).outcome
+            case EvalScored.TYPE:
+                scored = event.decode(EvalScored)
+                if _is_told(scored, wanted):
+                    scores[task_id] = scored
+                else:
+                    decisions.pop(task_id, None)
+    return [
+        TaskStory(
+            task=task,
+            scored=scores[task.task_id],
+            decision=_decision(decisions[task.task_id]),
+            answered=outcomes[task.task_id] != "failed",
+        )
+        for task in suite.tasks
+        if task.task_id in scores
+    ]
+
+
+STORY_TYPES = (Decided.TYPE, InvocationCompleted.TYPE, EvalScored.TYPE)
+
+
+def _is_told(scored: EvalScored, wanted: set[str] | None) -> bool:
+    return not scored.passed if wanted is None else scored.task_id in wanted
+
+
+def _decision(body: bytes) -> Any:
+    return msgspec.json.decode(body, type=Decided).decision

@@ -1,0 +1,68 @@
+"""JUnit XML: one test case per task, as CI systems read it."""
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree as ET
+
+from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.reports.findings import TaskStory
+from evalwright.reports.text import one_line
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(
+    run_id: str, summary: EvalSummary, broken_bars: Sequence[str], stories: Sequence[TaskStory]
+) -> bytes:
+    """The run as a JUnit report; a bar of the whole run that was missed is a failure of its own."""
+    told = {story.task.task_id: story for story in stories}
+    name = f"{summary.suite_id}@{summary.suite_version}"
+    suite = ET.Element("testsuite", name=name)
+    for result in summary.tasks:
+        suite.append(_case(name, result, told.get(result.task_id)))
+    for number, reason in enumerate(broken_bars, 1):
+        case = ET.SubElement(suite, "testcase", classname=name, name=f"threshold-{number}")
+        ET.SubElement(case, "failure", message=_xml(reason), type="threshold")
+    properties = ET.Element("properties")
+    ET.SubElement(properties, "property", name="runId", value=run_id)
+    suite.insert(0, properties)
+    errors = sum(story.error is not None for story in stories)
+    counts = {
+        "tests": str(summary.task_count + len(broken_bars)),
+        "failures": str(len(stories) - errors + len(broken_bars)),
+        "errors": str(errors),
+        "time": _seconds(sum(result.latency_ms or 0 for result in summary.tasks)),
+    }
+    suite.attrib.update(counts)
+    root = ET.Element("testsuites", counts)
+    root.append(suite)
+    ET.indent(root)
+    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "utf-8") + b"\n"
+
+
+def _case(suite: str, result: TaskResult, story: TaskStory | None) -> ET.Element:
+    case = ET.Element(
+        "testcase", classname=suite, name=result.task_id, time=_seconds(result.latency_ms or 0)
+    )
+    if story is None:
+        return case
+    error = story.error
+    if error is not None:
+        message = f"{error.get('code')}: {one_line(error.get('message', ''))}"
+        ET.SubElement(case, "error", message=_xml(message), type=str(error.get("code")))
+        return case
+    match = story.task.expected.match
+    wanted = f"expected {match.strategy} {one_line(match.value)}; " if match else ""
+    failure = ET.SubElement(
+        case, "failure", message=_xml(f"{wanted}got {one_line(story.decision)}"), type="golden"
+    )
+    failure.text = _xml(one_line(story.decision, None))
+    return case
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:.3f}"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

@@ -1,0 +1,76 @@
+"""The scorecard on a console: the verdict, then failures first, with why."""
+
+from collections.abc import Sequence
+
+from evalwright.contracts.summary import EvalSummary
+from evalwright.reports.findings import TaskStory
+from evalwright.reports.style import Style
+from evalwright.reports.text import SHORT, one_line, printable
+from evalwright.scoring.thresholds import p95
+
+MOST_FAILURES = 10
+
+
+def render_scorecard(
+    run_id: str,
+    summary: EvalSummary,
+    broken_bars: Sequence[str],
+    stories: Sequence[TaskStory],
+    style: Style,
+    *,
+    full: bool = False,
+) -> str:
+    """The scorecard of a completed run; `full` shortens nothing."""
+    shown = stories if full else stories[:MOST_FAILURES]
+    lines = []
+    if shown:
+        lines += [style.bold("Failed tasks"), ""]
+    for story in shown:
+        lines += [*render_story(story, style, full=full), ""]
+    if len(stories) > len(shown):
+        lines += [f"  … and {len(stories) - len(shown)} more: evalwright show {run_id}", ""]
+    return "\n".join([*lines, *_verdict(run_id, summary, broken_bars, style)])
+
+
+def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[str]:
+    """One task: what was expected and what came."""
+    limit = None if full else SHORT
+    mark = style.green("✓") if story.scored.passed else style.red("✗")
+    latency = story.scored.latency_ms
+    facts = f"score {story.scored.score:.4g}" + (f", {latency} ms" if latency is not None else "")
+    lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(facts)}"]
+    match = story.task.expected.match
+    if match is not None:
+        expected = one_line(match.value, limit)
+        lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
+    error = story.error
+    if error is None:
+        lines.append(f"      got       {one_line(story.decision, limit)}")
+        return lines
+    lines.append(f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}")
+    trace = (error.get("details") or {}).get("traceback")
+    if full and trace:
+        lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
+    return lines
+
+
+def _verdict(
+    run_id: str, summary: EvalSummary, broken_bars: Sequence[str], style: Style
+) -> list[str]:
+    verdict = style.green("PASSED") if summary.passed else style.red("FAILED")
+    name = f"{summary.suite_id}@{summary.suite_version}"
+    facts = [
+        f"score {summary.aggregate_score:.4g}",
+        f"{summary.passed_count} of {summary.task_count} tasks passed",
+    ]
+    latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
+    if latencies:
+        facts.append(f"p95 {p95(latencies)} ms")
+    if summary.total_cost_usd is not None:
+        facts.append(f"${summary.total_cost_usd:.6g}")
+    return [
+        f"{style.bold(verdict)}  {name}",
+        f"  {' · '.join(facts)}",
+        *(f"  {style.red('✗')} {reason}" for reason in broken_bars),
+        f"  {style.dim('run ' + run_id)}",
+    ]

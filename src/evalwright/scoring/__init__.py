@@ -1,0 +1,1 @@
+"""Pure: outputs and verdicts to scores, scores to a summary."""

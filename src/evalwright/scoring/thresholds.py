@@ -1,0 +1,75 @@
+"""The bars of a run: what it must reach, and in words why it did not."""
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from evalwright.contracts.suite import Thresholds
+
+DEFAULT_PASS_SCORE = 0.7
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a run cost: the known sum, and how many calls have no known price."""
+
+    known_usd: float = 0.0
+    calls: int = 0
+    unpriced_calls: int = 0
+
+    @property
+    def total_usd(self) -> float | None:
+        """The cost where it is known in full; no calls at all tell of no cost."""
+        return self.known_usd if self.calls and not self.unpriced_calls else None
+
+
+def pass_score(thresholds: Thresholds) -> float:
+    """The declared bar for the aggregate score, else the default one."""
+    declared = thresholds.pass_score
+    return DEFAULT_PASS_SCORE if declared is None else declared
+
+
+def broken_bars(
+    thresholds: Thresholds, aggregate: float, cost: Cost, latencies_ms: Sequence[int]
+) -> list[str]:
+    """Every bar that was not met, as a sentence; empty when the run passed."""
+    reasons = []
+    bar = pass_score(thresholds)
+    if aggregate < bar:
+        origin = "passScore" if thresholds.pass_score is not None else "the default bar"
+        reasons.append(f"score {aggregate:.4g} is below {bar:.4g} ({origin})")
+    reasons += _cost_over(thresholds.max_cost_usd, cost)
+    limit = thresholds.max_p95_latency_ms
+    if limit is not None and latencies_ms and p95(latencies_ms) > limit:
+        reasons.append(f"p95 latency {p95(latencies_ms)} ms is above {limit} ms (maxP95LatencyMs)")
+    return reasons
+
+
+def mean(scores: Sequence[float]) -> float:
+    """The mean, exact in decimal, so that it does not depend on the order of the scores."""
+    return float(decimal_sum(scores) / len(scores)) if scores else 0.0
+
+
+def decimal_sum(values: Iterable[float]) -> Decimal:
+    """The sum of the numbers as people read them: 0.1 + 0.2 is 0.3."""
+    return sum((Decimal(repr(value)) for value in values), Decimal(0))
+
+
+def p95(latencies_ms: Sequence[int]) -> int:
+    """The 95th percentile by nearest rank."""
+    return sorted(latencies_ms)[math.ceil(0.95 * len(latencies_ms)) - 1]
+
+
+def _cost_over(limit: float | None, cost: Cost) -> list[str]:
+    if limit is None:
+        return []
+    reasons = []
+    if cost.known_usd > limit:
+        reasons.append(f"cost ${cost.known_usd:.6g} is above ${limit:.6g} (maxCostUsd)")
+    if cost.unpriced_calls:
+        reasons.append(
+            f"cost is unknown: {cost.unpriced_calls} of {cost.calls} model calls have no known "
+            f"price, so maxCostUsd ${limit:.6g} cannot be shown to hold"
+        )
+    return reasons

@@ -1,0 +1,1 @@
+"""The event log: its protocol and the SQLite implementation."""
