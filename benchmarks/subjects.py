@@ -7,20 +7,20 @@ from typing import Any
 PAUSE = 0.05
 
 
-def instant(task: Any) -> str:  # noqa: ANN401
+def instant(task: Any) -> str:
     return answer(task.input["q"])
 
 
-async def instant_async(task: Any) -> str:  # noqa: ANN401
+async def instant_async(task: Any) -> str:
     return answer(task.input["q"])
 
 
-def pause(task: Any) -> str:  # noqa: ANN401
+def pause(task: Any) -> str:
     time.sleep(PAUSE)
     return answer(task.input["q"])
 
 
-async def pause_async(task: Any) -> str:  # noqa: ANN401
+async def pause_async(task: Any) -> str:
     await asyncio.sleep(PAUSE)
     return answer(task.input["q"])
 

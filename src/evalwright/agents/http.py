@@ -99,7 +99,9 @@ def _refuse_open_token(parts: SplitResult) -> None:
     except ValueError:
         is_local = host == "localhost"
     if not is_local:
-        raise BadInput(f"--agent: {TOKEN_VARIABLE} is not sent over http:// to {host}; use https://")
+        raise BadInput(
+            f"--agent: {TOKEN_VARIABLE} is not sent over http:// to {host}; use https://"
+        )
 
 
 async def _read(response: "aiohttp.ClientResponse") -> bytes:

@@ -81,7 +81,7 @@ class PythonAgent:
             if _asked_to_stop():
                 raise
             raise AgentFailure("agent_error", "the agent cancelled itself") from None
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - its failure is its answer
+        except (Exception, SystemExit) as error:
             raise _failure(error) from error
         if inspect.isawaitable(output):
             _discard(output)

@@ -80,7 +80,9 @@ def _unfit_for_json(value: Any) -> list[Problem]:
         item, path, depth = waiting.pop()
         seen += 1
         if depth > MAX_DEPTH:
-            return [Problem(path, f"nested more than {MAX_DEPTH} levels deep (a cycle of aliases?)")]
+            return [
+                Problem(path, f"nested more than {MAX_DEPTH} levels deep (a cycle of aliases?)")
+            ]
         if seen > MAX_VALUES:
             return [Problem("$", f"aliases expand to more than {MAX_VALUES} values")]
         if isinstance(item, dict):

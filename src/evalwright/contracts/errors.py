@@ -100,6 +100,5 @@ class Interrupted(EvalwrightError):
 
     exit_code = 130
 
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(f"interrupted; resume with: evalwright run --resume {run_id}")
+    def __init__(self, run_id: str = "latest") -> None:
+        super().__init__(f"interrupted; go on with: evalwright run --resume {run_id}")

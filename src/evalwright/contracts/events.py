@@ -1,16 +1,18 @@
 """Events: the envelope of the log and the payloads of the types that Evalwright writes.
 
-`eval.*` payloads are closed and have no field that could hold content.
+`eval.*` payloads are closed and have no field that could hold content. The others are open, as the
+protocol has them: logs of other hosts may say more.
 """
 
+import builtins
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from evalwright.contracts.suite import Mode
-from evalwright.contracts.summary import EvalSummary, Score, SuiteId, TaskId, Version
+from evalwright.contracts.suite import Mode, ModelClass
+from evalwright.contracts.summary import Score, SuiteId, TaskId, Version
 
 SCHEMA_VERSION = 1
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
@@ -27,12 +29,15 @@ class Payload(
     frozen=True,
     rename="camel",
     omit_defaults=True,
-    forbid_unknown_fields=True,
     gc=False,
 ):
     """Base of every payload; `TYPE` is the event type it belongs to."""
 
     TYPE: ClassVar[str]
+
+
+class ClosedPayload(Payload, frozen=True, forbid_unknown_fields=True):
+    """A payload that may carry nothing but its own fields."""
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -55,17 +60,11 @@ class RunStarted(Payload, frozen=True):
     metadata: dict[str, Any] | None = None
 
 
-class RunOutputs(msgspec.Struct, frozen=True, rename="camel"):
-    """What an evaluation run leaves behind."""
-
-    eval_summary: EvalSummary
-
-
 class RunCompleted(Payload, frozen=True):
     """The run ended; its output is the summary."""
 
     TYPE: ClassVar[str] = "run.completed"
-    outputs: RunOutputs
+    outputs: dict[str, Any] | None = None
     duration_ms: Count | None = None
 
 
@@ -91,7 +90,7 @@ class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     agent_id: AgentId
     ref: Text
-    model_class: str | None = None
+    model_class: ModelClass | None = None
 
 
 class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -111,7 +110,7 @@ class Planned(Payload, frozen=True):
     settings: RunSettings
 
 
-class EvalStarted(Payload, frozen=True):
+class EvalStarted(ClosedPayload, frozen=True):
     """The evaluation begins."""
 
     TYPE: ClassVar[str] = "eval.started"
@@ -122,7 +121,7 @@ class EvalStarted(Payload, frozen=True):
     baseline_run_id: Text | None = None
 
 
-class EvalScored(Payload, frozen=True):
+class EvalScored(ClosedPayload, frozen=True):
     """One task has its score."""
 
     TYPE: ClassVar[str] = "eval.scored"
@@ -135,7 +134,7 @@ class EvalScored(Payload, frozen=True):
     safety_finding_count: Count | None = None
 
 
-class EvalCompleted(Payload, frozen=True):
+class EvalCompleted(ClosedPayload, frozen=True):
     """All tasks have their scores."""
 
     TYPE: ClassVar[str] = "eval.completed"
@@ -201,7 +200,7 @@ class ToolReturned(Payload, frozen=True):
     duration_ms: Count | UnsetType = UNSET
 
 
-class ProviderUsage(Payload, frozen=True):
+class ProviderUsage(ClosedPayload, frozen=True):
     """Tokens and, where known, cost of one model call."""
 
     TYPE: ClassVar[str] = "provider.usage"
@@ -263,7 +262,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     at_us: int
     body: bytes
 
-    def decode(self, kind: type[P]) -> P:
+    def decode(self, kind: builtins.type[P]) -> P:
         """The payload as its type."""
         return msgspec.json.decode(self.body, type=kind)
 

@@ -17,7 +17,6 @@ from evalwright.contracts.events import (
     ProviderUsage,
     RunCompleted,
     RunFailed,
-    RunOutputs,
     RunStarted,
 )
 from evalwright.contracts.summary import EvalSummary
@@ -170,7 +169,7 @@ class Execution:
             EvalCompleted(
                 summary.aggregate_score, summary.passed, summary.task_count, summary.passed_count
             ),
-            RunCompleted(RunOutputs(summary), self._duration_ms()),
+            RunCompleted({"evalSummary": summary}, self._duration_ms()),
         )
         await self._recorder.flush()
         return Outcome(self._recorder.run_id, summary, self._tally.broken_bars())

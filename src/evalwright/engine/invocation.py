@@ -12,6 +12,7 @@ from evalwright.contracts.events import (
     EvalScored,
     InvocationCompleted,
     InvocationStarted,
+    Outcome,
     Payload,
 )
 from evalwright.contracts.suite import Task
@@ -43,7 +44,12 @@ def error_decision(agent_id: str, error: ErrorDetail) -> Decided:
 
 
 async def invoke(
-    agent: Agent, task: Task, attempt_id: str, recorder: Recorder, timeout_s: float | None, clock: Clock
+    agent: Agent,
+    task: Task,
+    attempt_id: str,
+    recorder: Recorder,
+    timeout_s: float | None,
+    clock: Clock,
 ) -> Done:
     """Invoke the agent for one task; its failures are results, never exceptions."""
     fixtures = task.fixtures
@@ -98,7 +104,7 @@ def _done(
     assert task.expected.match is not None
     score = 0.0 if error else score_golden(output, task.expected.match)
     decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
-    outcome = "failed" if error else "completed"
+    outcome: Outcome = "failed" if error else "completed"
     return Done(
         error=error,
         closing=[

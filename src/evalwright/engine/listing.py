@@ -50,6 +50,17 @@ def find_run(log: EventLog, name: str) -> str:
     return matches[0]
 
 
+def find_continuation(log: EventLog, run_id: str) -> str | None:
+    """The newest run that continues a failed one."""
+    for candidate in log.run_ids():
+        if candidate == run_id:
+            return None
+        started = log.edges(candidate)[0].decode(RunStarted)
+        if (started.metadata or {}).get("resumedFrom") == run_id:
+            return candidate
+    return None
+
+
 def run_status(log: EventLog, run_id: str, last: Event) -> str:
     """`completed`, `failed`, `cancelled`, `running`, or `interrupted` when nobody executes it."""
     if last.type in TERMINAL_TYPES:

@@ -58,7 +58,10 @@ def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan
     return Plan(
         suite=suite,
         modes=modes,
-        agent=AgentFacts(agent.agent_id, agent.ref, agent.model_class),
+        agent=msgspec.convert(
+            {"agentId": agent.agent_id, "ref": agent.ref, "modelClass": agent.model_class},
+            AgentFacts,
+        ),
         settings=RunSettings(options.concurrency, options.task_timeout_s, options.run_timeout_s),
         tags=list(options.tags),
     )

@@ -71,5 +71,3 @@ async def _continue_failed(
 
 def _facts(events: Sequence[Event]) -> list[NewEvent]:
     return [NewEvent(event.type, event.task_id, event.at_us, event.body) for event in events]
-
-

@@ -36,8 +36,23 @@ def render_junit(
     suite.attrib.update(counts)
     root = ET.Element("testsuites", counts)
     root.append(suite)
+    return _document(root)
+
+
+def render_junit_failure(run_id: str, code: str, message: str) -> bytes:
+    """A run that ended without a result, as one error."""
+    counts = {"tests": "1", "failures": "0", "errors": "1"}
+    root = ET.Element("testsuites", counts)
+    suite = ET.SubElement(root, "testsuite", counts, name=run_id)
+    case = ET.SubElement(suite, "testcase", classname="evalwright", name="run")
+    ET.SubElement(case, "error", message=_xml(message), type=code)
+    return _document(root)
+
+
+def _document(root: ET.Element) -> bytes:
     ET.indent(root)
-    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "utf-8") + b"\n"
+    text = ET.tostring(root, "unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
 
 
 def _case(suite: str, result: TaskResult, story: TaskStory | None) -> ET.Element:

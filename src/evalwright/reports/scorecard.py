@@ -47,7 +47,9 @@ def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[
     if error is None:
         lines.append(f"      got       {one_line(story.decision, limit)}")
         return lines
-    lines.append(f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}")
+    lines.append(
+        f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}"
+    )
     trace = (error.get("details") or {}).get("traceback")
     if full and trace:
         lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]

@@ -1,8 +1,7 @@
-"""From recorded scores and usage to the EvalSummary: the one projection behind run, show, replay."""
+"""From recorded scores and usage to the EvalSummary: the one way, for run, show and replay."""
 
 from collections.abc import Sequence
 from decimal import Decimal
-
 
 from evalwright.contracts.events import EvalScored, ProviderUsage
 from evalwright.contracts.suite import ModelClass, Suite
@@ -37,6 +36,11 @@ class Tally:
     def complete(self) -> bool:
         """Whether every task of the suite has its score."""
         return len(self._scored) == len(self._suite.tasks)
+
+    @property
+    def passed_count(self) -> int:
+        """How many tasks passed so far."""
+        return sum(scored.passed for scored in self._scored.values())
 
     @property
     def cost(self) -> Cost:
@@ -86,5 +90,3 @@ def task_cost(usages: Sequence[ProviderUsage]) -> float | None:
     if not prices or len(known) < len(prices):
         return None
     return float(sum((Decimal(repr(price)) for price in known), Decimal(0)))
-
-

@@ -4,6 +4,7 @@ Each run owns one byte of a lock file beside the database. Only POSIX systems ha
 elsewhere a second executor is still stopped by the log itself, when it appends.
 """
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +12,15 @@ from pathlib import Path
 
 from evalwright.contracts.errors import RunBusy
 
-try:
+HAS_LOCKS = importlib.util.find_spec("fcntl") is not None
+if HAS_LOCKS:
     import fcntl
-except ImportError:  # pragma: no cover - not a POSIX system
-    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
 def claim(lock_file: Path, run: int, run_id: str) -> Iterator[None]:
     """Hold the right to execute a run for as long as the context lasts."""
-    if fcntl is None:  # pragma: no cover - not a POSIX system
+    if not HAS_LOCKS:
         yield
         return
     descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -36,7 +36,7 @@ def claim(lock_file: Path, run: int, run_id: str) -> Iterator[None]:
 
 def is_claimed(lock_file: Path, run: int) -> bool:
     """Whether another process holds the right to execute the run."""
-    if fcntl is None or not lock_file.exists():
+    if not HAS_LOCKS or not lock_file.exists():
         return False
     descriptor = os.open(lock_file, os.O_RDONLY)
     try:

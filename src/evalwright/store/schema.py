@@ -37,7 +37,7 @@ CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-"""
+"""  # noqa: S608 - only constants are added
 
 MIGRATIONS = (_FIRST_VERSION,)
 VERSION = len(MIGRATIONS)

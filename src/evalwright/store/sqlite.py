@@ -16,6 +16,8 @@ from evalwright.store.writer import Writer
 
 BUSY_SECONDS = 30
 
+_SELECT = "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events"
+
 
 class SqliteLog:
     """An event log kept in a SQLite file."""
@@ -87,7 +89,7 @@ class SqliteLog:
         with _clear_errors(self._path):
             rows = self._reader.execute(
                 "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events"
-                f" WHERE run = ?{wanted} ORDER BY seq",  # noqa: S608 - only placeholders are added
+                f" WHERE run = ?{wanted} ORDER BY seq",
                 (self._run(run_id), *types),
             )
             for sequence, kind, task_id, at_us, body in rows:
@@ -98,7 +100,7 @@ class SqliteLog:
         run = self._run(run_id)
         with _clear_errors(self._path):
             rows = self._reader.execute(
-                "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events WHERE run = :run"
+                f"{_SELECT} WHERE run = :run"  # noqa: S608 - constants only
                 " AND (seq < 2 OR seq > (SELECT max(seq) FROM events WHERE run = :run) - 2)"
                 " ORDER BY seq",
                 {"run": run},
@@ -119,7 +121,9 @@ class SqliteLog:
         with _clear_errors(self._path):
             if create:
                 self._reader.execute("INSERT OR IGNORE INTO runs (run_id) VALUES (?)", (run_id,))
-            row = self._reader.execute("SELECT run FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            row = self._reader.execute(
+                "SELECT run FROM runs WHERE run_id = ?", (run_id,)
+            ).fetchone()
         if row is None:
             raise RunNotFound(f"there is no run {run_id} in {self._path}; see `evalwright runs`")
         return int(row[0])

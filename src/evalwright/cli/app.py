@@ -1,0 +1,91 @@
+"""The table of commands, each loaded when it is called, and the way out of every error."""
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from evalwright import __version__
+from evalwright.contracts.errors import EvalwrightError, InvalidDocument
+
+COMMANDS = {
+    "run": "Run a suite against an agent, or resume a run.",
+    "runs": "List the runs in the log.",
+    "show": "Show a run: scorecard, failures in full, events.",
+    "replay": "Rebuild a run's summary from its log; nothing is invoked.",
+    "diff": "Show where two runs differ.",
+    "validate": "Check suites, summaries and event logs.",
+    "init": "Write a small suite and agent that run as they are.",
+    "demo": "Run the bundled suite against the bundled agent.",
+}
+MOST_PROBLEMS = 50
+
+
+class Commands(click.Group):
+    """Commands by name; `--help` lists them without loading any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """All commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"evalwright.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=Commands,
+    name="evalwright",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: evalwright run suite.yaml --agent agent.py:answer",
+)
+@click.version_option(__version__, message="evalwright %(version)s")
+def app() -> None:
+    """Is this agent good enough to ship?
+
+    Evalwright runs evaluation suites against agents, records every run in one event log, and
+    turns logs into scorecards and gates.
+
+    Exit codes: 0 passed, 1 the bar was not met, 2 bad usage or input, 3 could not evaluate,
+    130 interrupted (resumable).
+    """
+
+
+def run_app() -> int:
+    """Run a command and turn whatever comes of it into an exit code."""
+    try:
+        code = app.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        complain("interrupted")
+        code = 130
+    except EvalwrightError as error:
+        complain(_words(error))
+        code = error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    return code if isinstance(code, int) else 0
+
+
+def complain(message: str) -> None:
+    """Say what went wrong, on stderr."""
+    click.echo(f"evalwright: {message}", err=True)
+
+
+def _words(error: EvalwrightError) -> str:
+    if isinstance(error, InvalidDocument) and len(error.problems) > MOST_PROBLEMS:
+        first = InvalidDocument(error.name, error.problems[:MOST_PROBLEMS])
+        return f"{first}\n… and {len(error.problems) - MOST_PROBLEMS} more problems"
+    return str(error)

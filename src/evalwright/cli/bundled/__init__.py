@@ -1,0 +1,10 @@
+"""Suites and agents that ship with Evalwright."""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+
+def bundled(name: str) -> Path:
+    """The folder of a bundled example."""
+    with as_file(files("evalwright.cli.bundled") / name) as folder:
+        return folder

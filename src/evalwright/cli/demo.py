@@ -1,0 +1,42 @@
+"""`evalwright demo`: the bundled suite against the bundled agent."""
+
+import click
+
+from evalwright.cli.bundled import bundled
+from evalwright.cli.options import db_option
+from evalwright.cli.output import write_stdout
+from evalwright.cli.results import Results
+from evalwright.cli.run import Request, execute
+from evalwright.engine.plan import RunOptions
+
+NEXT = """
+One task failed, and the run passed all the same: its score is above the suite's bar of 0.8.
+What to try next:
+
+  evalwright show latest                                 the failures in full
+  evalwright show latest --task refund-window-for-members  one task, event by event
+  evalwright show latest --events --json                 the log, as JSON lines
+  evalwright replay latest                               the summary again, from the log alone
+  evalwright init my-evals                               a suite and an agent of your own
+"""
+
+
+@click.command(epilog="Example: evalwright demo")
+@db_option
+def command(*, db: str | None) -> int:
+    """Run the bundled suite against the bundled agent and say what to try next."""
+    folder = bundled("demo")
+    results = Results(write_stdout, as_json=False, junit=None, out=None, quiet=False)
+    request = Request(
+        suite=folder / "suite.yaml",
+        agent=f"{folder / 'agent.py'}:answer",
+        agent_id="local.evalwright.support-desk",
+        model_class=None,
+        resume=None,
+        options=RunOptions(tags=("demo",)),
+        results=results,
+        quiet=False,
+    )
+    code = execute(request, db)
+    click.echo(NEXT)
+    return code

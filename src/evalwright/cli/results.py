@@ -1,0 +1,89 @@
+"""What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from evalwright.cli.output import Emit, write_file
+from evalwright.contracts.errors import RunFailed
+from evalwright.contracts.summary import to_json
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import read_history
+from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
+from evalwright.reports.junit import render_junit, render_junit_failure
+from evalwright.reports.scorecard import render_scorecard
+from evalwright.reports.style import Style
+from evalwright.store.protocol import EventLog
+
+
+class Results:
+    """Where results are wanted."""
+
+    def __init__(
+        self, emit: Emit, *, as_json: bool, junit: Path | None, out: Path | None, quiet: bool
+    ) -> None:
+        self.emit = emit
+        self.as_json = as_json
+        self.junit = junit
+        self.out = out
+        self.quiet = quiet
+
+
+def write_results(results: Results, log: EventLog, outcome: Outcome) -> None:
+    """Write everything that was asked for."""
+    stories: Sequence[TaskStory] = ()
+    if results.junit or results.out or not results.quiet:
+        stories = failed_stories(log, outcome)
+    if not results.quiet:
+        _print_scorecard(results, outcome, stories)
+    if results.junit is not None:
+        report = render_junit(outcome.run_id, outcome.summary, outcome.broken_bars, stories)
+        write_file(results.junit, [report])
+    if results.out is not None:
+        _write_folder(results.out, log, outcome, stories)
+    if results.as_json:
+        results.emit(to_json(outcome.summary))
+
+
+def write_failure(results: Results, failure: RunFailed) -> None:
+    """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
+    if results.junit is not None:
+        write_file(
+            results.junit, [render_junit_failure(failure.run_id, failure.code, str(failure))]
+        )
+
+
+def failed_stories(log: EventLog, outcome: Outcome) -> list[TaskStory]:
+    """The tasks that did not pass."""
+    if outcome.summary.passed_count == outcome.summary.task_count:
+        return []
+    suite = read_history(log, outcome.run_id).plan.suite
+    return task_stories(suite, log.read(outcome.run_id, STORY_TYPES))
+
+
+def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
+    """The log of a run as JSON lines."""
+    for event in log.read(run_id):
+        yield event.to_json() + b"\n"
+
+
+def _print_scorecard(results: Results, outcome: Outcome, stories: Sequence[TaskStory]) -> None:
+    stream = sys.stderr if results.as_json else sys.stdout
+    card = render_scorecard(
+        outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stream)
+    )
+    click.echo(card, file=stream, color=True)
+
+
+def _write_folder(
+    folder: Path, log: EventLog, outcome: Outcome, stories: Sequence[TaskStory]
+) -> None:
+    plain = Style(colour=False)
+    card = render_scorecard(
+        outcome.run_id, outcome.summary, outcome.broken_bars, stories, plain, full=True
+    )
+    write_file(folder / "summary.json", [to_json(outcome.summary)])
+    write_file(folder / "events.jsonl", event_lines(log, outcome.run_id))
+    write_file(folder / "scorecard.txt", [card.encode(), b"\n"])

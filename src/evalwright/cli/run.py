@@ -1,0 +1,230 @@
+"""`evalwright run`: run a suite against an agent, or resume a run."""
+
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from evalwright.agents.load import load_agent
+from evalwright.agents.protocol import Agent
+from evalwright.cli.interrupt import run_until_interrupted
+from evalwright.cli.options import db_option, json_option, opened_log, read_input
+from evalwright.cli.output import check_place, make_folder, reserved_stdout
+from evalwright.cli.results import Results, write_failure, write_results
+from evalwright.contracts import errors
+from evalwright.contracts.events import AgentFacts
+from evalwright.contracts.suite import parse_suite
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import History, read_history
+from evalwright.engine.listing import find_run
+from evalwright.engine.plan import RunOptions, plan_run
+from evalwright.engine.replay import project
+from evalwright.engine.run import Announce, resume_run, start_run
+from evalwright.reports.progress import Progress, Standing, progress_for
+from evalwright.store.protocol import EventLog
+
+EXAMPLES = """\b
+Examples:
+  evalwright run suite.yaml --agent agent.py:answer
+  evalwright run suite.yaml --agent http://127.0.0.1:8000/invoke --concurrency 20
+  evalwright run suite.yaml --agent 'cmd:node agent.js' --junit report.xml
+  evalwright run --resume latest
+"""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the user asked for."""
+
+    suite: Path | None
+    agent: str | None
+    agent_id: str | None
+    model_class: str | None
+    resume: str | None
+    options: RunOptions
+    results: Results
+    quiet: bool
+
+    def load_agent(self, recorded: AgentFacts | None = None) -> Agent:
+        """The agent that was named, else the one that the log remembers."""
+        ref = self.agent or (recorded.ref if recorded else None)
+        if ref is None:
+            raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
+        agent_id = self.agent_id or (recorded.agent_id if recorded else None)
+        return load_agent(ref, agent_id, self.model_class)
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("suite", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--agent",
+    metavar="REF",
+    help="module:callable, path/file.py:callable, an http(s):// address, or cmd:PROGRAM ARGS.",
+)
+@click.option("--mode", "modes", multiple=True, help="An eval mode; may be given several times.")
+@click.option("--concurrency", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds that one task may take.",
+)
+@click.option(
+    "--run-timeout",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds that the whole run may take.",
+)
+@click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
+@click.option("--agent-id", help="The agent's id, where its reference does not tell it.")
+@click.option("--model-class", help="The class of model behind the agent.")
+@click.option(
+    "--allow-mismatch",
+    is_flag=True,
+    help="Run although targetAgentId or allowedModels do not fit the agent.",
+)
+@click.option("--resume", metavar="RUN", help="Go on with a stopped or failed run.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Write a JUnit report to this file.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing for people but errors.")
+@json_option
+@db_option
+def command(
+    *,
+    suite: Path | None,
+    resume: str | None,
+    db: str | None,
+    as_json: bool,
+    junit: Path | None,
+    out: Path | None,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Run SUITE against an agent and print its scorecard.
+
+    A run that was stopped or failed goes on with --resume; tasks that have their score are not
+    invoked again.
+    """
+    if (suite is None) == (resume is None):
+        raise errors.BadInput("name a suite, or a run with --resume; see `evalwright run --help`")
+    with reserved_stdout(reserve=as_json) as emit:
+        results = Results(emit, as_json=as_json, junit=junit, out=out, quiet=quiet)
+        request = Request(
+            suite=suite,
+            agent=given["agent"],
+            agent_id=given["agent_id"],
+            model_class=given["model_class"],
+            resume=resume,
+            options=RunOptions(
+                modes=given["modes"],
+                concurrency=given["concurrency"],
+                task_timeout_s=given["timeout"],
+                run_timeout_s=given["run_timeout"],
+                tags=given["tags"],
+                allow_mismatch=given["allow_mismatch"],
+            ),
+            results=results,
+            quiet=quiet,
+        )
+        return execute(request, db)
+
+
+def execute(request: Request, db: str | None) -> int:
+    """Do what was asked, write the results, and give the exit code."""
+    _check_places(request.results)
+    work = _prepare_new(request) if request.resume is None else None
+    with opened_log(db) as log:
+        work = work or _prepare_resumed(request, log)
+        try:
+            outcome = work(log)
+        except errors.RunFailed as failure:
+            write_failure(request.results, failure)
+            raise
+        write_results(request.results, log, outcome)
+    return 0 if outcome.summary.passed else 1
+
+
+Work = Callable[[EventLog], Outcome]
+
+
+def _prepare_new(request: Request) -> Work:
+    assert request.suite is not None
+    suite = parse_suite(read_input(request.suite), str(request.suite))
+    agent = request.load_agent()
+    plan = plan_run(suite, str(request.suite), agent, request.options)
+
+    def work(log: EventLog) -> Outcome:
+        return _watched(request, log, agent, lambda announce: start_run(log, agent, plan, announce))
+
+    return work
+
+
+def _prepare_resumed(request: Request, log: EventLog) -> Work:
+    assert request.resume is not None
+    history = read_history(log, find_run(log, request.resume))
+    if history.status == "completed":
+        click.echo(f"run {history.run_id} is complete; nothing is left to do", err=True)
+        return lambda _log: project(history)
+    agent = request.load_agent(history.plan.agent)
+
+    def work(log: EventLog) -> Outcome:
+        return _watched(
+            request, log, agent, lambda announce: resume_run(log, agent, history, announce)
+        )
+
+    return work
+
+
+def _watched(
+    request: Request,
+    log: EventLog,
+    agent: Agent,
+    go: Callable[[Announce], Coroutine[Any, Any, Outcome]],
+) -> Outcome:
+    """Execute with progress on stderr; an interrupt leaves a run that can be resumed."""
+    shown = ExitStack()
+    run_ids: list[str] = []
+
+    def announce(history: History) -> None:
+        run_ids.append(history.run_id)
+        shown.enter_context(_display(request, log, history))
+
+    async def main() -> Outcome:
+        try:
+            return await go(announce)
+        finally:
+            await agent.close()
+
+    with shown:
+        try:
+            return run_until_interrupted(main())
+        except errors.Interrupted:
+            raise errors.Interrupted(*run_ids) from None
+
+
+def _display(request: Request, log: EventLog, history: History) -> Progress:
+    suite, done = history.plan.suite, len(history.scored)
+    standing = Standing(len(suite.tasks), done, history.tally.passed_count)
+    display = progress_for(standing, quiet=request.quiet)
+    log.watch(history.run_id, display.take)
+    if not request.quiet:
+        already = f", {done} already scored" if done else ""
+        click.echo(
+            f"{suite.suite_id}@{suite.version}: {len(suite.tasks)} tasks{already} "
+            f"against {history.plan.agent.agent_id}, run {history.run_id}",
+            err=True,
+        )
+    return display
+
+
+def _check_places(results: Results) -> None:
+    if results.junit is not None:
+        check_place(results.junit)
+    if results.out is not None:
+        make_folder(results.out)

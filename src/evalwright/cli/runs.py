@@ -1,0 +1,44 @@
+"""`evalwright runs`: list the runs in the log."""
+
+import click
+import msgspec
+
+from evalwright.cli.options import db_option, json_option, opened_log
+from evalwright.cli.output import write_stdout
+from evalwright.engine.listing import RunRow, list_runs
+
+
+@click.command(epilog="Example: evalwright runs --limit 5")
+@click.option("--limit", type=click.IntRange(1), help="Show this many at most.")
+@json_option
+@db_option
+def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
+    """List the runs in the log, newest first."""
+    with opened_log(db) as log:
+        rows = list_runs(log, limit)
+        place = log.place
+    if as_json:
+        write_stdout(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+    elif rows:
+        click.echo(_table([_HEAD, *map(_cells, rows)]))
+    else:
+        click.echo(f"no runs in {place} yet; start with `evalwright run`", err=True)
+
+
+_HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]
+
+
+def _cells(row: RunRow) -> list[str]:
+    result = {None: "", True: "passed", False: "failed"}[row.passed]
+    score = "" if row.aggregate_score is None else f"{row.aggregate_score:.4g}"
+    started = row.started_at[:19].replace("T", " ")
+    suite = f"{row.suite_id}@{row.suite_version}"
+    return [row.run_id, started, row.status, result, score, suite, row.agent_id]
+
+
+def _table(rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

@@ -1,0 +1,99 @@
+"""`evalwright show`: a run's scorecard, its failures in full, or its events."""
+
+import sys
+
+import click
+
+from evalwright.cli.options import db_option, json_option, opened_log
+from evalwright.cli.output import write_stdout
+from evalwright.cli.results import failed_stories
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.events import Event
+from evalwright.contracts.summary import to_json
+from evalwright.engine.history import History, read_history
+from evalwright.engine.listing import find_continuation, find_run
+from evalwright.engine.replay import project
+from evalwright.reports.findings import task_stories
+from evalwright.reports.scorecard import render_scorecard, render_story
+from evalwright.reports.style import Style
+from evalwright.reports.text import one_line
+from evalwright.store.protocol import EventLog
+
+EXAMPLES = """\b
+Examples:
+  evalwright show latest
+  evalwright show latest --task refund-window
+  evalwright show latest --events --json > run.jsonl
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run")
+@click.option("--events", "with_events", is_flag=True, help="Show the event log.")
+@click.option("--task", "task_id", help="Show one task: expectation, answer and events.")
+@json_option
+@db_option
+def command(
+    *, run: str, with_events: bool, task_id: str | None, as_json: bool, db: str | None
+) -> None:
+    """Show RUN (an id, the beginning of one, or `latest`).
+
+    With --json the summary alone is printed, with --events --json the log as JSON lines.
+    """
+    with opened_log(db) as log:
+        run_id = find_run(log, run)
+        if with_events or task_id:
+            _show_events(log, run_id, task_id, as_json=as_json)
+        else:
+            _show_result(log, _continued(log, run_id), as_json=as_json)
+
+
+def _continued(log: EventLog, run_id: str) -> str:
+    """The run that continued this one after it failed, else itself."""
+    continuation = find_continuation(log, run_id)
+    if continuation is None:
+        return run_id
+    click.echo(f"run {run_id} failed and was continued by {continuation}, shown here", err=True)
+    return _continued(log, continuation)
+
+
+def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
+    outcome = project(read_history(log, run_id))
+    if as_json:
+        write_stdout(to_json(outcome.summary))
+        return
+    card = render_scorecard(
+        run_id,
+        outcome.summary,
+        outcome.broken_bars,
+        failed_stories(log, outcome),
+        Style.of(sys.stdout),
+        full=True,
+    )
+    click.echo(card, color=True)
+
+
+def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:
+    if task_id is not None and not as_json:
+        _show_task(log, read_history(log, run_id), task_id)
+    for event in log.read(run_id):
+        if task_id is not None and event.task_id != task_id:
+            continue
+        if as_json:
+            sys.stdout.buffer.write(event.to_json() + b"\n")
+        else:
+            click.echo(_line(event))
+
+
+def _show_task(log: EventLog, history: History, task_id: str) -> None:
+    suite = history.plan.suite
+    if task_id not in {task.task_id for task in suite.tasks}:
+        raise BadInput(f"the suite {suite.suite_id} has no task {task_id!r}")
+    for story in task_stories(suite, log.read(history.run_id), {task_id}):
+        click.echo("\n".join(render_story(story, Style.of(sys.stdout), full=True)), color=True)
+        click.echo(f"      input     {one_line(story.task.input, None)}\n")
+
+
+def _line(event: Event) -> str:
+    task = f" [{event.task_id}]" if event.task_id else ""
+    return f"{event.sequence:>6}  {event.type}{task}  {one_line(event.body.decode())}"

@@ -1,0 +1,32 @@
+"""`evalwright validate`: check suites, summaries and event logs."""
+
+from pathlib import Path
+
+import click
+
+from evalwright.cli.options import read_input
+from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.engine.validation import check_file
+
+
+@click.command(epilog="Example: evalwright validate suite.yaml summary.json run.jsonl")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def command(*, files: tuple[Path, ...]) -> int:
+    """Check FILES: suites (JSON or YAML), EvalSummary documents, event logs (JSON lines).
+
+    Every problem is listed with its place. Exit code 2 when there is any.
+    """
+    failures = 0
+    for path in files:
+        try:
+            kind = check_file(read_input(path), str(path))
+        except InvalidDocument as error:
+            failures += 1
+            click.echo(str(error), err=True)
+            click.echo(f"{path}: {len(error.problems)} problems", err=True)
+        except BadInput as error:
+            failures += 1
+            click.echo(str(error), err=True)
+        else:
+            click.echo(f"{path}: valid {kind}")
+    return 2 if failures else 0

@@ -1,0 +1,145 @@
+"""Checking documents that others wrote: which contract is it, and does it hold."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.documents import parse_document
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.events import (
+    PAYLOADS,
+    TERMINAL_TYPES,
+    Envelope,
+    EvalScored,
+    InvocationCompleted,
+    InvocationStarted,
+)
+from evalwright.contracts.jsonvalue import NotJson, parse
+from evalwright.contracts.schema import RUN_EVENT, SUMMARY, check_schema
+from evalwright.contracts.suite import check_suite_document
+
+_SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
+
+
+def check_file(source: bytes, name: str) -> str:
+    """The kind of a valid document; raises `InvalidDocument` with all its problems."""
+    if name.lower().endswith((".jsonl", ".ndjson")):
+        kind, problems = "event log", check_events(source.splitlines(), "line")
+    else:
+        document = parse_document(source, name)
+        if isinstance(document, list):
+            lines = [msgspec.json.encode(event) for event in document]
+            kind, problems = "event log", check_events(lines, "event")
+        elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
+            kind, problems = "EvalSummary", check_summary(document)
+        else:
+            kind, problems = "AgentEvalSuite", check_suite_document(document)
+    if problems:
+        raise InvalidDocument(name, problems)
+    return kind
+
+
+def check_summary(document: Any) -> list[Problem]:
+    """The schema, and what the numbers of a summary must say of each other."""
+    problems = check_schema(document, SUMMARY)
+    if problems:
+        return problems
+    tasks = document["tasks"]
+    passed = sum(task["passed"] for task in tasks)
+    if document["taskCount"] != len(tasks):
+        message = f"is {document['taskCount']}, but there are {len(tasks)} tasks"
+        problems.append(Problem("$.taskCount", message))
+    if document["passedCount"] != passed:
+        message = f"is {document['passedCount']}, but {passed} tasks passed"
+        problems.append(Problem("$.passedCount", message))
+    if len({task["taskId"] for task in tasks}) != len(tasks):
+        problems.append(Problem("$.tasks", "a taskId stands twice"))
+    return problems
+
+
+def check_events(lines: Iterable[bytes], noun: str) -> list[Problem]:
+    """Each an event, one run, no gap, one end, brackets closed, one score per task."""
+    checker = _LogChecker()
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            checker.take(line, f"{noun} {number}")
+    return checker.finish()
+
+
+class _LogChecker:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._run_id: str | None = None
+        self._expected = 0
+        self._end: str | None = None
+        self._scored: set[str] = set()
+        self._open: dict[str, str] = {}
+        self._event_ids: set[str] = set()
+
+    def take(self, line: bytes, where: str) -> None:
+        """Check one line."""
+        try:
+            event = parse(line)
+        except NotJson as error:
+            self._add(where, f"not valid JSON: {error.reason}")
+            return
+        broken = check_schema(event, RUN_EVENT)
+        if broken:
+            self.problems += [Problem(f"{where} {p.path}", p.message, p.remedy) for p in broken]
+            return
+        self._check_frame(event, where)
+        if self._payload_fits(line, event["type"], where):
+            self._check_facts(event, where)
+
+    def finish(self) -> list[Problem]:
+        """All problems, with those that only the end of the file shows."""
+        if self._expected == 0 and not self.problems:
+            self._add("line 1", "the log is empty")
+        if self._end == "run.completed":
+            for invocation, where in self._open.items():
+                self._add(where, f"invocation {invocation} has no agent.invocation.completed")
+        return self.problems
+
+    def _add(self, where: str, message: str) -> None:
+        self.problems.append(Problem(where, message))
+
+    def _check_frame(self, event: dict[str, Any], where: str) -> None:
+        self._run_id = self._run_id or event["runId"]
+        if event["runId"] != self._run_id:
+            self._add(where, f"runId is {event['runId']!r}, the log is of {self._run_id!r}")
+        if event["eventId"] in self._event_ids:
+            self._add(where, f"eventId {event['eventId']!r} stands twice")
+        self._event_ids.add(event["eventId"])
+        if event["sequence"] != self._expected:
+            self._add(where, f"sequence is {event['sequence']}, expected {self._expected}")
+        self._expected = event["sequence"] + 1
+        if self._end is not None:
+            self._add(where, f"{event['type']} stands after {self._end}, which ends a run")
+        if event["type"] in TERMINAL_TYPES:
+            self._end = event["type"]
+
+    def _payload_fits(self, line: bytes, event_type: str, where: str) -> bool:
+        kind = PAYLOADS.get(event_type)
+        if kind is None:
+            return True
+        try:
+            msgspec.json.decode(msgspec.json.decode(line, type=Envelope).payload, type=kind)
+        except msgspec.ValidationError as error:
+            self._add(f"{where} $.payload", str(error))
+            return False
+        return True
+
+    def _check_facts(self, event: dict[str, Any], where: str) -> None:
+        payload = event["payload"]
+        match event["type"]:
+            case EvalScored.TYPE:
+                task_id = payload["taskId"]
+                if task_id in self._scored:
+                    self._add(where, f"task {task_id!r} has two eval.scored events")
+                self._scored.add(task_id)
+            case InvocationStarted.TYPE:
+                self._open[payload["invocationId"]] = where
+            case InvocationCompleted.TYPE:
+                if self._open.pop(payload["invocationId"], None) is None:
+                    self._add(where, f"invocation {payload['invocationId']!r} was never started")
