@@ -86,6 +86,7 @@ class SqliteLog:
     def read(self, run_id: str, types: Sequence[str] = ()) -> Iterator[Event]:
         """The events of a run in order, all of them or those of some types."""
         wanted = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
+        query = f"{_SELECT} WHERE run = ?{wanted} ORDER BY seq"  # noqa: S608 - placeholders only
         with _clear_errors(self._path):
             rows = self._reader.execute(
                 "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events"
