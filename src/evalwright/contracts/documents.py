@@ -11,15 +11,36 @@ from evalwright.contracts.jsonvalue import MAX_DEPTH, JsonPath, child
 
 MAX_VALUES = 5_000_000  # bounds what YAML aliases can expand to
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 
 
 def parse_document(source: bytes, name: str) -> Any:
     """Parse a file's content; the name decides between YAML (`.yaml`, `.yml`) and JSON."""
+    return _parse_yaml(source, name) if _is_yaml(name) else parse_json(source, name)
+
+
+def to_json(source: bytes, name: str) -> bytes:
+    """A file's content as JSON text; what was JSON already is not looked at."""
+    if _is_yaml(name):
+        return msgspec.json.encode(_parse_yaml(source, name))
+    return source.removeprefix(_BYTE_ORDER_MARK)
+
+
+def parse_json(source: bytes, name: str) -> Any:
+    """Parse JSON text."""
     text = _decode(source, name)
-    if name.lower().endswith((".yaml", ".yml")):
-        return _parse_yaml(text, name)
-    return _parse_json(text, name)
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        problem = Problem(_place(text, str(error)), f"not valid JSON: {error}")
+        raise InvalidDocument(name, [problem]) from None
+    except RecursionError:
+        raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
+
+
+def _is_yaml(name: str) -> bool:
+    return name.lower().endswith((".yaml", ".yml"))
 
 
 def _decode(source: bytes, name: str) -> str:
@@ -31,16 +52,6 @@ def _decode(source: bytes, name: str) -> str:
         raise InvalidDocument(name, [problem]) from None
 
 
-def _parse_json(text: str, name: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        problem = Problem(_place(text, str(error)), f"not valid JSON: {error}")
-        raise InvalidDocument(name, [problem]) from None
-    except RecursionError:
-        raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
-
-
 def _place(text: str, message: str) -> str:
     found = _BYTE_OFFSET.search(message)
     before = text.encode()[: int(found[1])].decode("utf-8", "ignore") if found else text
@@ -48,13 +59,13 @@ def _place(text: str, message: str) -> str:
     return f"line {line}, column {len(before) - before.rfind(chr(10))}"
 
 
-def _parse_yaml(text: str, name: str) -> Any:
+def _parse_yaml(source: bytes, name: str) -> Any:
     import yaml
 
     from evalwright.contracts.yaml_loader import JsonLoader
 
     try:
-        value = yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
+        value = yaml.load(_decode(source, name), Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "$"

@@ -25,6 +25,10 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
     remedy: str = ""
 
+    def below(self, path: str) -> "Problem":
+        """The same problem of a document that stands within another."""
+        return Problem(path + self.path.removeprefix("$"), self.message, self.remedy)
+
     def __str__(self) -> str:
         remedy = f" ({self.remedy})" if self.remedy else ""
         return f"{self.path}: {self.message}{remedy}"

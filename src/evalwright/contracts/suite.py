@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from evalwright.contracts.documents import parse_document
+from evalwright.contracts.documents import parse_json, to_json
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, canonical
-from evalwright.contracts.schema import SUITE, check_schema
+from evalwright.contracts.schema import SUITE, SUITE_OUTLINE, SUITE_TASK, check_schema
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
@@ -93,50 +93,61 @@ class Suite(_Closed, frozen=True):
 
 def parse_suite(source: bytes, name: str) -> Suite:
     """Read a suite from the content of a JSON or YAML file; all its problems at once."""
-    document = parse_document(source, name)
-    problems = check_suite_document(document)
-    if problems:
+    suite, problems = _read(to_json(source, name), name)
+    if suite is None:
         raise InvalidDocument(name, problems)
-    return msgspec.convert(document, Suite)
+    return suite
 
 
 def check_suite_document(document: Any) -> list[Problem]:
     """Every rule a suite document breaks: those of the schema, then those it cannot say."""
-    problems = check_schema(document, SUITE)
-    tasks = document.get("tasks") if isinstance(document, dict) else None
-    if isinstance(tasks, list):
-        problems += _duplicate_ids(tasks)
-        for index, task in enumerate(tasks):
-            problems += _check_task(task, f"$.tasks[{index}]")
-    return problems
+    return _read(msgspec.json.encode(document), "suite")[1]
 
 
-def _duplicate_ids(tasks: list[Any]) -> list[Problem]:
-    first: dict[str, int] = {}
-    problems = []
-    for index, task in enumerate(tasks):
-        task_id = task.get("taskId") if isinstance(task, dict) else None
-        if not isinstance(task_id, str):
-            continue
-        if task_id in first:
-            message = f"taskId {task_id!r} is already used by $.tasks[{first[task_id]}]"
-            remedy = "give every task its own id"
-            problems.append(Problem(f"$.tasks[{index}].taskId", message, remedy))
-        first.setdefault(task_id, index)
-    return problems
+def _read(source: bytes, name: str) -> tuple[Suite | None, list[Problem]]:
+    """Read task by task, so that a large suite is in memory once and not as plain values too."""
+    try:
+        members = msgspec.json.decode(source, type=dict[str, msgspec.Raw])
+        raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
+        rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
+        tasks, problems = _read_tasks(raw_tasks)
+    except (msgspec.DecodeError, KeyError, RecursionError):  # no JSON, or no list of tasks
+        return None, check_schema(parse_json(source, name), SUITE)
+    outline = {**rest, "tasks": [None] * min(1, len(raw_tasks))}
+    problems = check_schema(outline, SUITE_OUTLINE) + problems
+    if problems:
+        return None, problems
+    return msgspec.convert({**rest, "tasks": tasks}, Suite, strict=False), []
 
 
-def _check_task(task: Any, path: str) -> list[Problem]:
-    if not isinstance(task, dict):
-        return []
+def _read_tasks(raw_tasks: list[msgspec.Raw]) -> tuple[list[Task], list[Problem]]:
+    tasks, problems = [], []
+    first: dict[Any, int] = {}
+    for index, raw in enumerate(raw_tasks):
+        document = msgspec.json.decode(raw)
+        found = check_schema(document, SUITE_TASK)
+        found += _check_task(document, first) if isinstance(document, dict) else []
+        problems += [problem.below(f"$.tasks[{index}]") for problem in found]
+        if isinstance(document, dict) and isinstance(document.get("taskId"), str):
+            first.setdefault(document["taskId"], index)
+        if not problems:
+            tasks.append(msgspec.convert(document, Task, strict=False))
+    return tasks, problems
+
+
+def _check_task(task: dict[str, Any], first: dict[Any, int]) -> list[Problem]:
+    """What the schema cannot say of a task; `first` tells which task had an id before."""
     problems = []
     task_id = task.get("taskId")
+    if isinstance(task_id, str) and task_id in first:
+        message = f"taskId {task_id!r} is already used by $.tasks[{first[task_id]}]"
+        problems.append(Problem("$.taskId", message, "give every task its own id"))
     if isinstance(task_id, str) and len(task_id) > MAX_TASK_ID:
         message = f"taskId has {len(task_id)} characters; events can carry {MAX_TASK_ID}"
-        problems.append(Problem(f"{path}.taskId", message, "shorten it"))
+        problems.append(Problem("$.taskId", message, "shorten it"))
     expected = task.get("expected")
     if isinstance(expected, dict):
-        problems += _check_expected(expected, f"{path}.expected")
+        problems += _check_expected(expected, "$.expected")
     return problems
 
 

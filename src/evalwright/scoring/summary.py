@@ -15,14 +15,21 @@ class Tally:
     def __init__(self, suite: Suite, model_class: ModelClass | None = None) -> None:
         self._suite = suite
         self._model_class = model_class
-        self._scored: dict[str, EvalScored] = {}
+        self._results: dict[str, TaskResult] = {}
         self._known_usd = Decimal(0)
         self._calls = 0
         self._unpriced = 0
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
-        self._scored[scored.task_id] = scored
+        self._results[scored.task_id] = TaskResult(
+            task_id=scored.task_id,
+            score=scored.score,
+            passed=scored.passed,
+            cost_usd=scored.cost_usd,
+            latency_ms=scored.latency_ms,
+            schema_valid=scored.schema_valid,
+        )
 
     def add_usage(self, usage: ProviderUsage) -> None:
         """Take the usage of one model call."""
@@ -33,14 +40,9 @@ class Tally:
             self._known_usd += Decimal(repr(usage.cost_estimate_usd))
 
     @property
-    def complete(self) -> bool:
-        """Whether every task of the suite has its score."""
-        return len(self._scored) == len(self._suite.tasks)
-
-    @property
     def passed_count(self) -> int:
         """How many tasks passed so far."""
-        return sum(scored.passed for scored in self._scored.values())
+        return sum(result.passed for result in self._results.values())
 
     @property
     def cost(self) -> Cost:
@@ -49,12 +51,12 @@ class Tally:
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
-        aggregate = mean([scored.score for scored in self._scored.values()])
+        aggregate = mean([result.score for result in self._results.values()])
         return broken_bars(self._suite.thresholds, aggregate, self.cost, self._latencies())
 
     def summary(self) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""
-        results = [_task_result(self._scored[task.task_id]) for task in self._suite.tasks]
+        results = [self._results[task.task_id] for task in self._suite.tasks]
         return EvalSummary(
             suite_id=self._suite.suite_id,
             suite_version=self._suite.version,
@@ -68,19 +70,8 @@ class Tally:
         )
 
     def _latencies(self) -> Sequence[int]:
-        measured = (scored.latency_ms for scored in self._scored.values())
+        measured = (result.latency_ms for result in self._results.values())
         return [latency for latency in measured if latency is not None]
-
-
-def _task_result(scored: EvalScored) -> TaskResult:
-    return TaskResult(
-        task_id=scored.task_id,
-        score=scored.score,
-        passed=scored.passed,
-        cost_usd=scored.cost_usd,
-        latency_ms=scored.latency_ms,
-        schema_valid=scored.schema_valid,
-    )
 
 
 def task_cost(usages: Sequence[ProviderUsage]) -> float | None:

@@ -86,13 +86,9 @@ class SqliteLog:
     def read(self, run_id: str, types: Sequence[str] = ()) -> Iterator[Event]:
         """The events of a run in order, all of them or those of some types."""
         wanted = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
-        query = f"{_SELECT} WHERE run = ?{wanted} ORDER BY seq"  # noqa: S608 - placeholders only
+        query = f"{_SELECT} WHERE run = ?{wanted} ORDER BY seq"
         with _clear_errors(self._path):
-            rows = self._reader.execute(
-                "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events"
-                f" WHERE run = ?{wanted} ORDER BY seq",
-                (self._run(run_id), *types),
-            )
+            rows = self._reader.execute(query, (self._run(run_id), *types))
             for sequence, kind, task_id, at_us, body in rows:
                 yield Event(run_id, sequence, kind, task_id, at_us, body)
 
