@@ -1,5 +1,8 @@
 """`evalwright demo`: the bundled suite against the bundled agent."""
 
+import shutil
+import sys
+
 import click
 
 from evalwright.cli.bundled import bundled
@@ -13,11 +16,11 @@ NEXT = """
 One task failed, and the run passed all the same: its score is above the suite's bar of 0.8.
 What to try next:
 
-  evalwright show latest                                 the failures in full
-  evalwright show latest --task refund-window-for-members  one task, event by event
-  evalwright show latest --events --json                 the log, as JSON lines
-  evalwright replay latest                               the summary again, from the log alone
-  evalwright init my-evals                               a suite and an agent of your own
+  {evalwright} show latest                                    the failures in full
+  {evalwright} show latest --task refund-window-for-members   one task, event by event
+  {evalwright} show latest --events --json                    the log, as JSON lines
+  {evalwright} replay latest                                  the summary again, from the log
+  {evalwright} init my-evals                                  a suite and an agent of your own
 """
 
 
@@ -38,5 +41,10 @@ def command(*, db: str | None) -> int:
         quiet=False,
     )
     code = execute(request, db)
-    click.echo(NEXT)
+    click.echo(NEXT.format(evalwright=_command_name()))
     return code
+
+
+def _command_name() -> str:
+    """The command as the user can type it here: by its path, where it is not on the search path."""
+    return "evalwright" if shutil.which("evalwright") else sys.argv[0]

@@ -1,9 +1,10 @@
 """Options that several commands share, and the log that they open."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -11,14 +12,30 @@ from evalwright.contracts.errors import BadInput
 from evalwright.store.location import VARIABLE, open_log
 from evalwright.store.protocol import EventLog
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 db_option = click.option(
     "--db",
     metavar="URL",
     help=f"The event log, a file or sqlite:///path; else ${VARIABLE}, else the user's data folder.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
+
+
+class Seconds(click.FloatRange):
+    """A time limit: above 0, and a number in earnest."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Refuse what is no finite number."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
+        return seconds
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import msgspec
 from evalwright.agents.load import load_agent
 from evalwright.agents.protocol import Agent
 from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.options import db_option, json_option, opened_log, read_input
+from evalwright.cli.options import Seconds, db_option, json_option, opened_log, read_input
 from evalwright.cli.output import check_place, make_folder, reserved_stdout
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts import errors
@@ -20,7 +20,7 @@ from evalwright.contracts.suite import parse_suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_run
-from evalwright.engine.plan import RunOptions, plan_run
+from evalwright.engine.plan import DEFAULT_SETTINGS, RunOptions, plan_run
 from evalwright.engine.replay import project
 from evalwright.engine.run import Announce, resume_run, start_run
 from evalwright.reports.progress import Progress, Standing, progress_for
@@ -64,17 +64,21 @@ class Request(msgspec.Struct, frozen=True):
     help="module:callable, path/file.py:callable, an http(s):// address, or cmd:PROGRAM ARGS.",
 )
 @click.option("--mode", "modes", multiple=True, help="An eval mode; may be given several times.")
-@click.option("--concurrency", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 10_000),
+    show_default=str(DEFAULT_SETTINGS.concurrency),
+    help="How many tasks are worked on at once.",
+)
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=300.0,
-    show_default=True,
+    type=Seconds(),
+    show_default=f"{DEFAULT_SETTINGS.task_timeout_s:g}",
     help="Seconds that one task may take.",
 )
 @click.option(
     "--run-timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(),
     help="Seconds that the whole run may take.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
@@ -171,6 +175,12 @@ def _prepare_resumed(request: Request, log: EventLog) -> Work:
     if history.status == "completed":
         click.echo(f"run {history.run_id} is complete; nothing is left to do", err=True)
         return lambda _log: project(history)
+    options = request.options
+    if options.modes or options.tags or options.allow_mismatch:
+        raise errors.BadInput("--resume: modes, tags and the agent's fit stay as they were begun")
+    history.plan = msgspec.structs.replace(
+        history.plan, settings=options.settings(history.plan.settings)
+    )
     agent = request.load_agent(history.plan.agent)
 
     def work(log: EventLog) -> Outcome:

@@ -11,6 +11,7 @@ from evalwright.contracts.events import AgentFacts, AgentId, EvalStarted, Planne
 from evalwright.contracts.suite import Mode, ModelClass, Suite
 
 AVAILABLE_MODES: tuple[Mode, ...] = ("golden",)
+DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
 DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
 
 
@@ -18,11 +19,19 @@ class RunOptions(msgspec.Struct, frozen=True):
     """Everything a user can choose about a run."""
 
     modes: tuple[str, ...] = ()
-    concurrency: int = 10
-    task_timeout_s: float | None = 300.0
+    concurrency: int | None = None
+    task_timeout_s: float | None = None
     run_timeout_s: float | None = None
     tags: tuple[str, ...] = ()
     allow_mismatch: bool = False
+
+    def settings(self, before: RunSettings = DEFAULT_SETTINGS) -> RunSettings:
+        """The settings that stood before, with those that were chosen in their place."""
+        return RunSettings(
+            concurrency=self.concurrency or before.concurrency,
+            task_timeout_s=self.task_timeout_s or before.task_timeout_s,
+            run_timeout_s=self.run_timeout_s or before.run_timeout_s,
+        )
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -62,7 +71,7 @@ def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan
             {"agentId": agent.agent_id, "ref": agent.ref, "modelClass": agent.model_class},
             AgentFacts,
         ),
-        settings=RunSettings(options.concurrency, options.task_timeout_s, options.run_timeout_s),
+        settings=options.settings(),
         tags=list(options.tags),
     )
 
