@@ -85,6 +85,8 @@ class Invocation:
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Answer a tool call from the task's fixtures; both call and answer are recorded."""
+        if type(name) is not str or not name:  # an agent is free to ignore the annotation
+            raise ToolError(f"a tool is called by its name, not by {name!r}")
         call_id = self._next_call_id()
         try:
             inputs = _json_copy(dict(args or {}))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from importlib import import_module
 
 import click
@@ -76,6 +77,10 @@ def run_app() -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
+        traceback.print_exc()
+        complain("this is a fault in Evalwright itself; what it had recorded is kept")
+        code = 3
     return code if isinstance(code, int) else 0
 
 

@@ -149,6 +149,7 @@ def execute(request: Request, db: str | None) -> int:
             outcome = work(log)
         except errors.RunFailed as failure:
             write_failure(request.results, failure)
+            click.echo(f"it can be resumed: evalwright run --resume {failure.run_id}", err=True)
             raise
         write_results(request.results, log, outcome)
     return 0 if outcome.summary.passed else 1
@@ -216,6 +217,9 @@ def _watched(
             return run_until_interrupted(main())
         except errors.Interrupted:
             raise errors.Interrupted(*run_ids) from None
+        except errors.StoreError as error:
+            remedy = "".join(f"; then go on with: evalwright run --resume {id_}" for id_ in run_ids)
+            raise type(error)(f"{error}{remedy}") from error
 
 
 def _display(request: Request, log: EventLog, history: History) -> Progress:

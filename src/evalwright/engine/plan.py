@@ -11,6 +11,8 @@ from evalwright.contracts.events import AgentFacts, AgentId, EvalStarted, Planne
 from evalwright.contracts.suite import Mode, ModelClass, Suite
 
 AVAILABLE_MODES: tuple[Mode, ...] = ("golden",)
+MAX_TAGS = 100
+MAX_TAG_LENGTH = 256
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
 DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
 
@@ -59,7 +61,7 @@ def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan
     modes, problems = _choose_modes(suite, options.modes)
     if not problems:
         problems += _unscorable_tasks(suite, modes)
-    problems += _agent_problems(agent)
+    problems += _agent_problems(agent) + _tag_problems(options.tags)
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
     if problems:
@@ -115,14 +117,24 @@ def _agent_problems(agent: Agent) -> list[Problem]:
     problems = []
     try:
         msgspec.convert(agent.agent_id, AgentId)
-    except msgspec.ValidationError:
-        message = f"the agent id {agent.agent_id!r} must have 3 to 256 characters"
+        msgspec.json.encode([agent.agent_id, agent.ref])
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        message = f"the agent id {agent.agent_id!r} must be 3 to 256 characters of valid Unicode"
         problems.append(Problem("--agent", message, "name it with --agent-id"))
     classes = get_args(ModelClass)
     if agent.model_class is not None and agent.model_class not in classes:
         message = f"model class {agent.model_class!r} is none of {', '.join(classes)}"
         problems.append(Problem("--agent", message, "name it with --model-class"))
     return problems
+
+
+def _tag_problems(tags: Sequence[str]) -> list[Problem]:
+    """Tags are bounded by the protocol: 100 of them, 256 characters each."""
+    fits = len(tags) <= MAX_TAGS and all(0 < len(tag) <= MAX_TAG_LENGTH for tag in tags)
+    if fits and all(tag.isprintable() for tag in tags):
+        return []
+    message = f"at most {MAX_TAGS} tags of 1 to {MAX_TAG_LENGTH} printable characters are allowed"
+    return [Problem("--tag", message)]
 
 
 def _mismatches(suite: Suite, agent: Agent) -> list[Problem]:
