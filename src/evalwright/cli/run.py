@@ -149,7 +149,6 @@ def execute(request: Request, db: str | None) -> int:
             outcome = work(log)
         except errors.RunFailed as failure:
             write_failure(request.results, failure)
-            click.echo(f"it can be resumed: evalwright run --resume {failure.run_id}", err=True)
             raise
         write_results(request.results, log, outcome)
     return 0 if outcome.summary.passed else 1

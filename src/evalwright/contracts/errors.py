@@ -76,7 +76,10 @@ class RunFailed(CannotEvaluate):
     def __init__(self, run_id: str, code: str, message: str) -> None:
         self.run_id = run_id
         self.code = code
-        super().__init__(f"run {run_id} failed with {code}: {message}")
+        super().__init__(
+            f"run {run_id} failed with {code}: {message}\n"
+            f"resume it with: evalwright run --resume {run_id}"
+        )
 
 
 class RunBusy(CannotEvaluate):
