@@ -1,16 +1,16 @@
 """Ways to invoke a subject: Python callable, HTTP endpoint, command; fixtures and memory.
 
-What an agent's author may want by name: `Task` and `AsyncTask` for annotations, `ToolError` to
-catch a tool call that has no result.
+What an agent's author may want by name: `Task` for annotations, `ToolError` to catch a tool call
+that has no result.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evalwright.agents.protocol import ToolError
-    from evalwright.agents.python import AsyncTask, Task
+    from evalwright.agents.python import Task
 
-__all__ = ["AsyncTask", "Task", "ToolError"]
+__all__ = ["Task", "ToolError"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,8 +19,8 @@ def __getattr__(name: str) -> Any:
         from evalwright.agents.protocol import ToolError
 
         return ToolError
-    if name in __all__:
-        from evalwright.agents import python
+    if name == "Task":
+        from evalwright.agents.python import Task
 
-        return getattr(python, name)
+        return Task
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from evalwright.contracts.errors import BadInput
 
 PREFIX = "cmd:"
 MAX_STDERR = 2000
+REST_SECONDS = 1.0  # for what is still in the pipes when a program has ended
 
 
 class CommandAgent:
@@ -30,26 +31,27 @@ class CommandAgent:
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Run the program once; it and its children end with the invocation."""
+        talk = await self._start()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            message = f"{self._arguments[0]} cannot be started: {error.strerror}"
-            raise AgentFailure("agent_unreachable", message) from None
-        try:
-            output, errors = await _talk(process, encode_request(invocation))
-            code = await process.wait()
+            talk.send(encode_request(invocation))
+            code = await talk.exit_code()
         finally:
-            _end(process)
+            await talk.end()
         if code != 0:
-            message = f"exit code {code}: {_tail(errors)}"
-            raise AgentFailure("agent_error", message)
-        return accept_response(output, invocation)
+            raise AgentFailure("agent_error", f"exit code {code}: {talk.complaint()}")
+        return accept_response(bytes(talk.output), invocation)
+
+    async def _start(self) -> "_Talk":
+        loop = asyncio.get_running_loop()
+        try:
+            transport, talk = await loop.subprocess_exec(
+                lambda: _Talk(loop), *self._arguments, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            message = f"{self._arguments[0]} cannot be started: {error}"
+            raise AgentFailure("agent_unreachable", message) from None
+        talk.transport = transport
+        return talk
 
     async def close(self) -> None:
         """Nothing stays open between tasks."""
@@ -76,47 +78,67 @@ def load_command(
     )
 
 
-async def _talk(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    _, output, errors = await asyncio.gather(
-        _send(process, request),
-        _read(process.stdout, MAX_RESPONSE_BYTES),
-        _read_end(process.stderr),
-    )
-    return output, errors
+class _Talk(asyncio.SubprocessProtocol):
+    """One exchange with a program: what it wrote, and when it ended."""
 
+    transport: asyncio.SubprocessTransport
 
-async def _send(process: asyncio.subprocess.Process, request: bytes) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read it all
-        process.stdin.write(request)
-        await process.stdin.drain()
-    process.stdin.close()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.output = bytearray()
+        self._errors = b""
+        self._exited: asyncio.Future[None] = loop.create_future()
+        self._output_ended: asyncio.Future[None] = loop.create_future()
 
+    def send(self, request: bytes) -> None:
+        """Write the request; a program need not read it."""
+        stdin = self.transport.get_pipe_transport(0)
+        if isinstance(stdin, asyncio.WriteTransport):
+            stdin.write(request)
+            stdin.write_eof()
 
-async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
-    chunks, size = [], 0
-    while chunk := await stream.read(65536):
-        size += len(chunk)
-        if size > limit:
-            raise AgentFailure("invalid_answer", f"the answer is longer than {limit} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    async def exit_code(self) -> int:
+        """Wait for the program to end and for the last of its output.
 
+        Children that it left behind are ended too: they may hold its output open.
+        """
+        await asyncio.wait((self._exited,))  # a cancelled waiter leaves the future as it is
+        self._kill()
+        await asyncio.wait((self._output_ended,), timeout=REST_SECONDS)
+        if len(self.output) > MAX_RESPONSE_BYTES:
+            message = f"the answer is longer than {MAX_RESPONSE_BYTES} bytes"
+            raise AgentFailure("invalid_answer", message)
+        code = self.transport.get_returncode()
+        return -1 if code is None else code
 
-async def _read_end(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
-    while chunk := await stream.read(65536):
-        kept = (kept + chunk)[-MAX_STDERR:]
-    return kept
+    async def end(self) -> None:
+        """End the program, whatever it is doing, with all of its process group."""
+        self._kill()
+        await asyncio.wait((self._exited,), timeout=REST_SECONDS)
+        self.transport.close()
 
+    def complaint(self) -> str:
+        """The end of what it wrote to stderr."""
+        return self._errors.decode("utf-8", "replace").strip() or "nothing on stderr"
 
-def _end(process: asyncio.subprocess.Process) -> None:
-    """End the whole process group: a program may have left children behind."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep what the program writes, within bounds."""
+        if fd == 2:
+            self._errors = (self._errors + data)[-MAX_STDERR:]
+        elif len(self.output) <= MAX_RESPONSE_BYTES:
+            self.output += data
+        else:
+            self._kill()
 
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+        """Take note of the end of the output."""
+        if fd == 1 and not self._output_ended.done():
+            self._output_ended.set_result(None)
 
-def _tail(errors: bytes) -> str:
-    return errors.decode("utf-8", "replace").strip() or "nothing on stderr"
+    def process_exited(self) -> None:
+        """Take note of the end of the program."""
+        if not self._exited.done():
+            self._exited.set_result(None)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.transport.get_pid(), signal.SIGKILL)

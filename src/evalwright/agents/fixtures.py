@@ -18,7 +18,9 @@ class ToolFixtures:
         self._answers: dict[str, list[Any]] = {}
         self._taken: dict[str, int] = {}
         for entry in fixtures.tool_responses if fixtures else ():
-            self._answers.setdefault(entry.tool, []).append(entry.response)
+            self._answers.setdefault(entry.tool, []).append(
+                None if entry.response is msgspec.UNSET else entry.response
+            )
 
     def take(self, tool: str) -> msgspec.Raw:
         """The next answer of a tool, as JSON: every taker gets a copy of its own."""

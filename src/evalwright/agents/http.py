@@ -2,15 +2,14 @@
 
 import ipaddress
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+import aiohttp
 
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.wire import MAX_RESPONSE_BYTES, accept_response, encode_request
 from evalwright.contracts.errors import BadInput
-
-if TYPE_CHECKING:
-    import aiohttp
 
 TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 HIDDEN_QUERY = "?…"
@@ -28,14 +27,12 @@ class HttpAgent:
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Post the task and take the answer."""
-        import aiohttp
-
         try:
             async with self._session().post(
                 self._url, data=encode_request(invocation), allow_redirects=False
             ) as response:
                 body = await _read(response)
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             message = f"{type(error).__name__}: {error}"
             raise AgentFailure("agent_unreachable", message) from None
         if response.status != 200:
@@ -48,10 +45,8 @@ class HttpAgent:
         if self._open_session is not None:
             await self._open_session.close()
 
-    def _session(self) -> "aiohttp.ClientSession":
+    def _session(self) -> aiohttp.ClientSession:
         if self._open_session is None:
-            import aiohttp
-
             headers = {"Content-Type": "application/json", "Accept": "application/json"}
             token = os.environ.get(TOKEN_VARIABLE)
             if token:
@@ -59,6 +54,7 @@ class HttpAgent:
             self._open_session = aiohttp.ClientSession(
                 headers=headers,
                 connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
             )
         return self._open_session
@@ -104,7 +100,7 @@ def _refuse_open_token(parts: SplitResult) -> None:
         )
 
 
-async def _read(response: "aiohttp.ClientResponse") -> bytes:
+async def _read(response: aiohttp.ClientResponse) -> bytes:
     chunks, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)

@@ -5,7 +5,7 @@ from evalwright.agents.protocol import Agent
 
 def load_agent(ref: str, agent_id: str | None = None, model_class: str | None = None) -> Agent:
     """An agent by reference: an address, `cmd:…`, `module:callable` or `path/file.py:callable`."""
-    if ref.startswith(("http://", "https://")):
+    if ref.lower().startswith(("http://", "https://")):
         from evalwright.agents.http import load_http
 
         return load_http(ref, agent_id, model_class)

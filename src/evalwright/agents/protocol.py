@@ -12,10 +12,11 @@ from evalwright.contracts.events import (
     Payload,
     ProviderUsage,
     Reasoned,
+    Text,
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.jsonvalue import NotJson, canonical, ensure_json
+from evalwright.contracts.jsonvalue import NotJson, canonical, plain
 from evalwright.contracts.suite import Task
 
 Record = Callable[[Payload], None]
@@ -85,7 +86,7 @@ class Invocation:
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Answer a tool call from the task's fixtures; both call and answer are recorded."""
-        if type(name) is not str or not name:  # an agent is free to ignore the annotation
+        if not _is_name(name):  # an agent is free to ignore the annotation
             raise ToolError(f"a tool is called by its name, not by {name!r}")
         call_id = self._next_call_id()
         try:
@@ -169,8 +170,8 @@ class ReportedReasoning(ReportedEvent, frozen=True, tag="agent.reasoned"):
 class ReportedCall(ReportedEvent, frozen=True, tag="agent.toolCalled", rename="camel"):
     """A tool call that the agent made."""
 
-    tool_name: str
-    call_id: str
+    tool_name: Text
+    call_id: Text
     inputs: Any = msgspec.UNSET
 
     def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
@@ -182,8 +183,8 @@ class ReportedCall(ReportedEvent, frozen=True, tag="agent.toolCalled", rename="c
 class ReportedReturn(ReportedEvent, frozen=True, tag="agent.toolReturned", rename="camel"):
     """A tool's answer that the agent got."""
 
-    tool_name: str
-    call_id: str
+    tool_name: Text
+    call_id: Text
     outcome: Any = msgspec.UNSET
     error: ErrorDetail | msgspec.UnsetType = msgspec.UNSET
 
@@ -200,12 +201,18 @@ class ReportedReturn(ReportedEvent, frozen=True, tag="agent.toolReturned", renam
 
 
 def checked_output(output: Any) -> Any:
-    """The output, if JSON can carry it; raises `AgentFailure` where it cannot."""
+    """The output as plain JSON values; raises `AgentFailure` where it is none."""
     try:
-        ensure_json(output)
+        return plain(output)
     except NotJson as error:
         raise AgentFailure("invalid_answer", f"the output is not a JSON value: {error}") from None
-    return output
+
+
+def _is_name(name: Any) -> bool:
+    try:
+        return type(plain(name)) is str and name != ""
+    except NotJson:
+        return False
 
 
 def _json_copy(value: Any) -> msgspec.Raw:

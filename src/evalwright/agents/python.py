@@ -8,7 +8,7 @@ import inspect
 import operator
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ MAX_TRACEBACK = 4000
 
 
 class Task:
-    """What a sync agent is given."""
+    """What an agent is given."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -43,20 +43,23 @@ class Task:
         return self._invocation.memory()
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Call a tool and return its result; raises `ToolError` when it has none."""
+        """Call a tool and return its result, to be awaited in async code.
+
+        Raises `ToolError` when the tool has no result.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._invocation.call_tool(name, args)
+        return self._call_tool(name, args)
+
+    async def _call_tool(self, name: str, args: Mapping[str, Any] | None) -> Any:
+        await asyncio.sleep(0)  # an agent that does nothing else must not keep the others waiting
         return self._invocation.call_tool(name, args)
 
     def report_usage(self, usage: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
         """Report one model call: provider, model, input_tokens, output_tokens, cost_usd."""
         self._invocation.report_usage(parse_usage({**(usage or {}), **fields}))
-
-
-class AsyncTask(Task):
-    """What an async agent is given: the same, with tools to be awaited."""
-
-    async def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Call a tool and return its result; raises `ToolError` when it has none."""
-        return self._invocation.call_tool(name, args)
 
 
 class PythonAgent:
@@ -72,22 +75,28 @@ class PythonAgent:
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Call the function; whatever it raises is a failure of the agent."""
-        try:
-            if self._is_async:
-                output = await self._function(AsyncTask(invocation))
-            else:
-                output = await self._threads.run(self._function, Task(invocation))
-        except asyncio.CancelledError:
-            if _asked_to_stop():
-                raise
-            raise AgentFailure("agent_error", "the agent cancelled itself") from None
-        except (Exception, SystemExit) as error:
-            raise _failure(error) from error
-        if inspect.isawaitable(output):
-            _discard(output)
-            message = "the agent returned an awaitable: declare it with `async def`"
-            raise AgentFailure("invalid_answer", message)
+        task = Task(invocation)
+        if self._is_async:
+            output = await self._await(self._function, task)
+        else:
+            output = await self._threads.run(self._call, task)
+        if inspect.isawaitable(output):  # a wrapper that is sync around one that is not
+            output = await self._await(lambda _task: output, task)
         return checked_output(output)
+
+    def _call(self, task: Task) -> Any:
+        try:
+            return self._function(task)
+        except BaseException as error:
+            raise _failure(error) from error
+
+    async def _await(self, function: Callable[[Task], Any], task: Task) -> Any:
+        try:
+            return await function(task)
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            raise _failure(error) from error
 
     async def close(self) -> None:
         """Stop the idle threads."""
@@ -123,15 +132,18 @@ def _load_module(name: str, ref: str) -> Any:
     if directory not in sys.path:
         sys.path.insert(0, directory)
     try:
-        found = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        found = None
-    except Exception as error:
-        raise _broken(ref, error) from error
-    if found is None:
-        raise BadInput(f"--agent {ref}: there is no module {name!r} here or in the environment")
-    try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(ref, error) from error
+        missing = f"--agent {ref}: there is no module {name!r} here or in the environment"
+        raise BadInput(missing) from None
+    except (TypeError, ValueError) as error:
+        if not name.startswith(".") and name:
+            raise _broken(ref, error) from error
+        raise BadInput(
+            f"--agent {ref}: there is no module {name!r}; relative names lead nowhere"
+        ) from None
     except (Exception, SystemExit) as error:
         raise _broken(ref, error) from error
 
@@ -155,30 +167,45 @@ def _load_file(path: Path, ref: str) -> Any:
 
 
 def _is_async(function: Any) -> bool:
-    inner = inspect.unwrap(function)
-    return any(
-        inspect.iscoroutinefunction(candidate)
-        for candidate in (function, inner, getattr(inner, "__call__", None))  # noqa: B004
-    )
-
-
-def _asked_to_stop() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
-
-
-def _discard(awaitable: Any) -> None:
-    close = getattr(awaitable, "close", None)
-    if close is not None:
-        close()
+    called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _failure(error: BaseException) -> AgentFailure:
     if isinstance(error, AgentFailure):
         return error
-    trace = "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
-    message = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {_words(error)}"
+    trace = _own_trace(error)[-MAX_TRACEBACK:]
     return AgentFailure("agent_error", _clean(message), {"traceback": _clean(trace)})
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an agent's exception may fail even at this
+        return "(it cannot be put into words)"
+
+
+def _own_trace(error: BaseException) -> str:
+    """The traceback from the agent's first frame on, without the paths of this machine."""
+    told = traceback.TracebackException.from_exception(error)
+    ours = str(Path(__file__).parent)
+    told.stack = traceback.StackSummary.from_list(
+        [
+            traceback.FrameSummary(
+                _short(frame.filename), frame.lineno, frame.name, line=frame.line
+            )
+            for frame in told.stack
+            if not frame.filename.startswith(ours)
+        ]
+    )
+    return "".join(told.format(chain=False))
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 
 
 def _broken(ref: str, error: BaseException) -> AgentBroken:

@@ -21,7 +21,7 @@ class _Job(NamedTuple):
 class _Result(NamedTuple):
     answer: "asyncio.Future[Any]"
     value: Any
-    error: BaseException | None
+    error: Exception | None
 
 
 class Threads:
@@ -54,9 +54,7 @@ class Threads:
         while (job := self._jobs.get()) is not None:
             try:
                 result = _Result(job.answer, job.function(job.argument), None)
-            except StopIteration as error:  # a future refuses to carry this one
-                result = _Result(job.answer, None, RuntimeError(f"StopIteration: {error}"))
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            except Exception as error:  # noqa: BLE001 - handed to whoever waits
                 result = _Result(job.answer, None, error)
             self._results.append(result)
             if not self._delivery_due:  # checked after the append, cleared before the delivery

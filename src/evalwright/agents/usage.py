@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.events import ProviderUsage
-from evalwright.contracts.jsonvalue import NotJson, ensure_json
+from evalwright.contracts.jsonvalue import NotJson, plain
 
 _ALIASES = {"costUsd": "costEstimateUsd"}
 _DEFAULTS = {"provider": "unspecified", "model": "unspecified"}
@@ -21,7 +21,6 @@ def parse_usage(fields: Mapping[str, Any]) -> ProviderUsage:
             camel = re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
             wire[_ALIASES.get(camel, camel)] = value
     try:
-        ensure_json(wire)
-        return msgspec.convert(wire, ProviderUsage)
+        return msgspec.convert(plain(wire), ProviderUsage)
     except (msgspec.ValidationError, NotJson) as error:
         raise ValueError(f"usage: {error}") from None

@@ -13,7 +13,7 @@ from evalwright.agents.protocol import (
     checked_output,
 )
 from evalwright.agents.usage import parse_usage
-from evalwright.contracts.jsonvalue import NotJson, ensure_json
+from evalwright.contracts.jsonvalue import NotJson, plain
 from evalwright.contracts.suite import Fixtures
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
@@ -57,7 +57,7 @@ def accept_response(body: bytes, invocation: Invocation) -> Any:
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
         for event in response.events:
-            ensure_json(msgspec.to_builtins(event))
+            plain(msgspec.to_builtins(event))
         reported = response.usage if isinstance(response.usage, list) else [response.usage]
         usages = [parse_usage(usage) for usage in reported]
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:

@@ -1,6 +1,9 @@
 """The command line: one module per command; parsing, printing and exit codes."""
 
+import os
 import sys
+
+EXIT_SECONDS = 2.0
 
 
 def main() -> None:
@@ -12,4 +15,14 @@ def main() -> None:
         return
     from evalwright.cli.app import run_app
 
-    sys.exit(run_app())
+    _leave(run_app())
+
+
+def _leave(code: int) -> None:
+    """Exit with the code, within a bounded time: an agent's threads may never end."""
+    import threading
+
+    watchdog = threading.Timer(EXIT_SECONDS, os._exit, (code,))
+    watchdog.daemon = True
+    watchdog.start()
+    sys.exit(code)

@@ -1,6 +1,5 @@
 """The table of commands, each loaded when it is called, and the way out of every error."""
 
-import os
 import sys
 import traceback
 from importlib import import_module
@@ -8,7 +7,9 @@ from importlib import import_module
 import click
 
 from evalwright import __version__
+from evalwright.cli.output import prepare_streams, say
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
+from evalwright.reports.text import printable
 
 COMMANDS = {
     "run": "Run a suite against an agent, or resume a run.",
@@ -63,8 +64,13 @@ def app() -> None:
 
 def run_app() -> int:
     """Run a command and turn whatever comes of it into an exit code."""
+    prepare_streams()
+    code: object = 0
     try:
-        code = app.main(standalone_mode=False)
+        with app.make_context("evalwright", sys.argv[1:]) as context:
+            code = app.invoke(context)
+    except click.exceptions.Exit as request:  # --help and the like
+        code = request.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -74,10 +80,7 @@ def run_app() -> int:
     except EvalwrightError as error:
         complain(_words(error))
         code = error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except Exception:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
+    except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
         traceback.print_exc()
         complain("this is a fault in Evalwright itself; what it had recorded is kept")
         code = 3
@@ -86,10 +89,14 @@ def run_app() -> int:
 
 def complain(message: str) -> None:
     """Say what went wrong, on stderr."""
-    click.echo(f"evalwright: {message}", err=True)
+    say(printable(f"evalwright: {message}"))
 
 
 def _words(error: EvalwrightError) -> str:
+    return "\n".join([_message(error), *getattr(error, "__notes__", ())])
+
+
+def _message(error: EvalwrightError) -> str:
     if isinstance(error, InvalidDocument) and len(error.problems) > MOST_PROBLEMS:
         first = InvalidDocument(error.name, error.problems[:MOST_PROBLEMS])
         return f"{first}\n… and {len(error.problems) - MOST_PROBLEMS} more problems"

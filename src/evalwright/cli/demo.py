@@ -7,7 +7,7 @@ import click
 
 from evalwright.cli.bundled import bundled
 from evalwright.cli.options import db_option
-from evalwright.cli.output import write_stdout
+from evalwright.cli.output import tell, write_stdout
 from evalwright.cli.results import Results
 from evalwright.cli.run import Request, execute
 from evalwright.engine.plan import RunOptions
@@ -39,9 +39,10 @@ def command(*, db: str | None) -> int:
         options=RunOptions(tags=("demo",)),
         results=results,
         quiet=False,
+        db=db,
     )
-    code = execute(request, db)
-    click.echo(NEXT.format(evalwright=_command_name()))
+    code = execute(request)
+    tell(NEXT.format(evalwright=_command_name()))
     return code
 
 

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from evalwright.cli.options import db_option, json_option, opened_log
-from evalwright.cli.output import write_stdout
+from evalwright.cli.output import tell, write_stdout
 from evalwright.compare.diff import EventDiff, RunDiff, diff_runs
 from evalwright.engine.listing import find_run
 from evalwright.reports.text import one_line
@@ -31,7 +31,7 @@ def command(*, a: str, b: str, exit_code: bool, as_json: bool, db: str | None) -
     if as_json:
         write_stdout(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     else:
-        click.echo("\n".join(_lines(found)))
+        tell("\n".join(_lines(found)))
     return 1 if exit_code and found.event_diffs else 0
 
 

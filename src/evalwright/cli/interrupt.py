@@ -10,6 +10,8 @@ from evalwright.contracts.errors import Interrupted
 
 T = TypeVar("T")
 
+GRACE_SECONDS = 2
+
 
 def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, or raise `Interrupted` on SIGINT and SIGTERM."""
@@ -19,10 +21,34 @@ def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
         with _stopping(task):
             return await task
 
+    loop = asyncio.new_event_loop()
     try:
-        return asyncio.run(main())
-    except asyncio.CancelledError:
-        raise Interrupted from None
+        return _run_to_the_end(loop, loop.create_task(main()))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise Interrupted("interrupted") from None
+    finally:
+        _abandon_rest(loop)
+        loop.close()
+
+
+def _run_to_the_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
+    while True:
+        try:
+            return loop.run_until_complete(task)
+        except SystemExit:  # of a task that an agent made; it concerns whoever awaits that task
+            if task.done():
+                raise
+
+
+def _abandon_rest(loop: asyncio.AbstractEventLoop) -> None:
+    """Give agents that were cancelled a moment to clean up; one that will not end is left."""
+    rest = asyncio.all_tasks(loop)
+    for task in rest:
+        task.cancel()
+    if rest:
+        loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+    loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
+    loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 @contextmanager

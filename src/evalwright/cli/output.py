@@ -1,39 +1,90 @@
 """What goes where: results to stdout, everything else to stderr, files written whole or not."""
 
+import contextlib
+import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 
 Emit = Callable[[bytes], None]
 
 
-@contextmanager
-def reserved_stdout(*, reserve: bool) -> Iterator[Emit]:
-    """Keep stdout for the result: what agents and their children print goes to stderr."""
-    sys.stdout.flush()
-    if not reserve:
-        yield write_stdout
-        return
-    kept = os.dup(1)
-    os.dup2(2, 1)
+class _Streams:
+    """stdout and stderr as they were at the start: an agent may put others in their place."""
+
+    out: TextIO = sys.stdout
+    err: TextIO = sys.stderr
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr exist and take any text, whatever the shell made of them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    _Streams.out, _Streams.err = sys.stdout, sys.stderr
+
+
+def stdout() -> TextIO:
+    """The stdout that the command was started with."""
+    return _Streams.out
+
+
+def stderr() -> TextIO:
+    """The stderr that the command was started with."""
+    return _Streams.err
+
+
+def reserve_stdout() -> Emit:
+    """Keep stdout for the result alone; give back the one way to write to it.
+
+    What agents, their threads, their children and their exit handlers print goes to stderr from
+    here on, to the end of the process.
+    """
+    stdout().flush()
     try:
-        yield lambda data: _write_all(kept, data)
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        kept = os.fdopen(os.dup(1), "wb")
+    except OSError:  # there is no stdout
+        return write_stdout
+    os.dup2(2, 1)
+    return lambda data: _write_result(kept, data)
 
 
 def write_stdout(data: bytes) -> None:
     """Write bytes to stdout as they are."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    stdout().flush()
+    _write_result(stdout().buffer, data)
+
+
+def tell(text: str) -> None:
+    """Print a result for people on stdout."""
+    write_stdout((text + "\n").encode(stdout().encoding, "backslashreplace"))
+
+
+def say(text: str) -> None:
+    """Print a remark on stderr; if nobody can read it, nothing is lost."""
+    with contextlib.suppress(OSError):
+        stderr().write(text + "\n")
+        stderr().flush()
+
+
+def _write_result(stream: BinaryIO, data: bytes) -> None:
+    try:
+        stream.write(data)
+        stream.flush()
+    except BrokenPipeError:  # the reader has seen enough; the exit code still tells the outcome
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        message = f"the result cannot be written to stdout: {error.strerror}"
+        raise CannotEvaluate(message) from None
 
 
 def check_place(path: Path) -> None:
@@ -73,9 +124,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -1,12 +1,10 @@
 """`evalwright replay`: a run's summary again, from its log alone."""
 
-import sys
-
 import click
 
 from evalwright.cli.options import db_option, json_option, opened_log
-from evalwright.cli.output import write_stdout
-from evalwright.cli.results import failed_stories
+from evalwright.cli.output import say, stdout, tell, write_stdout
+from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
@@ -25,13 +23,13 @@ def command(*, run: str, as_json: bool, db: str | None) -> None:
     a log that leads elsewhere is reported as damaged (exit 3).
     """
     with opened_log(db) as log:
-        outcome = replay_run(log, find_run(log, run))
+        outcome = replay_run(log, continued(log, find_run(log, run)))
         stories = [] if as_json else failed_stories(log, outcome)
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
     card = render_scorecard(
-        outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(sys.stdout)
+        outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stdout())
     )
-    click.echo(card, color=True)
-    click.echo("replayed from the log; the summary equals the recorded one", err=True)
+    tell(card)
+    say("replayed from the log; the summary equals the recorded one")

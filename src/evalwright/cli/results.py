@@ -1,16 +1,14 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import click
-
-from evalwright.cli.output import Emit, write_file
+from evalwright.cli.output import Emit, say, stderr, stdout, tell, write_file
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
+from evalwright.engine.listing import last_continuation
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
 from evalwright.reports.junit import render_junit, render_junit_failure
 from evalwright.reports.scorecard import render_scorecard
@@ -47,12 +45,22 @@ def write_results(results: Results, log: EventLog, outcome: Outcome) -> None:
         results.emit(to_json(outcome.summary))
 
 
-def write_failure(results: Results, failure: RunFailed) -> None:
+def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
     if results.junit is not None:
         write_file(
             results.junit, [render_junit_failure(failure.run_id, failure.code, str(failure))]
         )
+    if results.out is not None:
+        write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
+
+
+def continued(log: EventLog, run_id: str) -> str:
+    """The run that stands for this one: itself, or the last that continued it after it failed."""
+    last = last_continuation(log, run_id)
+    if last != run_id:
+        say(f"run {run_id} failed and was continued by {last}, shown here")
+    return last
 
 
 def failed_stories(log: EventLog, outcome: Outcome) -> list[TaskStory]:
@@ -70,11 +78,11 @@ def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
 
 
 def _print_scorecard(results: Results, outcome: Outcome, stories: Sequence[TaskStory]) -> None:
-    stream = sys.stderr if results.as_json else sys.stdout
+    stream = stderr() if results.as_json else stdout()
     card = render_scorecard(
         outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stream)
     )
-    click.echo(card, file=stream, color=True)
+    (say if results.as_json else tell)(card)
 
 
 def _write_folder(

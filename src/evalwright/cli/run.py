@@ -1,5 +1,6 @@
 """`evalwright run`: run a suite against an agent, or resume a run."""
 
+import shlex
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,14 +13,21 @@ from evalwright.agents.load import load_agent
 from evalwright.agents.protocol import Agent
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.options import Seconds, db_option, json_option, opened_log, read_input
-from evalwright.cli.output import check_place, make_folder, reserved_stdout
+from evalwright.cli.output import (
+    check_place,
+    make_folder,
+    reserve_stdout,
+    say,
+    stderr,
+    write_stdout,
+)
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts import errors
 from evalwright.contracts.events import AgentFacts
 from evalwright.contracts.suite import parse_suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_run
+from evalwright.engine.listing import find_run, last_continuation
 from evalwright.engine.plan import DEFAULT_SETTINGS, RunOptions, plan_run
 from evalwright.engine.replay import project
 from evalwright.engine.run import Announce, resume_run, start_run
@@ -46,14 +54,16 @@ class Request(msgspec.Struct, frozen=True):
     options: RunOptions
     results: Results
     quiet: bool
+    db: str | None
 
     def load_agent(self, recorded: AgentFacts | None = None) -> Agent:
         """The agent that was named, else the one that the log remembers."""
         ref = self.agent or (recorded.ref if recorded else None)
         if ref is None:
             raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
-        agent_id = self.agent_id or (recorded.agent_id if recorded else None)
-        return load_agent(ref, agent_id, self.model_class)
+        if recorded is not None:
+            return load_agent(ref, recorded.agent_id, recorded.model_class)
+        return load_agent(ref, self.agent_id, self.model_class)
 
 
 @click.command(epilog=EXAMPLES)
@@ -117,38 +127,44 @@ def command(
     """
     if (suite is None) == (resume is None):
         raise errors.BadInput("name a suite, or a run with --resume; see `evalwright run --help`")
-    with reserved_stdout(reserve=as_json) as emit:
-        results = Results(emit, as_json=as_json, junit=junit, out=out, quiet=quiet)
-        request = Request(
-            suite=suite,
-            agent=given["agent"],
-            agent_id=given["agent_id"],
-            model_class=given["model_class"],
-            resume=resume,
-            options=RunOptions(
-                modes=given["modes"],
-                concurrency=given["concurrency"],
-                task_timeout_s=given["timeout"],
-                run_timeout_s=given["run_timeout"],
-                tags=given["tags"],
-                allow_mismatch=given["allow_mismatch"],
-            ),
-            results=results,
+    emit = reserve_stdout() if as_json else write_stdout
+    request = Request(
+        suite=suite,
+        agent=given["agent"],
+        agent_id=given["agent_id"],
+        model_class=given["model_class"],
+        resume=resume,
+        options=RunOptions(
+            modes=given["modes"],
+            concurrency=given["concurrency"],
+            task_timeout_s=given["timeout"],
+            run_timeout_s=given["run_timeout"],
+            tags=given["tags"],
+            allow_mismatch=given["allow_mismatch"],
+        ),
+        results=Results(
+            emit,
+            as_json=as_json,
+            junit=junit and junit.absolute(),  # an agent may change the folder
+            out=out and out.absolute(),
             quiet=quiet,
-        )
-        return execute(request, db)
+        ),
+        quiet=quiet,
+        db=db,
+    )
+    return execute(request)
 
 
-def execute(request: Request, db: str | None) -> int:
+def execute(request: Request) -> int:
     """Do what was asked, write the results, and give the exit code."""
     _check_places(request.results)
     work = _prepare_new(request) if request.resume is None else None
-    with opened_log(db) as log:
+    with opened_log(request.db) as log:
         work = work or _prepare_resumed(request, log)
         try:
             outcome = work(log)
         except errors.RunFailed as failure:
-            write_failure(request.results, failure)
+            write_failure(request.results, log, failure)
             raise
         write_results(request.results, log, outcome)
     return 0 if outcome.summary.passed else 1
@@ -171,13 +187,14 @@ def _prepare_new(request: Request) -> Work:
 
 def _prepare_resumed(request: Request, log: EventLog) -> Work:
     assert request.resume is not None
-    history = read_history(log, find_run(log, request.resume))
-    if history.status == "completed":
-        click.echo(f"run {history.run_id} is complete; nothing is left to do", err=True)
-        return lambda _log: project(history)
     options = request.options
-    if options.modes or options.tags or options.allow_mismatch:
-        raise errors.BadInput("--resume: modes, tags and the agent's fit stay as they were begun")
+    fixed = (options.modes, options.tags, options.allow_mismatch, request.agent_id)
+    if any(fixed) or request.model_class:
+        raise errors.BadInput("--resume: modes, tags and the agent's identity stay as they began")
+    history = read_history(log, last_continuation(log, find_run(log, request.resume)))
+    if history.status == "completed":
+        say(f"run {history.run_id} is complete; nothing is left to do")
+        return lambda _log: project(history)
     history.plan = msgspec.structs.replace(
         history.plan, settings=options.settings(history.plan.settings)
     )
@@ -214,24 +231,24 @@ def _watched(
     with shown:
         try:
             return run_until_interrupted(main())
-        except errors.Interrupted:
-            raise errors.Interrupted(*run_ids) from None
-        except errors.StoreError as error:
-            remedy = "".join(f"; then go on with: evalwright run --resume {id_}" for id_ in run_ids)
-            raise type(error)(f"{error}{remedy}") from error
+        except (errors.Interrupted, errors.RunFailed, errors.StoreError) as error:
+            where = f" --db {shlex.quote(request.db)}" if request.db else ""
+            for run_id in run_ids:
+                error.add_note(f"go on with: evalwright run --resume {run_id}{where}")
+            raise
 
 
 def _display(request: Request, log: EventLog, history: History) -> Progress:
     suite, done = history.plan.suite, len(history.scored)
     standing = Standing(len(suite.tasks), done, history.tally.passed_count)
-    display = progress_for(standing, quiet=request.quiet)
+    display = progress_for(standing, stderr(), quiet=request.quiet)
     log.watch(history.run_id, display.take)
     if not request.quiet:
+        noun = "task" if len(suite.tasks) == 1 else "tasks"
         already = f", {done} already scored" if done else ""
-        click.echo(
-            f"{suite.suite_id}@{suite.version}: {len(suite.tasks)} tasks{already} "
-            f"against {history.plan.agent.agent_id}, run {history.run_id}",
-            err=True,
+        say(
+            f"{suite.suite_id}@{suite.version}: {len(suite.tasks)} {noun}{already} "
+            f"against {history.plan.agent.agent_id}, run {history.run_id}"
         )
     return display
 

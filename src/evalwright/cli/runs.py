@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from evalwright.cli.options import db_option, json_option, opened_log
-from evalwright.cli.output import write_stdout
+from evalwright.cli.output import say, tell, write_stdout
 from evalwright.engine.listing import RunRow, list_runs
 
 
@@ -20,9 +20,9 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     if as_json:
         write_stdout(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
     elif rows:
-        click.echo(_table([_HEAD, *map(_cells, rows)]))
+        tell(_table([_HEAD, *map(_cells, rows)]))
     else:
-        click.echo(f"no runs in {place} yet; start with `evalwright run`", err=True)
+        say(f"no runs in {place} yet; start with `evalwright run`")
 
 
 _HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]

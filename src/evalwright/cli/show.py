@@ -1,17 +1,15 @@
 """`evalwright show`: a run's scorecard, its failures in full, or its events."""
 
-import sys
-
 import click
 
 from evalwright.cli.options import db_option, json_option, opened_log
-from evalwright.cli.output import write_stdout
-from evalwright.cli.results import failed_stories
+from evalwright.cli.output import stdout, tell, write_stdout
+from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_continuation, find_run
+from evalwright.engine.listing import find_run
 from evalwright.engine.replay import project
 from evalwright.reports.findings import task_stories
 from evalwright.reports.scorecard import render_scorecard, render_story
@@ -45,16 +43,7 @@ def command(
         if with_events or task_id:
             _show_events(log, run_id, task_id, as_json=as_json)
         else:
-            _show_result(log, _continued(log, run_id), as_json=as_json)
-
-
-def _continued(log: EventLog, run_id: str) -> str:
-    """The run that continued this one after it failed, else itself."""
-    continuation = find_continuation(log, run_id)
-    if continuation is None:
-        return run_id
-    click.echo(f"run {run_id} failed and was continued by {continuation}, shown here", err=True)
-    return _continued(log, continuation)
+            _show_result(log, continued(log, run_id), as_json=as_json)
 
 
 def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
@@ -67,31 +56,38 @@ def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
         outcome.summary,
         outcome.broken_bars,
         failed_stories(log, outcome),
-        Style.of(sys.stdout),
+        Style.of(stdout()),
         full=True,
     )
-    click.echo(card, color=True)
+    tell(card)
 
 
 def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:
-    if task_id is not None and not as_json:
-        _show_task(log, read_history(log, run_id), task_id)
+    if task_id is not None:
+        history = read_history(log, run_id)
+        _require_task(history, task_id)
+        if not as_json:
+            _show_task(log, history, task_id)
     for event in log.read(run_id):
         if task_id is not None and event.task_id != task_id:
             continue
         if as_json:
-            sys.stdout.buffer.write(event.to_json() + b"\n")
+            write_stdout(event.to_json() + b"\n")
         else:
-            click.echo(_line(event))
+            tell(_line(event))
+
+
+def _require_task(history: History, task_id: str) -> None:
+    suite = history.plan.suite
+    if task_id not in {task.task_id for task in suite.tasks}:
+        raise BadInput(f"the suite {suite.suite_id} has no task {task_id!r}")
 
 
 def _show_task(log: EventLog, history: History, task_id: str) -> None:
     suite = history.plan.suite
-    if task_id not in {task.task_id for task in suite.tasks}:
-        raise BadInput(f"the suite {suite.suite_id} has no task {task_id!r}")
     for story in task_stories(suite, log.read(history.run_id), {task_id}):
-        click.echo("\n".join(render_story(story, Style.of(sys.stdout), full=True)), color=True)
-        click.echo(f"      input     {one_line(story.task.input, None)}\n")
+        tell("\n".join(render_story(story, Style.of(stdout()), full=True)))
+        tell(f"      input     {one_line(story.task.input, None)}\n")
 
 
 def _line(event: Event) -> str:

@@ -5,8 +5,10 @@ from pathlib import Path
 import click
 
 from evalwright.cli.options import read_input
+from evalwright.cli.output import say, tell
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.engine.validation import check_file
+from evalwright.reports.text import printable
 
 
 @click.command(epilog="Example: evalwright validate suite.yaml summary.json run.jsonl")
@@ -22,11 +24,12 @@ def command(*, files: tuple[Path, ...]) -> int:
             kind = check_file(read_input(path), str(path))
         except InvalidDocument as error:
             failures += 1
-            click.echo(str(error), err=True)
-            click.echo(f"{path}: {len(error.problems)} problems", err=True)
+            say(printable(str(error)))
+            count = len(error.problems)
+            say(f"{path}: {count} problem{'s' if count != 1 else ''}")
         except BadInput as error:
             failures += 1
-            click.echo(str(error), err=True)
+            say(printable(str(error)))
         else:
-            click.echo(f"{path}: valid {kind}")
+            tell(f"{path}: valid {kind}")
     return 2 if failures else 0

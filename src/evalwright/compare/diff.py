@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from evalwright.contracts.events import TERMINAL_TYPES, Event
-from evalwright.contracts.jsonvalue import canonical
+from evalwright.contracts.events import TERMINAL_TYPES, Event, RunCompleted
+from evalwright.contracts.jsonvalue import NotJson, canonical
 
 # What differs between any two runs of the same behaviour: identity, time and durations.
 RUN_SCOPED_FIELDS = frozenset(
@@ -44,8 +44,9 @@ class RunDiff(msgspec.Struct, frozen=True, rename="camel"):
 def diff_runs(a_id: str, a_log: Iterable[Event], b_id: str, b_log: Iterable[Event]) -> RunDiff:
     """Compare two runs; the same logs always give the same difference."""
     a, b = _aligned(a_log), _aligned(b_log)
-    pairs = [(a.get(key), b.get(key)) for key in _in_order(a, b)]
+    pairs = [(a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b))]
     diffs = [found for left, right in pairs if (found := _compare(left, right))]
+    diffs.sort(key=lambda found: found.seq)
     in_flight = not (_ended(a) and _ended(b))
     return RunDiff(
         a=a_id,
@@ -75,15 +76,6 @@ def _part(event: Event) -> tuple[str, str]:
     return ("end" if is_end else "start"), ""
 
 
-def _in_order(a: dict[_Key, Event], b: dict[_Key, Event]) -> list[_Key]:
-    """The frame that opens, the tasks as they first appear, the frame that closes."""
-    tasks = dict.fromkeys(key[1] for key in (*a, *b) if key[0] == "task")
-    rank = {task: number for number, task in enumerate(tasks)}
-    parts = {"start": 0, "task": 1, "end": 2}
-    keys = dict.fromkeys((*a, *b))
-    return sorted(keys, key=lambda key: (parts[key[0]], rank.get(key[1], 0), key[2]))
-
-
 def _compare(left: Event | None, right: Event | None) -> EventDiff | None:
     if left is None or right is None:
         present = left or right
@@ -91,26 +83,39 @@ def _compare(left: Event | None, right: Event | None) -> EventDiff | None:
         if left is None:
             return EventDiff(present.sequence, "added", b_event=_shown(present))
         return EventDiff(present.sequence, "removed", a_event=_shown(present))
-    if left.type == right.type and _facts(left) == _facts(right):
+    if left.type == right.type and _same(left, right):
         return None
     return EventDiff(left.sequence, "changed", _shown(left), _shown(right))
 
 
+def _same(left: Event, right: Event) -> bool:
+    if left.body == right.body:
+        return True
+    try:
+        return _facts(left) == _facts(right)
+    except NotJson:  # nested too deeply to look closer
+        return False
+
+
 def _facts(event: Event) -> str:
     """The payload in canonical form, without what is bound to one run."""
-    return canonical(_without_run_scope(event.payload()))
+    payload = event.payload()
+    if event.type == RunCompleted.TYPE:  # its output is the summary, which holds no content
+        return canonical(_without_run_scope(payload))
+    return canonical(_without_own(payload) if isinstance(payload, dict) else payload)
 
 
 def _without_run_scope(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _without_run_scope(item)
-            for key, item in value.items()
-            if key not in RUN_SCOPED_FIELDS
-        }
+        return {key: _without_run_scope(item) for key, item in _without_own(value).items()}
     if isinstance(value, list):
         return [_without_run_scope(item) for item in value]
     return value
+
+
+def _without_own(fields: dict[str, Any]) -> dict[str, Any]:
+    """Only the fields of this object: what an agent says may use the same names further in."""
+    return {key: value for key, value in fields.items() if key not in RUN_SCOPED_FIELDS}
 
 
 def _shown(event: Event) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.jsonvalue import MAX_DEPTH, JsonPath, child
+from evalwright.contracts.jsonvalue import MAX_DEPTH, JsonPath, child, repeated_key
 
 MAX_VALUES = 5_000_000  # bounds what YAML aliases can expand to
 
@@ -30,10 +30,14 @@ def to_json(source: bytes, name: str) -> bytes:
 def parse_json(source: bytes, name: str) -> Any:
     """Parse JSON text."""
     text = _decode(source, name)
+    key = repeated_key(source)
+    if key is not None:
+        message = f"the key {key!r} stands twice in one object"
+        raise InvalidDocument(name, [Problem("$", message, "keep one of them")])
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        problem = Problem(_place(text, str(error)), f"not valid JSON: {error}")
+        problem = Problem(_json_place(text, str(error)), f"not valid JSON: {error}")
         raise InvalidDocument(name, [problem]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
@@ -52,9 +56,12 @@ def _decode(source: bytes, name: str) -> str:
         raise InvalidDocument(name, [problem]) from None
 
 
-def _place(text: str, message: str) -> str:
+def _json_place(text: str, message: str) -> str:
     found = _BYTE_OFFSET.search(message)
-    before = text.encode()[: int(found[1])].decode("utf-8", "ignore") if found else text
+    return _place(text.encode()[: int(found[1])].decode("utf-8", "ignore") if found else text)
+
+
+def _place(before: str) -> str:
     line = before.count("\n") + 1
     return f"line {line}, column {len(before) - before.rfind(chr(10))}"
 
@@ -62,17 +69,19 @@ def _place(text: str, message: str) -> str:
 def _parse_yaml(source: bytes, name: str) -> Any:
     import yaml
 
-    from evalwright.contracts.yaml_loader import JsonLoader
+    from evalwright.contracts.yaml_loader import load_yaml
 
+    text = _decode(source, name)
     try:
-        value = yaml.load(_decode(source, name), Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
+        value = load_yaml(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "$"
         problem = Problem(where, f"not valid YAML: {error.problem or error.context}")
         raise InvalidDocument(name, [problem]) from None
-    except (yaml.YAMLError, ValueError) as error:
-        problem = Problem("$", f"not valid YAML: {error}")
+    except yaml.reader.ReaderError as error:
+        where = _place(text.partition(chr(error.character))[0])
+        problem = Problem(where, f"not valid YAML: {error.reason} (#x{error.character:04x})")
         raise InvalidDocument(name, [problem]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None

@@ -76,10 +76,7 @@ class RunFailed(CannotEvaluate):
     def __init__(self, run_id: str, code: str, message: str) -> None:
         self.run_id = run_id
         self.code = code
-        super().__init__(
-            f"run {run_id} failed with {code}: {message}\n"
-            f"resume it with: evalwright run --resume {run_id}"
-        )
+        super().__init__(f"run {run_id} failed with {code}: {message}")
 
 
 class RunBusy(CannotEvaluate):
@@ -106,6 +103,3 @@ class Interrupted(EvalwrightError):
     """Stopped by the user; the run can be resumed."""
 
     exit_code = 130
-
-    def __init__(self, run_id: str = "latest") -> None:
-        super().__init__(f"interrupted; go on with: evalwright run --resume {run_id}")

@@ -11,17 +11,33 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from evalwright.contracts.suite import Mode, ModelClass
+from evalwright.contracts.suite import Mode, ModelClass, Suite
 from evalwright.contracts.summary import Score, SuiteId, TaskId, Version
 
 SCHEMA_VERSION = 1
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
 
 Text = Annotated[str, Meta(min_length=1)]
+RunId = Annotated[str, Meta(max_length=128, pattern=r"^\S+\Z")]
 AgentId = Annotated[str, Meta(min_length=3, max_length=256)]
 Count = Annotated[int, Meta(ge=0)]
 Usd = Annotated[float, Meta(ge=0)]
 Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
+CapKind = Literal[
+    "clarification",
+    "schema",
+    "envelopes",
+    "node-executions",
+    "wasm-memory",
+    "wasm-fuel",
+    "wasm-execution-time",
+    "run-duration",
+    "loop-iterations",
+    "budget-tokens",
+    "budget-cost",
+    "budget-tool-calls",
+    "budget-retries",
+]
 
 
 class Payload(
@@ -80,7 +96,7 @@ class CapBreached(Payload, frozen=True):
     """A limit of the run was reached."""
 
     TYPE: ClassVar[str] = "cap.breached"
-    kind: Literal["run-duration"]
+    kind: CapKind
     limit: Annotated[float, Meta(ge=0)]
     observed: Annotated[float, Meta(ge=0)]
 
@@ -105,7 +121,7 @@ class Planned(Payload, frozen=True):
     """Everything a run needs to be resumed or replayed: suite, agent and settings."""
 
     TYPE: ClassVar[str] = "evalwright.planned"
-    suite: msgspec.Raw
+    suite: Suite
     agent: AgentFacts
     settings: RunSettings
 
@@ -118,7 +134,7 @@ class EvalStarted(ClosedPayload, frozen=True):
     suite_version: Version
     task_count: Count
     modes: list[Mode]
-    baseline_run_id: Text | None = None
+    baseline_run_id: RunId | None = None
 
 
 class EvalScored(ClosedPayload, frozen=True):
@@ -210,7 +226,7 @@ class ProviderUsage(ClosedPayload, frozen=True):
     output_tokens: Count
     total_tokens: Count | None = None
     cost_estimate_usd: Usd | None = None
-    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] | None = None
+    currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")] | None = None
     cache_hit: bool | None = None
     cache_read_tokens: Count | None = None
     cache_write_tokens: Count | None = None

@@ -1,5 +1,6 @@
 """JSON values: what counts as one, canonical text (RFC 8785), and strict parsing."""
 
+import json
 import math
 import re
 from typing import Any
@@ -26,11 +27,32 @@ def parse(text: str | bytes) -> Any:
     """Parse strict JSON: no NaN, no trailing text, no lone surrogates."""
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise NotJson("$", str(error)) from None
     except RecursionError:
         raise NotJson("$", "nested too deeply") from None
     return value
+
+
+class _RepeatedKey(Exception):
+    pass
+
+
+def repeated_key(text: bytes) -> str | None:
+    """A key that stands twice in one object: parsers take the last one without a word."""
+    try:
+        json.loads(text, object_pairs_hook=_refuse_repeated)
+    except _RepeatedKey as error:
+        return str(error)
+    except (ValueError, RecursionError):  # no JSON, which is another matter
+        return None
+    return None
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        raise _RepeatedKey(next(key for key in keys if keys.count(key) > 1))
 
 
 def canonical(value: Any) -> str:
@@ -44,11 +66,21 @@ def canonical(value: Any) -> str:
     return "".join(parts)
 
 
-def ensure_json(value: Any) -> None:
-    """Raise `NotJson` unless the value is one that JSON can carry unchanged."""
+def plain(value: Any) -> Any:
+    """The value as plain JSON values; raises `NotJson` where there are none.
+
+    Subclasses of str, int, float, dict and list, as libraries return them, become what they stand
+    for.
+    """
     if type(value) is str and value.isascii():
-        return
-    canonical(value)
+        return value
+    text = canonical(value)
+    if type(value) is str:
+        return value
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except TypeError:
+        return msgspec.json.decode(text)
 
 
 def child(path: JsonPath, key: str | int) -> JsonPath:
@@ -111,6 +143,7 @@ def _scalar(value: Any, path: JsonPath) -> str:
 
 
 def _string(text: str, path: JsonPath) -> str:
+    text = str.__str__(text)  # a subclass may say something else of itself
     if not text.isascii():
         try:
             text.encode("utf-8")
@@ -135,6 +168,7 @@ def _whole_number(value: int, path: JsonPath) -> str:
 
 def _number(value: float, path: JsonPath) -> str:
     """Write a double as ECMAScript does, which is what RFC 8785 asks for."""
+    value = float(value)
     if not math.isfinite(value):
         raise NotJson(path, f"{value} is not a JSON number")
     if value == 0:

@@ -31,7 +31,10 @@ def check_schema(document: Any, name: str) -> list[Problem]:
     validator = _validator(name)
     if validator.is_valid(document):
         return []
-    return [_problem(error) for error in validator.iter_errors(document)]
+    try:
+        return [_problem(error) for error in validator.iter_errors(document)]
+    except ValueError as error:  # the validator cannot quote a value that is nested too deeply
+        return [Problem("$", f"not valid, and it cannot be said where: {error}")]
 
 
 @cache

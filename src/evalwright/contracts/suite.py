@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.contracts.documents import parse_json, to_json
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.jsonvalue import NotJson, canonical
+from evalwright.contracts.jsonvalue import NotJson, canonical, repeated_key
 from evalwright.contracts.schema import SUITE, SUITE_OUTLINE, SUITE_TASK, check_schema
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
@@ -60,7 +60,7 @@ class ToolResponse(_Closed, frozen=True):
     """A canned answer for one tool."""
 
     tool: str
-    response: Any = None
+    response: Any = msgspec.UNSET
 
 
 class Fixtures(_Closed, frozen=True):
@@ -111,13 +111,28 @@ def _read(source: bytes, name: str) -> tuple[Suite | None, list[Problem]]:
         raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
         tasks, problems = _read_tasks(raw_tasks)
-    except (msgspec.DecodeError, KeyError, RecursionError):  # no JSON, or no list of tasks
+        problems += _repeated_keys(source, raw_tasks)
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
+        # no JSON, or no list of tasks
         return None, check_schema(parse_json(source, name), SUITE)
     outline = {**rest, "tasks": [None] * min(1, len(raw_tasks))}
     problems = check_schema(outline, SUITE_OUTLINE) + problems
     if problems:
         return None, problems
-    return msgspec.convert({**rest, "tasks": tasks}, Suite, strict=False), []
+    try:
+        return msgspec.convert({**rest, "tasks": tasks}, Suite, strict=False), []
+    except msgspec.ValidationError as error:  # a threshold too large for any number we compute with
+        reason, _, place = str(error).partition(" - at ")
+        return None, [Problem(place.strip("`") or "$", reason)]
+
+
+def _repeated_keys(source: bytes, raw_tasks: list[msgspec.Raw]) -> list[Problem]:
+    key = repeated_key(source)
+    if key is None:
+        return []
+    inside = (f"$.tasks[{n}]" for n, raw in enumerate(raw_tasks) if repeated_key(bytes(raw)))
+    message = f"the key {key!r} stands twice in one object"
+    return [Problem(next(inside, "$"), message, "keep one of them")]
 
 
 def _read_tasks(raw_tasks: list[msgspec.Raw]) -> tuple[list[Task], list[Problem]]:

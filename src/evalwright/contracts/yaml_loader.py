@@ -5,44 +5,97 @@ these are texts.
 """
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import yaml
+
+from evalwright.contracts.jsonvalue import MAX_DEPTH
+
+MAX_QUOTED = 40
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class JsonLoader(_Base):  # type: ignore[misc]  # the base is chosen at run time
-    """Builds dicts with string keys, lists, strings, numbers, booleans and null."""
+    """Builds dicts with string keys, lists, strings, numbers, booleans and null, nothing else."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own protocol
-
-    def construct_json_object(self, node: yaml.MappingNode) -> dict[str, Any]:
-        """Build a mapping; refuse keys that are no strings and keys that stand twice."""
-        built: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str):
-                message = f"the key {key!r} is not a string: put it in quotes"
-                raise yaml.MarkedYAMLError(problem=message, problem_mark=key_node.start_mark)
-            if key in built:
-                message = f"the key {key!r} stands twice"
-                raise yaml.MarkedYAMLError(problem=message, problem_mark=key_node.start_mark)
-            built[key] = self.construct_object(value_node, deep=True)
-        return built
+    yaml_constructors: dict[str | None, Any] = {}  # noqa: RUF012
 
 
-def _construct_float(_loader: JsonLoader, node: yaml.ScalarNode) -> float:
-    return float(node.value.lower().replace(".inf", "inf").replace(".nan", "nan"))
+def load_yaml(text: str) -> Any:
+    """The one document of a text; nesting is bounded first, for PyYAML overruns the stack."""
+    depth = 0
+    for event in yaml.parse(text, Loader=JsonLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
+    return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
 
 
-def _construct_int(_loader: JsonLoader, node: yaml.ScalarNode) -> int:
-    return int(node.value, 0 if node.value.startswith(("0x", "0o")) else 10)
+def _refuse(node_or_event: Any, message: str) -> NoReturn:
+    raise yaml.MarkedYAMLError(problem=message, problem_mark=node_or_event.start_mark)
 
 
-JsonLoader.add_constructor("tag:yaml.org,2002:map", JsonLoader.construct_json_object)
-JsonLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
-JsonLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+def _mapping(loader: JsonLoader, node: yaml.Node) -> dict[str, Any]:
+    """Build a mapping; refuse keys that are no strings and keys that stand twice."""
+    if not isinstance(node, yaml.MappingNode):
+        _refuse(node, "what is tagged as a mapping is none")
+    built: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            _refuse(key_node, f"the key {key!r} is not a string: put it in quotes")
+        if key in built:
+            _refuse(key_node, f"the key {key!r} stands twice")
+        built[key] = loader.construct_object(value_node, deep=True)
+    return built
+
+
+def _scalar(read: Callable[[str], Any]) -> Callable[[JsonLoader, yaml.Node], Any]:
+    """A constructor that reads a scalar's text, and says where it stands if it cannot."""
+
+    def construct(loader: JsonLoader, node: yaml.Node) -> Any:
+        text = loader.construct_scalar(node)
+        try:
+            return read(text)
+        except (ValueError, KeyError):
+            short = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+            _refuse(node, f"{short!r} cannot be read as {node.tag.rpartition(':')[2]}")
+
+    return construct
+
+
+def _read_int(text: str) -> int:
+    if not text.startswith(("0x", "0o")):
+        return int(text)
+    number = int(text, 0)
+    str(number)  # fails where Python would not write the number in decimal, as JSON must
+    return number
+
+
+def _read_float(text: str) -> float:
+    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_BOOLEANS = {"true": True, "false": False}
+
+for _tag, _construct in (
+    ("map", _mapping),
+    ("seq", yaml.SafeLoader.construct_yaml_seq),
+    ("str", _scalar(str)),
+    ("int", _scalar(_read_int)),
+    ("float", _scalar(_read_float)),
+    ("bool", _scalar(lambda text: _BOOLEANS[text.lower()])),
+    ("null", _scalar(lambda _: None)),
+):
+    JsonLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct)
+JsonLoader.add_constructor(None, yaml.SafeLoader.construct_undefined)
+
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", "~nN\0"),
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

@@ -1,7 +1,7 @@
 """Executing a run: workers take tasks, everything goes to the log, the end is a summary."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,10 +25,9 @@ from evalwright.engine.history import History
 from evalwright.engine.invocation import Done, error_decision, invocation_id, invoke
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
-from evalwright.store.protocol import EventLog
+from evalwright.store.protocol import EventLog, NewEvent
 
 YIELD_EVERY = 32  # tasks after which a worker that never waits lets others have their turn
-GRACE_SECONDS = 5  # for cancelled agents to end
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -53,30 +52,34 @@ class Execution:
         self._withheld: list[EvalScored] = []
         self._first_error: ErrorDetail | None = None
 
-    def open(self, resumed_from: str | None = None) -> None:
-        """Write the frame that every run begins with."""
+    def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
+        """Write the frame that every run begins with, and the facts it takes over from another."""
         plan = self._plan
-        self._recorder.record(
-            None,
-            RunStarted(
-                workflow_id=plan.suite.suite_id,
-                inputs={
-                    "evalSuiteRef": f"{plan.suite.suite_id}@{plan.suite.version}",
-                    "agentId": plan.agent.agent_id,
-                    "evalModes": plan.modes,
-                },
-                engine_version=__version__,
-                tags=plan.tags or None,
-                metadata={"resumedFrom": resumed_from} if resumed_from else None,
-            ),
-            plan.eval_started(),
-            plan.planned(),
+        started = RunStarted(
+            workflow_id=plan.suite.suite_id,
+            inputs={
+                "evalSuiteRef": f"{plan.suite.suite_id}@{plan.suite.version}",
+                "agentId": plan.agent.agent_id,
+                "evalModes": plan.modes,
+            },
+            engine_version=__version__,
+            tags=plan.tags or None,
+            metadata={"resumedFrom": resumed_from} if resumed_from else None,
         )
+        self._recorder.open([started, plan.eval_started(), plan.planned()], facts)
+
+    async def settle(self) -> None:
+        """Wait until what was written is durable."""
+        await self._recorder.flush()
 
     def close_interrupted(self) -> None:
         """End the invocations that a stopped process left open: they failed."""
-        error = ErrorDetail("interrupted", "the process that ran the agent was stopped")
-        for attempt_id, (task_id, agent_id) in self._history.open_invocations.items():
+        self._close_open("interrupted", "the process that ran the agent was stopped")
+
+    def _close_open(self, code: str, message: str) -> None:
+        error, still_open = ErrorDetail(code, message), self._history.open_invocations
+        while still_open:
+            attempt_id, (task_id, agent_id) = still_open.popitem()
             self._recorder.record(
                 task_id,
                 error_decision(agent_id, error),
@@ -93,6 +96,9 @@ class Execution:
             if not limit.expired():
                 raise
             await self._out_of_time(limit_s or 0)
+        except asyncio.CancelledError:
+            await self._recorder.flush()  # what was shown as done must be durable
+            raise
         if not self._answered:
             await self._fail("agent_unavailable", self._unavailable_message())
         return await self._complete()
@@ -114,7 +120,7 @@ class Execution:
         finally:
             for worker in workers:
                 worker.cancel()
-            await asyncio.wait(workers, timeout=GRACE_SECONDS)
+            await asyncio.gather(*workers, return_exceptions=True)
 
     async def _worker(self, pending: Iterator[int]) -> None:
         for index in pending:
@@ -125,15 +131,13 @@ class Execution:
 
     async def _invoke(self, index: int) -> Done:
         task = self._plan.suite.tasks[index]
-        attempt = self._history.attempts.get(task.task_id, 0) + 1
-        return await invoke(
-            self._agent,
-            task,
-            invocation_id(index, attempt),
-            self._recorder,
-            self._plan.settings.task_timeout_s,
-            self._clock,
-        )
+        attempt_id = invocation_id(index, self._history.attempts.get(task.task_id, 0) + 1)
+        still_open = self._history.open_invocations
+        still_open[attempt_id] = (task.task_id, self._agent.agent_id)
+        timeout_s = self._plan.settings.task_timeout_s
+        done = await invoke(self._agent, task, attempt_id, self._recorder, timeout_s, self._clock)
+        del still_open[attempt_id]
+        return done
 
     def _take(self, done: Done) -> None:
         """Record the end of an invocation, and its score as soon as scores may be recorded.
@@ -175,9 +179,11 @@ class Execution:
         return Outcome(self._recorder.run_id, summary, self._tally.broken_bars())
 
     async def _out_of_time(self, limit_s: float) -> None:
+        message = f"the run took longer than {limit_s:g} s"
+        self._close_open("run_timeout", message)
         observed = self._duration_ms()
         self._recorder.record(None, CapBreached("run-duration", limit_s * 1000, observed))
-        await self._fail("run_timeout", f"the run took longer than {limit_s:g} s")
+        await self._fail("run_timeout", message)
 
     async def _fail(self, code: str, message: str) -> None:
         error = ErrorDetail(code, message, retryable=True)

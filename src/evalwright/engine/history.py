@@ -15,7 +15,7 @@ from evalwright.contracts.events import (
     RunFailed,
     RunStarted,
 )
-from evalwright.contracts.suite import Mode, Suite
+from evalwright.contracts.suite import Mode
 from evalwright.engine.plan import Plan
 from evalwright.scoring.summary import Tally
 from evalwright.store.protocol import EventLog
@@ -98,7 +98,7 @@ def _plan(frame: dict[str, Event]) -> Plan:
     planned = frame[Planned.TYPE].decode(Planned)
     modes: list[Mode] = frame[EvalStarted.TYPE].decode(EvalStarted).modes
     return Plan(
-        suite=msgspec.json.decode(planned.suite, type=Suite),
+        suite=planned.suite,
         modes=modes,
         agent=planned.agent,
         settings=planned.settings,

@@ -22,6 +22,7 @@ from evalwright.scoring.golden import score_golden
 from evalwright.scoring.summary import task_cost
 
 PASSING_GOLDEN_SCORE = 1.0
+CLEANUP_SECONDS = 1.0  # that an agent has when it is told to stop
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -72,29 +73,57 @@ async def invoke(
         record=recorder.for_task(task.task_id),
     )
     started = clock.monotonic_s()
-    output, error = await _answer(agent, invocation, timeout_s)
-    invocation.end()
-    latency_ms = round((clock.monotonic_s() - started) * 1000)
-    return _done(agent.agent_id, invocation, output, error, latency_ms)
-
-
-async def _answer(
-    agent: Agent, invocation: Invocation, timeout_s: float | None
-) -> tuple[Any, ErrorDetail | None]:
+    # A task of its own: what the agent cancels or hangs on is nobody else's matter.
+    asked = asyncio.create_task(agent.invoke(invocation))
     try:
-        async with asyncio.timeout(timeout_s) as limit:
-            output = await agent.invoke(invocation)
-    except TimeoutError:
-        return None, _timed_out(timeout_s)
-    except AgentFailure as failure:
-        return None, failure.error
-    if limit.expired():
-        return None, _timed_out(timeout_s)
-    return output, None
+        in_time = await _ends_within(asked, timeout_s)
+        taken_s = clock.monotonic_s() - started
+    except asyncio.CancelledError:
+        recorder.record(task.task_id, *invocation.usages)  # it was spent all the same
+        raise
+    finally:
+        if not asked.done():
+            asked.cancel()
+            await _ends_within(asked, CLEANUP_SECONDS)
+        invocation.end()
+    output, error = _answer(asked) if in_time else (None, None)
+    if timeout_s is not None and (not in_time or taken_s > timeout_s):
+        error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
+    return _done(agent.agent_id, invocation, output, error, round(taken_s * 1000))
 
 
-def _timed_out(timeout_s: float | None) -> ErrorDetail:
-    return ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
+def _answer(asked: "asyncio.Task[Any]") -> tuple[Any, ErrorDetail | None]:
+    if asked.cancelled():
+        return None, ErrorDetail("agent_error", "the agent cancelled itself")
+    error = asked.exception()
+    if error is None:
+        return asked.result(), None
+    if isinstance(error, AgentFailure):
+        return None, error.error
+    if isinstance(error, GeneratorExit):  # the one exception that a coroutine cannot pass on
+        return None, ErrorDetail("agent_error", "GeneratorExit")
+    raise error
+
+
+async def _ends_within(asked: "asyncio.Task[Any]", timeout_s: float | None) -> bool:
+    """Wait for a task so long and no longer, whether or not it lets itself be cancelled."""
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+
+    def wake(ended: "asyncio.Task[Any] | None" = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+        if ended is not None and not ended.cancelled():
+            ended.exception()  # looked at, so that asyncio does not complain about an abandoned one
+
+    asked.add_done_callback(wake)
+    timer = loop.call_later(timeout_s, wake) if timeout_s is not None else None
+    try:
+        await woken
+    finally:
+        if timer is not None:
+            timer.cancel()
+    return asked.done()
 
 
 def _done(

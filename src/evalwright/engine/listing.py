@@ -50,8 +50,13 @@ def find_run(log: EventLog, name: str) -> str:
     return matches[0]
 
 
-def find_continuation(log: EventLog, run_id: str) -> str | None:
-    """The newest run that continues a failed one."""
+def last_continuation(log: EventLog, run_id: str) -> str:
+    """The run that a failed run was continued by, and so on to the last; else the run itself."""
+    following = _continuation(log, run_id)
+    return run_id if following is None else last_continuation(log, following)
+
+
+def _continuation(log: EventLog, run_id: str) -> str | None:
     for candidate in log.run_ids():
         if candidate == run_id:
             return None

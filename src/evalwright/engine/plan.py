@@ -52,8 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def planned(self) -> Planned:
         """The event from which a resumed or replayed run rebuilds this plan."""
-        suite = msgspec.Raw(msgspec.json.encode(self.suite))
-        return Planned(suite, self.agent, self.settings)
+        return Planned(self.suite, self.agent, self.settings)
 
 
 def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan:

@@ -1,7 +1,8 @@
 """Recording: payloads get a time and go to the log."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -19,22 +20,32 @@ class Recorder:
         self.run_id = run_id
         self._log = log
         self._clock = clock
+        self._loop_thread = threading.get_ident()
         self._encode = msgspec.json.Encoder().encode
 
     def record(self, task_id: str | None, *payloads: Payload) -> None:
         """Append payloads as one unit, in order."""
-        now, encode = self._clock.now_us(), self._encode
-        events = [NewEvent(payload.TYPE, task_id, now, encode(payload)) for payload in payloads]
-        self._log.append(self.run_id, events)
+        self._log.append(self.run_id, self._events(task_id, payloads))
 
     def for_task(self, task_id: str) -> Callable[[Payload], None]:
-        """A function that records one payload under a task."""
-        return lambda payload: self.record(task_id, payload)
+        """A function that records one payload under a task; a thread waits when the disk does."""
 
-    def copy(self, events: list[NewEvent]) -> None:
-        """Append recorded facts as they are, at the present time."""
+        def record(payload: Payload) -> None:
+            self.record(task_id, payload)
+            if self._log.backlog > MAX_BACKLOG and threading.get_ident() != self._loop_thread:
+                self._log.flush(self.run_id).result()
+
+        return record
+
+    def open(self, frame: Sequence[Payload], facts: Sequence[NewEvent] = ()) -> None:
+        """Append what a run begins with, and facts recorded elsewhere, as one unit."""
         now = self._clock.now_us()
-        self._log.append(self.run_id, [event._replace(at_us=now) for event in events])
+        copied = [event._replace(at_us=now) for event in facts]
+        self._log.append(self.run_id, self._events(None, frame) + copied)
+
+    def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
+        now, encode = self._clock.now_us(), self._encode
+        return [NewEvent(payload.TYPE, task_id, now, encode(payload)) for payload in payloads]
 
     async def keep_pace(self) -> None:
         """Wait for the disk when too much is queued."""

@@ -21,13 +21,20 @@ def replay_run(log: EventLog, run_id: str) -> Outcome:
     """Rebuild the summary of a completed run; it must equal the recorded one byte for byte."""
     history = read_history(log, run_id)
     outcome = project(history)
-    assert history.end is not None
-    recorded = msgspec.json.decode(history.end.body, type=_RecordedEnd).outputs.eval_summary
-    if bytes(recorded) != msgspec.json.encode(outcome.summary):
+    if _recorded_summary(history) != msgspec.json.encode(outcome.summary):
         raise errors.DamagedEventLog(
             f"{log.place}: the events of run {run_id} do not lead to the summary it recorded"
         )
     return outcome
+
+
+def _recorded_summary(history: History) -> bytes:
+    assert history.end is not None
+    try:
+        recorded = msgspec.json.decode(history.end.body, type=_RecordedEnd)
+    except msgspec.DecodeError:
+        return b""
+    return bytes(recorded.outputs.eval_summary)
 
 
 def project(history: History) -> Outcome:
@@ -40,5 +47,9 @@ def project(history: History) -> Outcome:
             f"run {history.run_id} is not complete: {len(history.scored)} of "
             f"{len(history.plan.suite.tasks)} tasks have a score; if nobody is executing it, "
             f"resume it with: evalwright run --resume {history.run_id}"
+        )
+    if history.scored != {task.task_id for task in history.plan.suite.tasks}:
+        raise errors.DamagedEventLog(
+            f"run {history.run_id} is complete, but the tasks with a score are not the suite's"
         )
     return Outcome(history.run_id, history.tally.summary(), history.tally.broken_bars())

@@ -6,12 +6,12 @@ from evalwright.agents.protocol import Agent
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Execution, Outcome
-from evalwright.engine.history import History
+from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan
-from evalwright.engine.recorder import Recorder
+from evalwright.engine.replay import project
 from evalwright.store.protocol import EventLog, NewEvent
 
-Announce = Callable[[History], None]  # called when a run has its id and before its first event
+Announce = Callable[[History], None]  # called with a run that is about to be worked on
 
 
 async def start_run(
@@ -47,8 +47,12 @@ async def resume_run(
     if history.end is not None:
         return await _continue_failed(log, agent, history, announce, clock)
     with log.claim(history.run_id):
-        announce(history)
-        execution = Execution(log, agent, history, clock)
+        current = read_history(log, history.run_id)  # it may have gone on before it was ours
+        if current.end is not None:
+            return project(current)
+        current.plan = history.plan
+        announce(current)
+        execution = Execution(log, agent, current, clock)
         execution.close_interrupted()
         return await execution.run()
 
@@ -61,11 +65,10 @@ async def _continue_failed(
     for event in recorded:
         history.take(event)
     with log.claim(history.run_id):
-        announce(history)
         execution = Execution(log, agent, history, clock)
-        execution.open(resumed_from=failed.run_id)
-        if recorded:
-            Recorder(log, history.run_id, clock).copy(_facts(recorded))
+        execution.open(failed.run_id, _facts(recorded))
+        await execution.settle()  # so that whoever is told of the run sees only what is new
+        announce(history)
         return await execution.run()
 
 

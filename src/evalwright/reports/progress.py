@@ -1,7 +1,7 @@
 """Progress of a run: how far, how good, how dear, how long still."""
 
+import contextlib
 import heapq
-import sys
 import time
 from collections.abc import Sequence
 from decimal import Decimal
@@ -134,8 +134,9 @@ class Lines:
         self._say(self._standing.line())
 
     def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        with contextlib.suppress(OSError):  # nobody need read it
+            self._stream.write(line + "\n")
+            self._stream.flush()
 
 
 class LiveDisplay:
@@ -175,9 +176,8 @@ class LiveDisplay:
         return text
 
 
-def progress_for(standing: Standing, *, quiet: bool, stream: TextIO | None = None) -> Progress:
-    """The fitting display for a stream, stderr unless said."""
-    stream = stream or sys.stderr
+def progress_for(standing: Standing, stream: TextIO, *, quiet: bool) -> Progress:
+    """The fitting display for a stream."""
     if quiet:
         return Silence()
     return LiveDisplay(standing, stream) if stream.isatty() else Lines(standing, stream)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+
+from evalwright.contracts.jsonvalue import NotJson
 from evalwright.scoring.golden import stringify
 
 SHORT = 160
@@ -16,10 +19,17 @@ def printable(text: str) -> str:
 
 def one_line(value: Any, limit: int | None = SHORT) -> str:
     """A JSON value on one line, shortened in the middle of nowhere but always with a mark."""
-    text = printable(stringify(value).replace("\n", "⏎"))
+    text = printable(_text(value).replace("\n", "⏎"))
     if limit is None or len(text) <= limit:
         return text
     return f"{text[:limit]}… (+{len(text) - limit} characters)"
+
+
+def _text(value: Any) -> str:
+    try:
+        return stringify(value)
+    except NotJson:  # nested too deeply to be sorted
+        return msgspec.json.encode(value).decode()
 
 
 def _escape(char: str) -> str:

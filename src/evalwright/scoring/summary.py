@@ -6,7 +6,7 @@ from decimal import Decimal
 from evalwright.contracts.events import EvalScored, ProviderUsage
 from evalwright.contracts.suite import ModelClass, Suite
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.scoring.thresholds import Cost, broken_bars, mean
+from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean
 
 
 class Tally:
@@ -47,7 +47,7 @@ class Tally:
     @property
     def cost(self) -> Cost:
         """What is known of the cost so far."""
-        return Cost(float(self._known_usd), self._calls, self._unpriced)
+        return Cost(finite(self._known_usd), self._calls, self._unpriced)
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
@@ -80,4 +80,4 @@ def task_cost(usages: Sequence[ProviderUsage]) -> float | None:
     known = [price for price in prices if price is not None]
     if not prices or len(known) < len(prices):
         return None
-    return float(sum((Decimal(repr(price)) for price in known), Decimal(0)))
+    return finite(decimal_sum(known))

@@ -1,6 +1,7 @@
 """The bars of a run: what it must reach, and in words why it did not."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
@@ -38,7 +39,8 @@ def broken_bars(
     bar = pass_score(thresholds)
     if aggregate < bar:
         origin = "passScore" if thresholds.pass_score is not None else "the default bar"
-        reasons.append(f"score {aggregate:.4g} is below {bar:.4g} ({origin})")
+        got, wanted = _told_apart(aggregate, bar, 4)
+        reasons.append(f"score {got} is below {wanted} ({origin})")
     reasons += _cost_over(thresholds.max_cost_usd, cost)
     limit = thresholds.max_p95_latency_ms
     if limit is not None and latencies_ms and p95(latencies_ms) > limit:
@@ -56,6 +58,11 @@ def decimal_sum(values: Iterable[float]) -> Decimal:
     return sum((Decimal(repr(value)) for value in values), Decimal(0))
 
 
+def finite(amount: Decimal) -> float:
+    """The amount as a number that JSON can carry, however large it is."""
+    return min(float(amount), sys.float_info.max)
+
+
 def p95(latencies_ms: Sequence[int]) -> int:
     """The 95th percentile by nearest rank."""
     return sorted(latencies_ms)[math.ceil(0.95 * len(latencies_ms)) - 1]
@@ -66,10 +73,17 @@ def _cost_over(limit: float | None, cost: Cost) -> list[str]:
         return []
     reasons = []
     if cost.known_usd > limit:
-        reasons.append(f"cost ${cost.known_usd:.6g} is above ${limit:.6g} (maxCostUsd)")
+        got, wanted = _told_apart(cost.known_usd, limit, 6)
+        reasons.append(f"cost ${got} is above ${wanted} (maxCostUsd)")
     if cost.unpriced_calls:
         reasons.append(
             f"cost is unknown: {cost.unpriced_calls} of {cost.calls} model calls have no known "
             f"price, so maxCostUsd ${limit:.6g} cannot be shown to hold"
         )
     return reasons
+
+
+def _told_apart(value: float, bar: float, digits: int) -> tuple[str, str]:
+    """Both in a few digits, or in all of them where a few would make them look the same."""
+    short = f"{value:.{digits}g}", f"{bar:.{digits}g}"
+    return short if short[0] != short[1] else (repr(value), repr(bar))

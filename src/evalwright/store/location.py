@@ -13,10 +13,12 @@ def open_log(url: str | None = None) -> EventLog:
     """Open the log that was asked for, else the user's own."""
     from evalwright.store.sqlite import SqliteLog
 
-    return SqliteLog(log_path(url or os.environ.get(VARIABLE)))
+    if url:
+        return SqliteLog(log_path(url))
+    return SqliteLog(log_path(os.environ.get(VARIABLE), named_by=VARIABLE))
 
 
-def log_path(url: str | None) -> Path:
+def log_path(url: str | None, named_by: str = "--db") -> Path:
     """The file that a URL or path names."""
     if not url:
         from platformdirs import user_data_path
@@ -24,9 +26,26 @@ def log_path(url: str | None) -> Path:
         return user_data_path("evalwright", appauthor=False) / "evalwright.db"
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return Path(url).expanduser()
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return Path(rest.removeprefix("/")).expanduser()
-    if scheme == "sqlite":
-        raise BadInput(f"--db {url}: write sqlite:///relative/path or sqlite:////absolute/path")
-    raise BadInput(f"--db {url}: this version keeps its log in SQLite; name a file or sqlite:///…")
+        return _file(url, named_by)
+    if scheme != "sqlite":
+        # The rest is not repeated: it may hold a password.
+        raise BadInput(
+            f"{named_by} {scheme}://…: this version keeps its log in SQLite; "
+            "name a file or sqlite:///path"
+        )
+    if not rest.startswith("/") or rest == "/":
+        raise BadInput(
+            f"{named_by} {url}: write sqlite:///relative/path or sqlite:////absolute/path"
+        )
+    return _file(rest.removeprefix("/"), named_by)
+
+
+def _file(name: str, named_by: str) -> Path:
+    if name == ":memory:":
+        raise BadInput(f"{named_by} {name}: a log is kept in a file; name one")
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise BadInput(
+            f"{named_by} {name}: there is no such user; write the path in full"
+        ) from None

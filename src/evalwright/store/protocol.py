@@ -38,13 +38,17 @@ class EventLog(Protocol):
         """Done when everything appended so far is durable; fails if some of it never will be."""
 
     def watch(self, run_id: str, watcher: Watcher) -> None:
-        """Call the watcher with events of this run once they are durable, in order."""
+        """Call the watcher with events of this run once they are durable, in order.
+
+        It is called by the thread that writes, so it must not wait for the log. One that raises is
+        logged and not called again; the run goes on without it.
+        """
 
     def claim(self, run_id: str) -> AbstractContextManager[None]:
-        """Hold the sole right to execute a run; raises `RunBusy` when somebody else does."""
+        """Hold the sole right to execute a run; raises `RunBusy` when somebody does already."""
 
     def is_claimed(self, run_id: str) -> bool:
-        """Whether another process is executing the run."""
+        """Whether somebody, here or in another process, is executing the run."""
 
     def run_ids(self) -> list[str]:
         """All runs, newest first."""
@@ -56,4 +60,4 @@ class EventLog(Protocol):
         """The first two and the last two events of a run: enough to list it."""
 
     def close(self) -> None:
-        """Write what is queued and let go of the log."""
+        """Write what is queued and let go of the log, which can then do nothing more."""

@@ -1,8 +1,9 @@
 """The SQLite schema of the event log, its migrations, and the look at a file before opening it."""
 
 import sqlite3
-import struct
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog
 from evalwright.contracts.events import TERMINAL_TYPES
@@ -12,16 +13,26 @@ APPLICATION_ID = 0x4556574C  # "EVWL"
 # Comparisons joined by OR: `type IN (…)` costs twice as much on every insert.
 _IS_END = " OR ".join(f"type = '{name}'" for name in TERMINAL_TYPES)
 
+# The triggers also stop `INSERT OR REPLACE`, which deletes what is in its way without asking
+# unique indexes or the triggers for DELETE.
 _FIRST_VERSION = f"""
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL UNIQUE
 );
+CREATE TRIGGER runs_are_never_replaced BEFORE INSERT ON runs
+WHEN EXISTS (SELECT 1 FROM runs WHERE run = NEW.run OR run_id = NEW.run_id)
+BEGIN SELECT RAISE(ABORT, 'the run is in the log already'); END;
+CREATE TRIGGER runs_are_never_changed BEFORE UPDATE ON runs
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER runs_are_never_deleted BEFORE DELETE ON runs
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+
 CREATE TABLE events (
     run INTEGER NOT NULL REFERENCES runs (run),
-    seq INTEGER NOT NULL CHECK (typeof(seq) = 'integer' AND seq >= 0),
+    seq INTEGER NOT NULL CHECK (seq >= 0),
     type TEXT NOT NULL,
-    task_id TEXT,
+    task_id TEXT CHECK (task_id IS NOT NULL OR type <> 'eval.scored'),
     at_us INTEGER NOT NULL,
     body TEXT NOT NULL,
     PRIMARY KEY (run, seq)
@@ -29,10 +40,17 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX one_score_per_task ON events (run, task_id) WHERE type = 'eval.scored';
 CREATE UNIQUE INDEX one_end_per_run ON events (run) WHERE {_IS_END};
 CREATE TRIGGER no_gap_and_nothing_after_the_end BEFORE INSERT ON events
-WHEN NEW.seq > 0 AND (
-    SELECT {_IS_END} FROM events WHERE run = NEW.run AND seq = NEW.seq - 1
-) IS NOT 0
-BEGIN SELECT RAISE(ABORT, 'an event must directly follow an event that does not end the run'); END;
+WHEN NEW.seq IS NOT coalesce(
+    (SELECT CASE WHEN {_IS_END} THEN -1 ELSE seq + 1 END
+     FROM events WHERE run = NEW.run ORDER BY seq DESC LIMIT 1),
+    (SELECT 0 FROM runs WHERE run = NEW.run)
+)
+BEGIN SELECT RAISE(ABORT, 'an event must be the next one of a run that has not ended'); END;
+CREATE TRIGGER scores_are_never_replaced BEFORE INSERT ON events
+WHEN NEW.type = 'eval.scored' AND EXISTS (
+    SELECT 1 FROM events WHERE run = NEW.run AND task_id = NEW.task_id AND type = 'eval.scored'
+)
+BEGIN SELECT RAISE(ABORT, 'the task has its score already'); END;
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
@@ -42,60 +60,89 @@ BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 MIGRATIONS = (_FIRST_VERSION,)
 VERSION = len(MIGRATIONS)
 
+ENTER_RUN = """
+INSERT INTO runs (run_id) SELECT :run_id WHERE NOT EXISTS (
+    SELECT 1 FROM runs WHERE run_id = :run_id
+)
+"""
 
-def inspect_file(path: Path) -> None:
-    """Refuse a file that is not ours, by its header alone: a foreign file is never opened."""
-    size = path.stat().st_size if path.exists() else 0
-    if size == 0:
+
+class _Header(NamedTuple):
+    application_id: int
+    page_size: int
+
+
+def inspect_file(path: Path, place: str) -> None:
+    """Refuse a file that is not ours, before anything is locked or written beside it."""
+    if not path.is_file():
+        raise NotAnEventLog(f"{place}: not a file; name another place with --db")
+    if path.stat().st_size == 0:
         return
-    with path.open("rb") as file:
-        header = file.read(100)
-    if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
-        raise NotAnEventLog(f"{path}: not an Evalwright database; name another file with --db")
-    (application_id,) = struct.unpack(">I", header[68:72])
-    if application_id != APPLICATION_ID:
+    header = _read_header(path)
+    if header is None:
+        raise NotAnEventLog(f"{place}: not an Evalwright database; name another file with --db")
+    if header.application_id != APPLICATION_ID:
         raise NotAnEventLog(
-            f"{path}: a database of another program (application id {application_id:#x}); "
+            f"{place}: a database of another program (application id {header.application_id:#x}); "
             "name another file with --db"
         )
-    _refuse_truncated(path, header, size)
-
-
-def _refuse_truncated(path: Path, header: bytes, size: int) -> None:
-    (page_size, pages) = (*struct.unpack(">H", header[16:18]), *struct.unpack(">I", header[28:32]))
-    page_size = 65536 if page_size == 1 else page_size
-    if page_size * pages > size and not path.with_name(path.name + "-wal").exists():
+    if path.stat().st_size % header.page_size and not _is_being_written(path):
         raise DamagedEventLog(
-            f"{path}: the database is cut short ({size} of {page_size * pages} bytes); "
+            f"{place}: the database is cut short, within a page; "
             "restore it from a copy, or name another file with --db"
         )
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _read_header(path: Path) -> _Header | None:
+    """What the header says, read by SQLite as if the file could never change: without locks.
+
+    To read it with a descriptor of our own would be an accident: closing that drops the locks of
+    every connection that this process has to the same file, and with them acknowledged events.
+    """
+    uri = f"{path.as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        # A header may be ahead of its file while another process writes: that is for later.
+        connection.execute("PRAGMA writable_schema = ON")
+        try:
+            (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            return None
+    return _Header(application_id & 0xFFFFFFFF, page_size)
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether there is a journal, which says or will say how a half-written page ends."""
+    return any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
+
+
+def migrate(connection: sqlite3.Connection, place: str) -> None:
     """Bring the database to the version of this program, in one transaction."""
-    if _version(connection) == VERSION:
+    if _known_version(connection, place) == VERSION:
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        version = _version(connection)
-        if version > VERSION:
-            raise NotAnEventLog(
-                f"{path}: written by a newer Evalwright (schema {version}, this one knows "
-                f"{VERSION}); update Evalwright or name another file with --db"
-            )
-        for script in MIGRATIONS[version:]:
+        for script in MIGRATIONS[_known_version(connection, place) :]:
             for statement in _statements(script):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _known_version(connection: sqlite3.Connection, place: str) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise NotAnEventLog(
+            f"{place}: written by a newer Evalwright (schema {version}, this one knows "
+            f"{VERSION}); update Evalwright or name another file with --db"
+        )
     return int(version)
 
 
@@ -106,4 +153,5 @@ def _statements(script: str) -> list[str]:
         if sqlite3.complete_statement(current):
             statements.append(current.strip())
             current = ""
+    assert not current.strip(), f"a migration ends within a statement: {current}"
     return statements

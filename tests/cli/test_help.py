@@ -1,0 +1,83 @@
+"""`--help` and `--version`: complete, and quick because they load next to nothing."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from evalwright import __version__
+from evalwright.cli.app import COMMANDS
+from subjects.command import COMMAND, Evalwright
+
+HEAVY = ("aiohttp", "rich", "yaml", "jsonschema_rs", "asyncio", "sqlite3", "platformdirs")
+
+
+def test_the_help_lists_every_command_and_every_exit_code(evalwright: Evalwright) -> None:
+    shown = evalwright("--help")
+    assert (shown.code, shown.err) == (0, "")
+    for name, about in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(about)}", shown.out, re.MULTILINE)
+    for code in ("0 passed", "1 the bar", "2 bad", "3 could", "130 interrupted"):
+        assert code in " ".join(shown.out.split())
+    assert "Example" in shown.out
+    assert evalwright("-h").out == shown.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_has_an_example(evalwright: Evalwright, name: str) -> None:
+    shown = evalwright(name, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    assert re.search(rf"Examples?:\s+evalwright {name}\b", shown.out)
+
+
+def test_the_version_is_told(evalwright: Evalwright) -> None:
+    assert evalwright("--version").out == f"evalwright {__version__}\n"
+
+
+def test_the_command_can_be_called_as_a_module(evalwright: Evalwright) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "evalwright", "--version"],
+        env=evalwright.environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"evalwright {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nope"], ["run", "--nope"], ["runs", "--limit", "0"], ["show"]], ids=str
+)
+def test_bad_usage_is_told_on_stderr_with_exit_code_2(
+    evalwright: Evalwright, arguments: list[str]
+) -> None:
+    shown = evalwright(*arguments)
+    assert shown.code == 2
+    assert "Usage: evalwright" in shown.out + shown.err
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--run-timeout", "--concurrency"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon"])
+def test_a_limit_that_is_none_is_refused(evalwright: Evalwright, option: str, value: str) -> None:
+    refused = evalwright("run", "suite.json", "--agent", "a:b", option, value)
+    assert refused.code == 2
+    assert option in refused.err
+
+
+@pytest.mark.parametrize(
+    ("option", "imported"), [("--version", "evalwright.cli"), ("--help", "click")]
+)
+def test_nothing_heavy_is_imported_for(option: str, imported: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(COMMAND), option],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert imported in modules
+    loaded = [name for name in modules if name.partition(".")[0] in HEAVY]
+    assert loaded == []

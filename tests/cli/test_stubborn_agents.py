@@ -1,0 +1,88 @@
+"""Agents that do not let go: the run ends all the same, with a result and its own exit code."""
+
+from pathlib import Path
+
+import pytest
+
+from builders import a_suite, a_task
+from subjects import logs
+from subjects.command import Evalwright, subject
+from subjects.waiting import Journal
+
+
+@pytest.mark.parametrize("agent", ["swallow_every_cancellation", "hang_in_a_thread_of_the_loop"])
+def test_an_agent_that_never_stops_fails_its_task_and_the_run_ends(
+    evalwright: Evalwright, journal: Journal, agent: str
+) -> None:
+    suite = evalwright.suite(a_suite([a_task("task-1", input="wait"), a_task("task-2")]))
+    ran = evalwright(
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--timeout", "0.3", "--json",
+        env=journal.environment,
+    )  # fmt: skip
+    assert ran.code == 1
+    assert [task["passed"] for task in ran.json()["tasks"]] == [False, True]
+    assert "Traceback" not in ran.err
+    events = evalwright.events()
+    logs.assert_complete(events)
+    (failed,) = logs.of_type(logs.of_task(events, "task-1"), "agent.decided")
+    assert failed["decision"]["error"]["code"] == "agent_timeout"
+
+
+@pytest.mark.parametrize("agent", ["swallow_every_cancellation", "hang_in_a_thread_of_the_loop"])
+def test_a_run_that_is_out_of_time_ends_although_its_agent_does_not(
+    evalwright: Evalwright, journal: Journal, agent: str
+) -> None:
+    suite = evalwright.suite(a_suite([a_task("task-1", input="wait"), a_task("task-2")]))
+    ran = evalwright(
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--run-timeout", "0.3",
+        env=journal.environment,
+    )  # fmt: skip
+    assert ran.code == 3
+    assert "run_timeout" in ran.err
+    assert "Traceback" not in ran.err
+    logs.assert_gap_free(evalwright.events())
+
+
+def test_threads_that_an_agent_leaves_behind_do_not_keep_the_command_alive(
+    evalwright: Evalwright,
+) -> None:
+    suite = evalwright.suite(a_suite([a_task("task-1", input="wait")]))
+    ran = evalwright("run", suite, "--agent", subject("stubborn.py:hang_in_a_pool"), "--json")
+    assert ran.code == 0
+    assert ran.json()["passed"] is True
+
+
+def test_an_exit_within_an_agent_never_becomes_the_exit_of_the_run(
+    evalwright: Evalwright,
+) -> None:
+    """With 0 the command would say that the run passed."""
+    suite = evalwright.suite(a_suite(tasks=2))
+    ran = evalwright("run", suite, "--agent", subject("stubborn.py:exit_in_a_child"), "--json")
+    assert ran.code == 1, ran.err
+    assert [task["passed"] for task in ran.json()["tasks"]] == [False, True]
+    logs.assert_complete(evalwright.events())
+
+
+def test_an_agent_that_changes_the_folder_does_not_move_the_results(
+    evalwright: Evalwright,
+) -> None:
+    elsewhere = evalwright.folder / "elsewhere"
+    elsewhere.mkdir()
+    suite = evalwright.suite(a_suite(tasks=1))
+    evalwright.db = Path("log.db")
+    ran = evalwright(
+        "run", suite, "--agent", subject("stubborn.py:go_elsewhere"),
+        "--junit", "report.xml", "--out", "results",
+        env={"TMPDIR": str(elsewhere)},
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert list(elsewhere.iterdir()) == []
+    assert (evalwright.folder / "report.xml").is_file()
+    assert (evalwright.folder / "results" / "summary.json").is_file()
+
+
+def test_an_agent_that_takes_stdout_does_not_swallow_the_scorecard(evalwright: Evalwright) -> None:
+    suite = evalwright.suite(a_suite(tasks=1))
+    ran = evalwright("run", suite, "--agent", subject("stubborn.py:take_stdout"))
+    assert ran.code == 0
+    assert "PASSED" in ran.out

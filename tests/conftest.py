@@ -1,0 +1,44 @@
+"""Fixtures that the tests of the engine, the agents and the command line share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from subjects.command import Evalwright
+from subjects.runs import Workshop
+from subjects.waiting import Journal
+
+OURS = ("EVALWRIGHT_", "XDG_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads the settings or touches the log of whoever runs it."""
+    for name in list(os.environ):
+        if name.startswith(OURS):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def evalwright(tmp_path: Path) -> Iterator[Evalwright]:
+    """The real command, in a folder and with a log of its own."""
+    command = Evalwright(tmp_path)
+    yield command
+    command.end()
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Iterator[Workshop]:
+    """The engine in this process, with a log of its own."""
+    workshop = Workshop(tmp_path / "log.db")
+    yield workshop
+    workshop.close()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """A file in which the agents of `subjects/journal.py` note what they do."""
+    return Journal(tmp_path / "journal.txt")

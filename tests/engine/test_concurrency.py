@@ -1,0 +1,104 @@
+"""How many tasks are worked on at once: as many as allowed, and not one more."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from builders import a_suite
+from subjects.runs import Workshop
+
+MEETING_SECONDS = 20
+
+
+class Crowd:
+    """Counts who is in at the same time."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._inside = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            self.most = max(self.most, self._inside)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_sync_agents_meet_up_to_the_limit_and_not_beyond(workshop: Workshop, limit: int) -> None:
+    crowd, meeting = Crowd(), threading.Barrier(limit)
+
+    def meet(task: Any) -> str:
+        with crowd:
+            meeting.wait(MEETING_SECONDS)  # breaks unless so many are inside at once
+            return "yes"
+
+    recording = workshop.run(a_suite(tasks=limit * 4), meet, concurrency=limit)
+    assert recording.summary.passed_count == limit * 4
+    assert crowd.most == limit
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_async_agents_meet_up_to_the_limit_and_not_beyond(workshop: Workshop, limit: int) -> None:
+    crowd = Crowd()
+    arrived: list[str] = []
+    everyone_is_here = asyncio.Event()
+
+    async def meet(task: Any) -> str:
+        with crowd:
+            arrived.append(task.id)
+            if len(arrived) == limit:
+                everyone_is_here.set()
+            await asyncio.wait_for(everyone_is_here.wait(), MEETING_SECONDS)
+            await asyncio.sleep(0)
+            return "yes"
+
+    recording = workshop.run(a_suite(tasks=limit * 3), meet, concurrency=limit)
+    assert recording.summary.passed_count == limit * 3
+    assert crowd.most == limit
+
+
+def test_more_concurrency_than_tasks_is_no_problem(workshop: Workshop) -> None:
+    assert workshop.run(a_suite(tasks=2), lambda _: "yes", concurrency=64).summary.passed
+
+
+def test_a_thread_lost_to_a_timeout_is_replaced(workshop: Workshop) -> None:
+    """With one worker, tasks after a stuck one are still answered."""
+    release = threading.Event()
+
+    def stuck_on_the_first(task: Any) -> str:
+        if task.id == "task-1":
+            release.wait()
+        return "yes"
+
+    recording = workshop.run(
+        a_suite(tasks=4), stuck_on_the_first, concurrency=1, task_timeout_s=0.05
+    )
+    release.set()
+    assert [result.passed for result in recording.summary.tasks] == [False, True, True, True]
+
+
+def test_a_display_that_breaks_does_not_stop_the_run(workshop: Workshop) -> None:
+    """Whoever watches the log is told by the thread that writes it."""
+
+    def gone(events: object) -> None:
+        raise BrokenPipeError
+
+    def watch_and_answer(task: Any) -> str:
+        workshop.log.watch(task._invocation.run_id, gone)
+        return "yes"
+
+    result: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: result.append(workshop.run(a_suite(), watch_and_answer)), daemon=True
+    )
+    thread.start()
+    thread.join(MEETING_SECONDS)
+    assert result, "the run hangs"
+    assert result[0].summary.passed

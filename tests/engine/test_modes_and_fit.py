@@ -1,0 +1,117 @@
+"""What a run may be about: its modes, and whether the agent is the one the suite means."""
+
+from typing import Any
+
+import pytest
+
+from builders import a_rubric_task, a_suite, a_task
+from evalwright.contracts.errors import InvalidDocument
+from evalwright.engine.plan import RunOptions, plan_run
+from subjects.runs import AGENT_ID, Workshop, as_agent
+
+
+def yes(task: Any) -> str:
+    return "yes"
+
+
+def refused(suite: Any, *, model_class: str | None = None, **options: Any) -> str:
+    """The words with which a run is refused, before anything of it exists."""
+    with pytest.raises(InvalidDocument) as raised:
+        plan_run(suite, "suite.json", as_agent(yes, model_class), RunOptions(**options))
+    assert raised.value.exit_code == 2
+    return str(raised.value)
+
+
+def test_without_a_choice_a_run_has_the_modes_that_the_suite_declares(workshop: Workshop) -> None:
+    recording = workshop.run(a_suite(modes=["golden", "regression", "live-shadow"]), yes)
+    assert recording.of("eval.started")[0]["modes"] == ["golden"]
+
+
+def test_a_mode_that_the_suite_does_not_declare_is_refused() -> None:
+    words = refused(a_suite(modes=["golden"]), modes=("golden", "adversarial"))
+    assert "$.modes" in words
+    assert "'adversarial' is not declared by the suite, which declares golden" in words
+
+
+def test_a_mode_that_nobody_knows_is_refused() -> None:
+    assert "'gold'" in refused(a_suite(), modes=("gold",))
+
+
+def test_regression_without_a_baseline_is_refused() -> None:
+    suite = a_suite(modes=["golden", "regression"])
+    assert "baseline" in refused(suite, modes=("golden", "regression"))
+    assert "baseline" in refused(suite, modes=("regression",))
+
+
+@pytest.mark.parametrize("mode", ["adversarial", "live-shadow"])
+def test_a_mode_that_is_not_built_yet_is_refused_and_the_others_are_named(mode: str) -> None:
+    words = refused(a_suite(modes=["golden", mode]), modes=("golden", mode))
+    assert f"mode {mode!r} is not available" in words
+    assert "available: golden" in words
+
+
+def test_a_suite_that_declares_only_modes_to_be_asked_for_is_refused_without_a_choice() -> None:
+    words = refused(a_suite(modes=["live-shadow"]))
+    assert "must be asked for" in words
+    assert "--mode" in words
+
+
+def test_a_mode_asked_for_twice_is_there_once(workshop: Workshop) -> None:
+    recording = workshop.run(a_suite(), yes, modes=("golden", "golden"))
+    assert recording.of("eval.started")[0]["modes"] == ["golden"]
+
+
+def test_a_task_whose_kind_is_not_among_the_modes_is_refused_before_the_run() -> None:
+    suite = a_suite(
+        [a_task("task-1"), a_rubric_task("task-2"), a_rubric_task("task-3")],
+        modes=["golden", "rubric"],
+    )
+    words = refused(suite, modes=("golden",))
+    assert "$.tasks[1].expected.kind" in words
+    assert "'task-3'" in words
+    assert "$.tasks[0]" not in words
+
+
+def test_an_agent_that_the_suite_does_not_mean_is_refused() -> None:
+    words = refused(a_suite(target_agent_id="acme.other"))
+    assert "$.targetAgentId" in words
+    assert f"'acme.other', not '{AGENT_ID}'" in words
+    assert "--allow-mismatch" in words
+    assert "--agent-id" in words
+
+
+@pytest.mark.parametrize(
+    ("model_class", "said"), [(None, "is not known"), ("writing", "is 'writing'")]
+)
+def test_a_model_class_that_the_suite_does_not_allow_is_refused(
+    model_class: str | None, said: str
+) -> None:
+    words = refused(a_suite(allowed_models=["reasoning", "general"]), model_class=model_class)
+    assert "$.allowedModels" in words
+    assert said in words
+    assert "--model-class" in words
+
+
+def test_all_that_does_not_fit_is_told_at_once() -> None:
+    suite = a_suite(target_agent_id="acme.other", allowed_models=["general"])
+    words = refused(suite, modes=("rubric",))
+    assert [place in words for place in ("$.modes", "$.targetAgentId", "$.allowedModels")] == [
+        True,
+        True,
+        True,
+    ]
+
+
+def test_a_mismatch_can_be_allowed(workshop: Workshop) -> None:
+    suite = a_suite(target_agent_id="acme.other", allowed_models=["general"])
+    assert workshop.run(suite, yes, allow_mismatch=True).summary.passed
+
+
+def test_an_agent_that_fits_is_welcome_and_its_class_is_told(workshop: Workshop) -> None:
+    suite = a_suite(target_agent_id=AGENT_ID, allowed_models=["reasoning", "general"])
+    recording = workshop.run(suite, yes, model_class="general")
+    assert recording.summary.evaluated_model_class == "general"
+
+
+def test_a_model_class_that_nobody_knows_is_refused() -> None:
+    assert "'huge' is none of" in refused(a_suite(), model_class="huge")

@@ -1,0 +1,60 @@
+"""Why tasks failed, read from the log."""
+
+from builders import AGENT_ID, a_log, a_score, a_suite, an_error, as_log
+from evalwright.contracts.events import Decided, InvocationCompleted
+from evalwright.reports.findings import STORY_TYPES, task_stories
+
+SUITE = a_suite(3)
+ANSWERS = {"task-3": "no", "task-1": an_error("agent_timeout", "no answer within 1 s")}
+
+
+def test_the_tasks_that_did_not_pass_are_told_in_the_order_of_the_suite():
+    log = a_log(SUITE, ANSWERS, order=["task-3", "task-2", "task-1"])
+    assert [story.task.task_id for story in task_stories(SUITE, log)] == ["task-1", "task-3"]
+
+
+def test_a_wrong_answer_is_told_as_it_was_given():
+    *_, story = task_stories(SUITE, a_log(SUITE, ANSWERS))
+    assert story.decision == "no"
+    assert story.answered
+    assert story.error is None
+
+
+def test_an_error_is_told_as_an_error():
+    story, _ = task_stories(SUITE, a_log(SUITE, ANSWERS))
+    assert not story.answered
+    assert story.error == {"code": "agent_timeout", "message": "no answer within 1 s"}
+
+
+def test_an_answer_that_looks_like_an_error_is_an_answer():
+    answer = {"error": {"code": "x", "message": "y"}}
+    [story] = task_stories(SUITE, a_log(SUITE, {"task-2": answer}))
+    assert story.error is None
+    assert story.decision == answer
+
+
+def test_a_task_that_is_asked_for_is_told_though_it_passed():
+    [story] = task_stories(SUITE, a_log(SUITE, ANSWERS), {"task-2"})
+    assert story.scored.passed
+    assert story.decision == "yes"
+
+
+def test_a_run_that_passed_has_no_stories():
+    assert task_stories(SUITE, a_log(SUITE)) == []
+
+
+def test_of_several_attempts_the_last_one_counts():
+    def attempt(decision, outcome):
+        return [Decided(AGENT_ID, decision), InvocationCompleted("inv-0001", AGENT_ID, outcome)]
+
+    interrupted = attempt({"error": {"code": "interrupted", "message": "stopped"}}, "failed")
+    payloads = [*interrupted, *attempt("no", "completed"), a_score("task-1", 0.0)]
+    [story] = task_stories(a_suite(1), as_log([("task-1", payload) for payload in payloads]))
+    assert story.answered
+    assert story.decision == "no"
+
+
+def test_the_story_types_are_all_that_is_needed():
+    log = a_log(SUITE, ANSWERS)
+    few = [event for event in log if event.type in STORY_TYPES]
+    assert task_stories(SUITE, few) == task_stories(SUITE, log)

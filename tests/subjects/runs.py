@@ -1,0 +1,120 @@
+"""The engine in this process: a suite and a function go in, a log comes out."""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from evalwright.agents.protocol import Agent
+from evalwright.agents.python import PythonAgent
+from evalwright.contracts import errors
+from evalwright.contracts.suite import Suite
+from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.clock import Clock
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import read_history
+from evalwright.engine.plan import RunOptions, plan_run
+from evalwright.engine.run import resume_run, start_run
+from evalwright.store.sqlite import SqliteLog
+from subjects import logs
+
+AGENT_ID = "acme.clerk"
+
+
+class Recording:
+    """One run as it can be read back from the log."""
+
+    def __init__(
+        self, log: SqliteLog, outcome: Outcome | None, failure: errors.RunFailed | None
+    ) -> None:
+        self.run_id = log.run_ids()[0]
+        self.outcome = outcome
+        self.failure = failure
+        self.events: list[dict[str, Any]] = [
+            msgspec.json.decode(event.to_json()) for event in log.read(self.run_id)
+        ]
+
+    @property
+    def summary(self) -> EvalSummary:
+        """The summary; there must be one."""
+        assert self.outcome is not None, self.failure
+        return self.outcome.summary
+
+    def of(self, kind: str, task_id: str | None = None) -> list[dict[str, Any]]:
+        """The payloads of one type, of all tasks or of one."""
+        events = self.events if task_id is None else logs.of_task(self.events, task_id)
+        return logs.of_type(events, kind)
+
+    def score(self, task_id: str) -> dict[str, Any]:
+        """The one `eval.scored` of a task."""
+        (scored,) = self.of("eval.scored", task_id)
+        return scored
+
+    def decision(self, task_id: str) -> Any:
+        """What the agent decided on a task."""
+        return self.of("agent.decided", task_id)[-1]["decision"]
+
+    def outcome_of(self, task_id: str) -> str:
+        """The outcome of the last invocation for a task."""
+        return str(self.of("agent.invocation.completed", task_id)[-1]["outcome"])
+
+
+class Workshop:
+    """A log, and the ways to fill it."""
+
+    def __init__(self, path: Path) -> None:
+        self.log = SqliteLog(path)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self.log.close()
+
+    def run(
+        self,
+        suite: Suite,
+        agent: Agent | Callable[[Any], Any],
+        *,
+        clock: Clock | None = None,
+        model_class: str | None = None,
+        **options: Any,
+    ) -> Recording:
+        """Execute a new run."""
+        subject = as_agent(agent, model_class)
+        plan = plan_run(suite, "suite.json", subject, RunOptions(**options))
+        return self._recorded(
+            subject, lambda: start_run(self.log, subject, plan, lambda _: None, clock)
+        )
+
+    def resume(self, run_id: str, agent: Agent | Callable[[Any], Any]) -> Recording:
+        """Go on with a run."""
+        subject = as_agent(agent)
+        history = read_history(self.log, run_id)
+        return self._recorded(subject, lambda: resume_run(self.log, subject, history))
+
+    def _recorded(self, agent: Agent, go: Callable[[], Any]) -> Recording:
+        async def main() -> Outcome:
+            try:
+                return await go()
+            finally:
+                await agent.close()
+
+        try:
+            return Recording(self.log, asyncio.run(main()), None)
+        except errors.RunFailed as failure:
+            return Recording(self.log, None, failure)
+        except BaseException as escaped:
+            gc.collect()  # what a crash leaves behind complains now, not while pytest reports
+            if isinstance(escaped, Exception):
+                raise
+            pytest.fail(f"{type(escaped).__name__} of an agent came out of the run")
+
+
+def as_agent(agent: Agent | Callable[[Any], Any], model_class: str | None = None) -> Agent:
+    """A function as an agent; an agent as it is."""
+    if hasattr(agent, "invoke"):
+        return agent  # type: ignore[return-value]
+    return PythonAgent(agent, ref="test:agent", agent_id=AGENT_ID, model_class=model_class)

@@ -1,0 +1,70 @@
+"""Agents that do not stop when they are asked to, or leave the process other than it was."""
+
+import asyncio
+import io
+import itertools
+import os
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from journal import note
+
+
+async def swallow_every_cancellation(task: Any) -> str:
+    """Go on whatever is said."""
+    note(task.id)
+    while task.input == "wait":
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            note("asked to stop")
+    return "yes"
+
+
+def call_tools_for_ever(task: Any) -> str:
+    """Never rest; noted once it is well under way."""
+    for count in itertools.count():
+        task.call_tool("shop:orders.get")
+        if count == 5000:
+            note(task.id)
+
+
+async def exit_in_a_child(task: Any) -> str:
+    """End the process from a task of its own, as an agent that wraps a command line might."""
+
+    async def child() -> None:
+        raise SystemExit(0)
+
+    if task.id == "task-1":
+        await asyncio.create_task(child())
+    return "yes"
+
+
+async def hang_in_a_thread_of_the_loop(task: Any) -> str:
+    """Wrap a blocking call as asyncio offers it; the call never returns."""
+    if task.input == "wait":
+        await asyncio.to_thread(threading.Event().wait)
+    return "yes"
+
+
+def hang_in_a_pool(task: Any) -> str:
+    """Wrap a blocking call in a pool, whose threads Python waits for when it ends."""
+    if task.input == "wait":
+        pool = ThreadPoolExecutor(1)
+        pool.submit(threading.Event().wait)
+    return "yes"
+
+
+def go_elsewhere(task: Any) -> str:
+    """Change the folder of the whole process."""
+    os.chdir(tempfile.gettempdir())
+    return "yes"
+
+
+def take_stdout(task: Any) -> str:
+    """Replace stdout, as capturing from several threads at once leaves it."""
+    sys.stdout = io.StringIO()
+    return "yes"

@@ -1,0 +1,45 @@
+"""The proportions of the code: short functions, modules that are one room each."""
+
+import ast
+import statistics
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+MODULES = sorted(SOURCE.rglob("*.py"))
+LONGEST_FUNCTION = 60
+LONGEST_MODULE = 400
+
+
+def name(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def functions(path: Path) -> list[tuple[str, int]]:
+    """Every function of a module, nested ones too, with its length in lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        (f"{name(path)}:{node.lineno} {node.name}", (node.end_lineno or 0) - node.lineno + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def test_the_source_is_found():
+    assert "evalwright/scoring/golden.py" in {name(path) for path in MODULES}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_module_stays_short_enough_to_be_one_room(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST_MODULE
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_no_function_is_longer_than_a_screen(path):
+    assert [found for found, lines in functions(path) if lines > LONGEST_FUNCTION] == []
+
+
+def test_most_functions_are_a_few_lines_long():
+    lengths = [lines for path in MODULES for _, lines in functions(path)]
+    assert statistics.median(lengths) <= 8
