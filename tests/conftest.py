@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from subjects.command import Evalwright
 from subjects.runs import Workshop
 from subjects.waiting import Journal
+
+settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+settings.load_profile("steady")
 
 OURS = ("EVALWRIGHT_", "XDG_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
 

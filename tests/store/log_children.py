@@ -206,9 +206,8 @@ def use_a_read_only_place() -> None:
     """Open, read, claim and write logs in a folder that may not be changed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        log = SqliteLog(folder / "log.db")
-        log.append("run", numbered(0))
-        log.close()
+        for _ in range(2):  # also to import all that will be needed when we are not root
+            use(folder / "log.db")
         before = sorted(folder.iterdir())
         (folder / "log.db").chmod(0o444)
         folder.chmod(0o555)
@@ -223,7 +222,7 @@ def use_a_read_only_place() -> None:
 def use(path: Path) -> None:
     log = SqliteLog(path)
     try:
-        log.append("run", numbered(1))
+        log.append("run", [an_event()])
         log.flush("run").result()
     finally:
         log.close()
@@ -235,9 +234,11 @@ def without_root() -> Iterator[None]:
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(65534)
-    yield
-    if is_root:
-        os.seteuid(0)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
 
 
 def die_while_creating(folder: str, *limits: str) -> None:

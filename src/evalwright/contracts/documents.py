@@ -85,13 +85,13 @@ def _parse_yaml(source: bytes, name: str) -> Any:
         raise InvalidDocument(name, [problem]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
-    problems = _unfit_for_json(value)
+    problems = unfit_for_json(value)
     if problems:
         raise InvalidDocument(name, problems)
     return value
 
 
-def _unfit_for_json(value: Any) -> list[Problem]:
+def unfit_for_json(value: Any) -> list[Problem]:
     """What YAML can say and JSON cannot: other keys, NaN, endless or exploding structures."""
     problems: list[Problem] = []
     waiting: list[tuple[Any, JsonPath, int]] = [(value, "$", 0)]
@@ -100,9 +100,7 @@ def _unfit_for_json(value: Any) -> list[Problem]:
         item, path, depth = waiting.pop()
         seen += 1
         if depth > MAX_DEPTH:
-            return [
-                Problem(path, f"nested more than {MAX_DEPTH} levels deep (a cycle of aliases?)")
-            ]
+            return [Problem(f"{path[:60]}…", f"nested more than {MAX_DEPTH} levels deep")]
         if seen > MAX_VALUES:
             return [Problem("$", f"aliases expand to more than {MAX_VALUES} values")]
         if isinstance(item, dict):

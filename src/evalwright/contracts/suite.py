@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from evalwright.contracts.documents import parse_json, to_json
+from evalwright.contracts.documents import parse_json, to_json, unfit_for_json
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.jsonvalue import NotJson, canonical, repeated_key
+from evalwright.contracts.jsonvalue import MAX_DEPTH, NotJson, canonical, repeated_key
 from evalwright.contracts.schema import SUITE, SUITE_OUTLINE, SUITE_TASK, check_schema
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
@@ -141,13 +141,22 @@ def _read_tasks(raw_tasks: list[msgspec.Raw]) -> tuple[list[Task], list[Problem]
     for index, raw in enumerate(raw_tasks):
         document = msgspec.json.decode(raw)
         found = check_schema(document, SUITE_TASK)
-        found += _check_task(document, first) if isinstance(document, dict) else []
+        if _openings(raw) > MAX_DEPTH and (too_deep := unfit_for_json(document)):
+            found += too_deep
+        elif isinstance(document, dict):
+            found += _check_task(document, first)
         problems += [problem.below(f"$.tasks[{index}]") for problem in found]
         if isinstance(document, dict) and isinstance(document.get("taskId"), str):
             first.setdefault(document["taskId"], index)
         if not problems:
             tasks.append(msgspec.convert(document, Task, strict=False))
     return tasks, problems
+
+
+def _openings(raw: msgspec.Raw) -> int:
+    """How many objects and arrays a text may open at the most."""
+    text = bytes(raw)
+    return text.count(b"{") + text.count(b"[")
 
 
 def _check_task(task: dict[str, Any], first: dict[Any, int]) -> list[Problem]:

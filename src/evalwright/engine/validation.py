@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.documents import parse_document
+from evalwright.contracts.documents import parse_document, to_json
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.events import (
     PAYLOADS,
@@ -25,7 +25,7 @@ _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 def check_file(source: bytes, name: str) -> str:
     """The kind of a valid document; raises `InvalidDocument` with all its problems."""
     if name.lower().endswith((".jsonl", ".ndjson")):
-        kind, problems = "event log", check_events(source.splitlines(), "line")
+        kind, problems = "event log", check_events(to_json(source, name).splitlines(), "line")
     else:
         document = parse_document(source, name)
         if isinstance(document, list):
@@ -124,7 +124,8 @@ class _LogChecker:
         if kind is None:
             return True
         try:
-            msgspec.json.decode(msgspec.json.decode(line, type=Envelope).payload, type=kind)
+            envelope = msgspec.json.decode(line, type=Envelope, strict=False)
+            msgspec.json.decode(envelope.payload, type=kind, strict=False)
         except msgspec.ValidationError as error:
             self._add(f"{where} $.payload", str(error))
             return False
