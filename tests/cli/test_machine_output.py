@@ -141,7 +141,7 @@ def test_no_runs_is_an_empty_array(evalwright: Evalwright) -> None:
     assert (listed.code, listed.json()) == (0, [])
     for_people = evalwright("runs")
     assert (for_people.code, for_people.out) == (0, "")
-    assert "no runs" in for_people.err
+    assert "no run has been recorded" in for_people.err
 
 
 def test_a_run_is_named_by_latest_or_by_the_beginning_of_its_id(

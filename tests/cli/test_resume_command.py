@@ -384,7 +384,7 @@ def test_a_resumed_run_does_not_take_an_agent_id_that_no_event_can_carry(
 def test_resuming_what_does_not_exist_is_bad_input(evalwright: Evalwright) -> None:
     nothing = evalwright("run", "--resume", "latest")
     assert (nothing.code, nothing.out) == (2, "")
-    assert "no runs" in nothing.err
+    assert "no run has been recorded" in nothing.err
     unknown = evalwright("run", "--resume", "run_nope")
     assert unknown.code == 2
     assert "run_nope" in unknown.err

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, json_option, opened_log
+from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import tell, write_stdout
 from evalwright.compare.diff import EventDiff, RunDiff, diff_runs
 from evalwright.engine.listing import find_run
@@ -25,7 +25,7 @@ def command(*, a: str, b: str, exit_code: bool, as_json: bool, db: str | None) -
 
     Identity, time and durations are left out, and events are aligned task by task.
     """
-    with opened_log(db) as log:
+    with existing_log(db) as log:
         a_id, b_id = find_run(log, a), find_run(log, b)
         found = diff_runs(a_id, log.read(a_id), b_id, log.read(b_id))
     if as_json:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from evalwright.contracts.errors import BadInput
-from evalwright.store.location import VARIABLE, open_log
+from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.store.location import VARIABLE, chosen_path, open_log
 from evalwright.store.protocol import EventLog
 
 db_option = click.option(
@@ -36,6 +36,16 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
         return seconds
+
+
+@contextmanager
+def existing_log(db: str | None) -> Iterator[EventLog]:
+    """A log to read from: unlike one to write to, it is not made when it is missing."""
+    path = chosen_path(db)
+    if not path.exists():
+        raise RunNotFound(f"{path}: no run has been recorded here; start with `evalwright run`")
+    with opened_log(db) as log:
+        yield log
 
 
 @contextmanager

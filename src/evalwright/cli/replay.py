@@ -2,7 +2,7 @@
 
 import click
 
-from evalwright.cli.options import db_option, json_option, opened_log
+from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import say, stdout, tell, write_stdout
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
@@ -22,7 +22,7 @@ def command(*, run: str, as_json: bool, db: str | None) -> None:
     Nothing is invoked and nobody is asked. The summary must equal the recorded one byte for byte;
     a log that leads elsewhere is reported as damaged (exit 3).
     """
-    with opened_log(db) as log:
+    with existing_log(db) as log:
         outcome = replay_run(log, continued(log, find_run(log, run)))
         stories = [] if as_json else failed_stories(log, outcome)
     if as_json:

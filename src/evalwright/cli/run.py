@@ -12,7 +12,14 @@ import msgspec
 from evalwright.agents.load import load_agent
 from evalwright.agents.protocol import Agent
 from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.options import Seconds, db_option, json_option, opened_log, read_input
+from evalwright.cli.options import (
+    Seconds,
+    db_option,
+    existing_log,
+    json_option,
+    opened_log,
+    read_input,
+)
 from evalwright.cli.output import (
     check_place,
     make_folder,
@@ -159,7 +166,7 @@ def execute(request: Request) -> int:
     """Do what was asked, write the results, and give the exit code."""
     _check_places(request.results)
     work = _prepare_new(request) if request.resume is None else None
-    with opened_log(request.db) as log:
+    with (opened_log if work else existing_log)(request.db) as log:
         work = work or _prepare_resumed(request, log)
         try:
             outcome = work(log)

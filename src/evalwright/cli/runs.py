@@ -6,6 +6,7 @@ import msgspec
 from evalwright.cli.options import db_option, json_option, opened_log
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.engine.listing import RunRow, list_runs
+from evalwright.store.location import chosen_path
 
 
 @click.command(epilog="Example: evalwright runs --limit 5")
@@ -14,15 +15,20 @@ from evalwright.engine.listing import RunRow, list_runs
 @db_option
 def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     """List the runs in the log, newest first."""
-    with opened_log(db) as log:
-        rows = list_runs(log, limit)
-        place = log.place
+    rows = _rows(db, limit)
     if as_json:
         write_stdout(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
     elif rows:
         tell(_table([_HEAD, *map(_cells, rows)]))
     else:
-        say(f"no runs in {place} yet; start with `evalwright run`")
+        say(f"{chosen_path(db)}: no run has been recorded here; start with `evalwright run`")
+
+
+def _rows(db: str | None, limit: int | None) -> list[RunRow]:
+    if not chosen_path(db).exists():
+        return []
+    with opened_log(db) as log:
+        return list_runs(log, limit)
 
 
 _HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]

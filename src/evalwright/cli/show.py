@@ -2,7 +2,7 @@
 
 import click
 
-from evalwright.cli.options import db_option, json_option, opened_log
+from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import stdout, tell, write_stdout
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.errors import BadInput
@@ -38,7 +38,7 @@ def command(
 
     With --json the summary alone is printed, with --events --json the log as JSON lines.
     """
-    with opened_log(db) as log:
+    with existing_log(db) as log:
         run_id = find_run(log, run)
         if with_events or task_id:
             _show_events(log, run_id, task_id, as_json=as_json)

@@ -13,9 +13,14 @@ def open_log(url: str | None = None) -> EventLog:
     """Open the log that was asked for, else the user's own."""
     from evalwright.store.sqlite import SqliteLog
 
+    return SqliteLog(chosen_path(url))
+
+
+def chosen_path(url: str | None = None) -> Path:
+    """The file of the log that was asked for, else of the user's own; it need not exist."""
     if url:
-        return SqliteLog(log_path(url))
-    return SqliteLog(log_path(os.environ.get(VARIABLE), named_by=VARIABLE))
+        return log_path(url)
+    return log_path(os.environ.get(VARIABLE), named_by=VARIABLE)
 
 
 def log_path(url: str | None, named_by: str = "--db") -> Path:
