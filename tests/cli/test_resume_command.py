@@ -385,6 +385,7 @@ def test_resuming_what_does_not_exist_is_bad_input(evalwright: Evalwright) -> No
     nothing = evalwright("run", "--resume", "latest")
     assert (nothing.code, nothing.out) == (2, "")
     assert "no run has been recorded" in nothing.err
+    evalwright("demo")
     unknown = evalwright("run", "--resume", "run_nope")
     assert unknown.code == 2
     assert "run_nope" in unknown.err
