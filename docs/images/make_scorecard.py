@@ -14,10 +14,12 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 PICTURE = Path(__file__).with_name("scorecard.svg")
 COLUMNS = 100
+INDENT = 1  # characters on the left
 
 
 def main() -> None:
@@ -48,8 +50,9 @@ def draw(output: str) -> str:
     console = Console(
         record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False
     )
-    console.print(Text.from_ansi("$ evalwright demo"), soft_wrap=True)
-    console.print(Text.from_ansi(output.replace("\r\n", "\n").rstrip("\n")), soft_wrap=True)
+    shown = f"$ evalwright demo\n{output}".replace("\r\n", "\n").rstrip("\n")
+    text = Text.from_ansi(shown, no_wrap=True, overflow="ignore")
+    console.print(Padding(text, (0, 0, 1, INDENT)))  # a line below: descenders need room
     svg = console.export_svg(title="evalwright demo", unique_id="scorecard")
     svg = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace")

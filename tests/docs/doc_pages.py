@@ -55,6 +55,17 @@ def blocks(page: Path, text: str | None = None) -> list[Block]:
     return found
 
 
+def words_before(page: Path, block: Block) -> str:
+    """The paragraph right before a block; empty if another block or a heading stands there."""
+    lines = page.read_text("utf-8").splitlines()[: block.line - 1]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    paragraph: list[str] = []
+    while lines and lines[-1].strip() and not lines[-1].startswith(("#", "```", "|")):
+        paragraph.insert(0, lines.pop())
+    return " ".join(paragraph)
+
+
 def prose(page: Path) -> str:
     """The text of a page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)

@@ -82,8 +82,6 @@ class Session:
         assert path.is_relative_to(self.folder.resolve()), f"{name} is outside of the folder"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-        if text.startswith("#!"):
-            path.chmod(0o755)
 
     def close(self) -> None:
         for process in [*self._servers, self._shell]:

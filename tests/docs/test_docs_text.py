@@ -3,11 +3,12 @@
 import html
 import re
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
 import pytest
-from doc_pages import PAGES, ROOT, anchors, links, name_of
+from doc_pages import PAGES, ROOT, anchors, blocks, links, name_of, words_before
 from doc_session import Session
 
 PICTURE = ROOT / "docs" / "images" / "scorecard.svg"
@@ -57,6 +58,24 @@ def test_pages_are_plain(page: str) -> None:
     assert text.startswith("# ")
 
 
+@pytest.mark.parametrize("page", [name_of(page) for page in PAGES])
+def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
+    """What a fence says is not shown to readers."""
+    for block in blocks(ROOT / page):
+        name = block.options.get("title")
+        assert name is None or f"`{name}`" in words_before(ROOT / page, block), (
+            f"{block.place}: the paragraph before the block does not name `{name}`"
+        )
+
+
+@pytest.mark.parametrize(
+    "page", ["agent-guide", "command-line", "event-reference", "quickstart", "suite-reference"]
+)
+def test_a_page_asks_for_a_fresh_folder_before_its_first_file(page: str) -> None:
+    before, _, _ = (ROOT / "docs" / f"{page}.md").read_text("utf-8").partition('title="')
+    assert "a fresh folder" in before
+
+
 def test_every_page_is_in_the_index() -> None:
     index = ROOT / "docs" / "README.md"
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
@@ -89,7 +108,7 @@ def test_the_picture_shows_what_the_demo_prints(tmp_path: Path) -> None:
 
 
 def drawn_text() -> str:
-    """The text of the picture, line by line: pieces at the same height, from left to right."""
+    """The text of the picture, line by line, without its indent: pieces at the same height."""
     pieces = re.findall(
         r'<text class="scorecard-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>',
         PICTURE.read_text("utf-8"),
@@ -97,7 +116,7 @@ def drawn_text() -> str:
     lines: dict[float, list[tuple[float, str]]] = {}
     for x, y, text in pieces:
         lines.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
-    return "\n".join(_line(lines[y]) for y in sorted(lines))
+    return textwrap.dedent("\n".join(_line(lines[y]) for y in sorted(lines)))
 
 
 def _line(pieces: list[tuple[float, str]]) -> str:

@@ -38,7 +38,7 @@ class CommandAgent:
         finally:
             await talk.end()
         if code != 0:
-            raise AgentFailure("agent_error", f"exit code {code}: {talk.complaint()}")
+            raise AgentFailure("agent_error", f"{_ending(code)}: {talk.complaint()}")
         return accept_response(bytes(talk.output), invocation)
 
     async def _start(self) -> "_Talk":
@@ -48,7 +48,9 @@ class CommandAgent:
                 lambda: _Talk(loop), *self._arguments, start_new_session=True
             )
         except (OSError, ValueError) as error:
-            message = f"{self._arguments[0]} cannot be started: {error}"
+            message = (
+                f"{self._arguments[0]} cannot be started (does its interpreter exist?): {error}"
+            )
             raise AgentFailure("agent_unreachable", message) from None
         talk.transport = transport
         return talk
@@ -68,6 +70,8 @@ def load_command(
     if not arguments:
         raise BadInput("--agent cmd: name a program, for example cmd:./agent.sh")
     program = shutil.which(arguments[0])
+    if program is None and Path(arguments[0]).is_file():
+        raise BadInput(f"--agent {ref}: {arguments[0]} is not executable; try chmod +x")
     if program is None:
         raise BadInput(f"--agent {ref}: there is no program {arguments[0]!r}")
     return CommandAgent(
@@ -76,6 +80,15 @@ def load_command(
         agent_id=agent_id or f"local.cmd.{Path(program).stem}",
         model_class=model_class,
     )
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
 
 
 class _Talk(asyncio.SubprocessProtocol):

@@ -44,17 +44,9 @@ class InvocationEnded(RuntimeError):
 class Agent(Protocol):
     """A subject under evaluation."""
 
-    @property
-    def agent_id(self) -> str:
-        """The id that events carry."""
-
-    @property
-    def ref(self) -> str:
-        """How the agent is reached, as it may be written down."""
-
-    @property
-    def model_class(self) -> str | None:
-        """The class of model behind the agent, where it is known."""
+    agent_id: str  # the id that events carry
+    ref: str  # how the agent is reached, as it may be written down
+    model_class: str | None  # the class of model behind it, where it is known
 
     async def invoke(self, invocation: "Invocation") -> Any:
         """Work on one task and return the output; raises `AgentFailure`."""

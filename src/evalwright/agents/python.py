@@ -19,6 +19,7 @@ from evalwright.agents.usage import parse_usage
 from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
+FORMS = "write module:callable, path/file.py:callable, http(s)://address or cmd:program"
 
 
 class Task:
@@ -109,12 +110,12 @@ def load_python(
     """Load `module:callable` or `path/file.py:callable`."""
     source, _, name = ref.rpartition(":")
     if not source or not name:
-        raise BadInput(f"--agent {ref}: write module:callable or path/file.py:callable")
+        raise BadInput(f"--agent {ref}: {FORMS}")
     module = _load_file(Path(source), ref) if source.endswith(".py") else _load_module(source, ref)
     try:
         function = operator.attrgetter(name)(module)
     except AttributeError:
-        offered = ", ".join(sorted(n for n in vars(module) if not n.startswith("_"))[:20])
+        offered = ", ".join(sorted(_own_callables(module))[:20]) or "nothing that can be called"
         raise BadInput(f"--agent {ref}: {source} has no {name!r} (it has: {offered})") from None
     if inspect.isclass(function) or not callable(function):
         raise BadInput(f"--agent {ref}: {name} is not a function; name a function or an instance")
@@ -127,6 +128,14 @@ def load_python(
     )
 
 
+def _own_callables(module: Any) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and not inspect.isclass(value)
+    ]
+
+
 def _load_module(name: str, ref: str) -> Any:
     directory = str(Path.cwd())
     if directory not in sys.path:
@@ -137,7 +146,7 @@ def _load_module(name: str, ref: str) -> Any:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(ref, error) from error
         missing = f"--agent {ref}: there is no module {name!r} here or in the environment"
-        raise BadInput(missing) from None
+        raise BadInput(f"{missing}; {FORMS}") from None
     except (TypeError, ValueError) as error:
         if not name.startswith(".") and name:
             raise _broken(ref, error) from error
@@ -150,7 +159,8 @@ def _load_module(name: str, ref: str) -> Any:
 
 def _load_file(path: Path, ref: str) -> Any:
     if not path.is_file():
-        raise BadInput(f"--agent {ref}: there is no file {path}")
+        where = "" if path.is_absolute() else f" below {Path.cwd().name or '/'}"
+        raise BadInput(f"--agent {ref}: there is no file {path}{where}")
     directory = str(path.resolve().parent)
     if directory not in sys.path:
         sys.path.insert(0, directory)

@@ -61,7 +61,7 @@ def accept_response(body: bytes, invocation: Invocation) -> Any:
         reported = response.usage if isinstance(response.usage, list) else [response.usage]
         usages = [parse_usage(usage) for usage in reported]
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
-        raise AgentFailure("invalid_answer", f"{error}; it began {_beginning(body)}") from None
+        raise AgentFailure("invalid_answer", _complaint(error, body)) from None
     output = checked_output(response.output)
     invocation.replay_events(response.events)
     for usage in usages:
@@ -69,5 +69,8 @@ def accept_response(body: bytes, invocation: Invocation) -> Any:
     return output
 
 
-def _beginning(body: bytes) -> str:
-    return repr(body[:200].decode("utf-8", "replace"))
+def _complaint(error: Exception, body: bytes) -> str:
+    if not body.strip():
+        return 'the answer is empty; a JSON object with "output" was expected'
+    beginning = body[:200].decode("utf-8", "replace")
+    return f'a JSON object with "output" was expected: {error}; the answer began {beginning!r}'

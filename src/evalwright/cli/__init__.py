@@ -22,6 +22,9 @@ def _leave(code: int) -> None:
     """Exit with the code, within a bounded time: an agent's threads may never end."""
     import threading
 
+    from evalwright.cli.output import let_go_of_streams
+
+    let_go_of_streams()
     watchdog = threading.Timer(EXIT_SECONDS, os._exit, (code,))
     watchdog.daemon = True
     watchdog.start()

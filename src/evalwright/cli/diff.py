@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import tell, write_stdout
-from evalwright.compare.diff import EventDiff, RunDiff, diff_runs
+from evalwright.compare.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.listing import find_run
 from evalwright.reports.text import one_line
 
@@ -39,7 +39,10 @@ def _lines(found: RunDiff) -> list[str]:
     if not found.event_diffs:
         return [f"{found.a} and {found.b} did the same"]
     lines = [f"a {found.a}", f"b {found.b}", ""]
-    lines += [f"{name}: {change['a']} → {change['b']}" for name, change in found.state_diff.items()]
+    lines += [
+        f"{name}: {one_line(change['a'])} → {one_line(change['b'])}"
+        for name, change in found.state_diff.items()
+    ]
     for difference in found.event_diffs[:MOST_SHOWN]:
         lines += ["", *_difference(difference)]
     hidden = len(found.event_diffs) - MOST_SHOWN
@@ -61,4 +64,4 @@ def _difference(difference: EventDiff) -> list[str]:
 
 
 def _payload(event: dict[str, Any]) -> str:
-    return one_line(event.get("payload"))
+    return one_line(without_run_scope(str(event.get("type")), event.get("payload")))

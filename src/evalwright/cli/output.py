@@ -75,14 +75,27 @@ def say(text: str) -> None:
         stderr().flush()
 
 
+def let_go_of_streams() -> None:
+    """Write what is left; where nobody reads it, Python must not exit with a code of its own."""
+    for stream in (stdout(), stderr()):
+        try:
+            stream.flush()
+        except OSError:
+            _discard(stream)
+
+
+def _discard(stream: BinaryIO | TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _write_result(stream: BinaryIO, data: bytes) -> None:
     try:
         stream.write(data)
         stream.flush()
     except BrokenPipeError:  # the reader has seen enough; the exit code still tells the outcome
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _discard(stream)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _discard(stream)
         message = f"the result cannot be written to stdout: {error.strerror}"
         raise CannotEvaluate(message) from None
 

@@ -68,9 +68,13 @@ class Request(msgspec.Struct, frozen=True):
         ref = self.agent or (recorded.ref if recorded else None)
         if ref is None:
             raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
-        if recorded is not None:
-            return load_agent(ref, recorded.agent_id, recorded.model_class)
-        return load_agent(ref, self.agent_id, self.model_class)
+        if recorded is None:
+            return load_agent(ref, self.agent_id, self.model_class)
+        agent = load_agent(ref, self.agent_id)
+        if self.agent is not None:
+            _require_same(recorded.agent_id, agent.agent_id)
+        agent.agent_id, agent.model_class = recorded.agent_id, recorded.model_class
+        return agent
 
 
 @click.command(epilog=EXAMPLES)
@@ -133,7 +137,8 @@ def command(
     invoked again.
     """
     if (suite is None) == (resume is None):
-        raise errors.BadInput("name a suite, or a run with --resume; see `evalwright run --help`")
+        both = ", not both" if suite else ""
+        raise errors.BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
     emit = reserve_stdout() if as_json else write_stdout
     request = Request(
         suite=suite,
@@ -195,9 +200,13 @@ def _prepare_new(request: Request) -> Work:
 def _prepare_resumed(request: Request, log: EventLog) -> Work:
     assert request.resume is not None
     options = request.options
-    fixed = (options.modes, options.tags, options.allow_mismatch, request.agent_id)
-    if any(fixed) or request.model_class:
-        raise errors.BadInput("--resume: modes, tags and the agent's identity stay as they began")
+    if options.modes or options.tags or options.allow_mismatch or request.model_class:
+        raise errors.BadInput(
+            "--resume: a run goes on with the modes, tags and model class it began with; "
+            "leave out --mode, --tag, --model-class and --allow-mismatch"
+        )
+    if request.agent_id is not None and request.agent is None:
+        raise errors.BadInput("--resume: --agent-id is for naming another --agent; leave it out")
     history = read_history(log, last_continuation(log, find_run(log, request.resume)))
     if history.status == "completed":
         say(f"run {history.run_id} is complete; nothing is left to do")
@@ -213,6 +222,14 @@ def _prepare_resumed(request: Request, log: EventLog) -> Work:
         )
 
     return work
+
+
+def _require_same(recorded: str, given: str) -> None:
+    if given != recorded:
+        raise errors.BadInput(
+            f"--resume: the run is of agent {recorded!r}, and --agent is {given!r}; one log holds "
+            f"the answers of one agent. If it is the same one, say --agent-id {recorded}"
+        )
 
 
 def _watched(
@@ -241,6 +258,8 @@ def _watched(
         except (errors.Interrupted, errors.RunFailed, errors.StoreError) as error:
             where = f" --db {shlex.quote(request.db)}" if request.db else ""
             for run_id in run_ids:
+                if isinstance(error, errors.RunFailed):
+                    error.add_note(f"see why: evalwright show {run_id}{where}")
                 error.add_note(f"go on with: evalwright run --resume {run_id}{where}")
             raise
 

@@ -5,14 +5,14 @@ import click
 from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import stdout, tell, write_stdout
 from evalwright.cli.results import continued, failed_stories
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import project
 from evalwright.reports.findings import task_stories
-from evalwright.reports.scorecard import render_scorecard, render_story
+from evalwright.reports.scorecard import MOST_FAILURES, render_scorecard, render_story
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
 from evalwright.store.protocol import EventLog
@@ -47,7 +47,13 @@ def command(
 
 
 def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
-    outcome = project(read_history(log, run_id))
+    history = read_history(log, run_id)
+    try:
+        outcome = project(history)
+    except CannotEvaluate:
+        if not as_json:
+            _show_unscored(log, history)
+        raise
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
@@ -60,6 +66,12 @@ def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
         full=True,
     )
     tell(card)
+
+
+def _show_unscored(log: EventLog, history: History) -> None:
+    """What went wrong in a run that has no result."""
+    for story in task_stories(history.plan.suite, log.read(history.run_id))[:MOST_FAILURES]:
+        tell("\n".join([*render_story(story, Style.of(stdout()), full=True), ""]))
 
 
 def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:

@@ -1,11 +1,14 @@
 """The structural difference of two runs: a pure function of their two logs.
 
 Tasks of a run are executed at the same time, so the order in which their events arrive means
-nothing. Events are therefore aligned task by task: the n-th event of a task in one log with the
-n-th event of that task in the other.
+nothing. Events are therefore aligned task by task, and within a task by what they say: one more
+tool call is one difference, not one in everything that follows.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any, Literal
 
 import msgspec
@@ -18,7 +21,13 @@ RUN_SCOPED_FIELDS = frozenset(
     {"durationMs", "latencyMs", "engineVersion", "baselineRunId", "diffRef", "tags", "metadata"}
 )
 
-_Key = tuple[str, str, int]  # part of the run, task, place within it
+# Which agent it was stands in the frame of the run; call ids only count the calls.
+AGENT_SCOPED_FIELDS = frozenset({"agentId", "callId"})
+
+_Part = tuple[str, str]  # a part of the run, and its task where it is one
+
+_START: _Part = ("start", "")
+_END: _Part = ("end", "")
 
 
 class EventDiff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -43,9 +52,8 @@ class RunDiff(msgspec.Struct, frozen=True, rename="camel"):
 
 def diff_runs(a_id: str, a_log: Iterable[Event], b_id: str, b_log: Iterable[Event]) -> RunDiff:
     """Compare two runs; the same logs always give the same difference."""
-    a, b = _aligned(a_log), _aligned(b_log)
-    pairs = [(a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b))]
-    diffs = [found for left, right in pairs if (found := _compare(left, right))]
+    a, b = _by_part(a_log), _by_part(b_log)
+    diffs = [found for part in {**a, **b} for found in _differences(a[part], b[part])]
     diffs.sort(key=lambda found: found.seq)
     in_flight = not (_ended(a) and _ended(b))
     return RunDiff(
@@ -58,58 +66,64 @@ def diff_runs(a_id: str, a_log: Iterable[Event], b_id: str, b_log: Iterable[Even
     )
 
 
-def _aligned(log: Iterable[Event]) -> dict[_Key, Event]:
-    counts: dict[tuple[str, str], int] = {}
-    aligned = {}
+def _by_part(log: Iterable[Event]) -> defaultdict[_Part, list[Event]]:
+    parts: defaultdict[_Part, list[Event]] = defaultdict(list)
     for event in log:
-        part = _part(event)
-        place = counts.get(part, 0)
-        counts[part] = place + 1
-        aligned[(*part, place)] = event
-    return aligned
+        parts[_part(event)].append(event)
+    return parts
+
+
+def _differences(left: list[Event], right: list[Event]) -> Iterator[EventDiff]:
+    """Align two lists of events by what they say; what has no counterpart differs."""
+    facts = [_facts(event) for event in left], [_facts(event) for event in right]
+    if facts[0] == facts[1]:
+        return
+    for op, a_from, a_to, b_from, b_to in SequenceMatcher(None, *facts, False).get_opcodes():
+        if op != "equal":
+            yield from _pairs(left[a_from:a_to], right[b_from:b_to])
+
+
+def _pairs(left: list[Event], right: list[Event]) -> Iterator[EventDiff]:
+    for old, new in zip_longest(left, right):
+        if old is not None and new is not None and old.type == new.type:
+            yield EventDiff(old.sequence, "changed", _shown(old), _shown(new))
+            continue
+        if old is not None:
+            yield EventDiff(old.sequence, "removed", a_event=_shown(old))
+        if new is not None:
+            yield EventDiff(new.sequence, "added", b_event=_shown(new))
 
 
 def _part(event: Event) -> tuple[str, str]:
     if event.task_id is not None:
         return "task", event.task_id
     is_end = event.type in TERMINAL_TYPES or event.type == "eval.completed"
-    return ("end" if is_end else "start"), ""
+    return _END if is_end else _START
 
 
-def _compare(left: Event | None, right: Event | None) -> EventDiff | None:
-    if left is None or right is None:
-        present = left or right
-        assert present is not None
-        if left is None:
-            return EventDiff(present.sequence, "added", b_event=_shown(present))
-        return EventDiff(present.sequence, "removed", a_event=_shown(present))
-    if left.type == right.type and _same(left, right):
-        return None
-    return EventDiff(left.sequence, "changed", _shown(left), _shown(right))
-
-
-def _same(left: Event, right: Event) -> bool:
-    if left.body == right.body:
-        return True
+def _facts(event: Event) -> tuple[str, str]:
+    """What an event says, in canonical form."""
+    said = without_run_scope(event.type, event.payload())
+    if event.type.startswith("agent.") and isinstance(said, dict):
+        said = {key: said[key] for key in said.keys() - AGENT_SCOPED_FIELDS}
     try:
-        return _facts(left) == _facts(right)
+        return event.type, canonical(said)
     except NotJson:  # nested too deeply to look closer
-        return False
+        return event.type, event.body.decode()
 
 
-def _facts(event: Event) -> str:
-    """The payload in canonical form, without what is bound to one run."""
-    payload = event.payload()
-    if event.type == RunCompleted.TYPE:  # its output is the summary, which holds no content
-        return canonical(_without_run_scope(payload))
-    return canonical(_without_own(payload) if isinstance(payload, dict) else payload)
+def without_run_scope(event_type: str, payload: Any) -> Any:
+    """A payload without what differs between any two runs of the same behaviour."""
+    if event_type == RunCompleted.TYPE:  # its output is the summary, which holds no content
+        return _without_at_any_depth(payload)
+    return _without_own(payload) if isinstance(payload, dict) else payload
 
 
-def _without_run_scope(value: Any) -> Any:
+def _without_at_any_depth(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_run_scope(item) for key, item in _without_own(value).items()}
+        return {key: _without_at_any_depth(item) for key, item in _without_own(value).items()}
     if isinstance(value, list):
-        return [_without_run_scope(item) for item in value]
+        return [_without_at_any_depth(item) for item in value]
     return value
 
 
@@ -123,11 +137,11 @@ def _shown(event: Event) -> dict[str, Any]:
     return shown
 
 
-def _ended(log: dict[_Key, Event]) -> bool:
-    return any(event.type in TERMINAL_TYPES for event in log.values())
+def _ended(log: dict[_Part, list[Event]]) -> bool:
+    return any(event.type in TERMINAL_TYPES for event in log.get(_END, ()))
 
 
-def _state_diff(a: dict[_Key, Event], b: dict[_Key, Event]) -> dict[str, Any]:
+def _state_diff(a: dict[_Part, list[Event]], b: dict[_Part, list[Event]]) -> dict[str, Any]:
     states = _state(a), _state(b)
     return {
         name: {"a": states[0].get(name), "b": states[1].get(name)}
@@ -136,9 +150,9 @@ def _state_diff(a: dict[_Key, Event], b: dict[_Key, Event]) -> dict[str, Any]:
     }
 
 
-def _state(log: dict[_Key, Event]) -> dict[str, Any]:
+def _state(log: dict[_Part, list[Event]]) -> dict[str, Any]:
     state: dict[str, Any] = {"status": "open"}
-    for event in log.values():
+    for event in log.get(_END, ()):
         if event.type in TERMINAL_TYPES:
             state["status"] = event.type.removeprefix("run.")
         elif event.type == "eval.completed":

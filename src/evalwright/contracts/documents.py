@@ -37,10 +37,19 @@ def parse_json(source: bytes, name: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        problem = Problem(_json_place(text, str(error)), f"not valid JSON: {error}")
+        problem = Problem(_json_place(text, str(error)), _json_reason(error), _remedy(name))
         raise InvalidDocument(name, [problem]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
+
+
+def _json_reason(error: msgspec.DecodeError) -> str:
+    reason = str(error).removeprefix("JSON is malformed: ")
+    return f"not valid JSON: {_BYTE_OFFSET.sub('', reason).strip()}"
+
+
+def _remedy(name: str) -> str:
+    return "" if name.lower().endswith(".json") else "a YAML file is named .yaml or .yml"
 
 
 def _is_yaml(name: str) -> bool:
@@ -48,6 +57,8 @@ def _is_yaml(name: str) -> bool:
 
 
 def _decode(source: bytes, name: str) -> str:
+    if not source.strip():
+        raise InvalidDocument(name, [Problem("line 1", "the file is empty")])
     try:
         return source.decode("utf-8-sig")
     except UnicodeDecodeError as error:

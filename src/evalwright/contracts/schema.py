@@ -1,5 +1,6 @@
 """The JSON Schemas that ship with Evalwright, and checking a document against one of them."""
 
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,13 @@ SUITE_TASK = "one task of agent-eval-suite"
 SUMMARY = "eval-summary"
 RUN_EVENT = "run-event"
 
+_EXAMPLES = {
+    "suiteId": "for example acme.shop.evals.refunds",
+    "version": 'three numbers in quotes, for example "1.0.0"',
+    "taskId": "lower-case letters, digits and hyphens, for example refund-window",
+    "modes": "a list, for example [golden]",
+}
+
 MAX_MESSAGE = 300  # the validator quotes the whole value that is wrong
 
 
@@ -31,8 +39,9 @@ def check_schema(document: Any, name: str) -> list[Problem]:
     validator = _validator(name)
     if validator.is_valid(document):
         return []
+    schema = _part(name)
     try:
-        return [_problem(error) for error in validator.iter_errors(document)]
+        return [_problem(error, schema) for error in validator.iter_errors(document)]
     except ValueError as error:  # the validator cannot quote a value that is nested too deeply
         return [Problem("$", f"not valid, and it cannot be said where: {error}")]
 
@@ -52,12 +61,34 @@ def _part(name: str) -> dict[str, Any]:
     return task if name == SUITE_TASK else suite
 
 
-def _problem(error: "ValidationError") -> Problem:
+def _problem(error: "ValidationError", schema: dict[str, Any]) -> Problem:
     path: JsonPath = "$"
     for key in error.instance_path:
         path = child(path, key)
-    rule = "/".join(str(part) for part in error.schema_path)
-    return Problem(path, _shortened(error.message), f"schema rule {rule}")
+    return Problem(path, _shortened(error.message), _remedy(error, schema))
+
+
+def _remedy(error: "ValidationError", schema: Any) -> str:
+    """What to write instead, where that can be said; else the rule that was broken."""
+    *place, rule = error.schema_path
+    for part in place:
+        schema = schema[part]
+    if rule == "additionalProperties":
+        return _known_fields(error.instance, schema["properties"])
+    name = error.instance_path[-1] if error.instance_path else None
+    if name in _EXAMPLES:
+        return _EXAMPLES[str(name)]
+    return "schema rule " + "/".join(str(part) for part in error.schema_path)
+
+
+def _known_fields(instance: Any, fields: dict[str, Any]) -> str:
+    by_lower = {name.lower(): name for name in fields}
+    for key in instance:
+        if key not in fields:
+            close = get_close_matches(key.lower(), by_lower, n=1)
+            if close:
+                return f"did you mean {by_lower[close[0]]}?"
+    return f"known here: {', '.join(fields)}"
 
 
 def _shortened(message: str) -> str:

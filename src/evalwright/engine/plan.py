@@ -123,7 +123,7 @@ def _agent_problems(agent: Agent) -> list[Problem]:
     classes = get_args(ModelClass)
     if agent.model_class is not None and agent.model_class not in classes:
         message = f"model class {agent.model_class!r} is none of {', '.join(classes)}"
-        problems.append(Problem("--agent", message, "name it with --model-class"))
+        problems.append(Problem("--model-class", message))
     return problems
 
 

@@ -25,9 +25,10 @@ async def start_run(
     clock = clock or SystemClock()
     history = History(new_run_id(clock), plan, clock.now_us())
     with log.claim(history.run_id):
-        announce(history)
         execution = Execution(log, agent, history, clock)
         execution.open()
+        await execution.settle()  # a run that is told of can be found
+        announce(history)
         return await execution.run()
 
 

@@ -10,10 +10,10 @@ from evalwright.contracts.suite import Suite, Task
 
 
 class TaskStory(msgspec.Struct, frozen=True):
-    """One task with its score and what the agent decided."""
+    """One task with what the agent decided, and its score where it has one."""
 
     task: Task
-    scored: EvalScored
+    scored: EvalScored | None
     decision: Any
     answered: bool
 
@@ -26,7 +26,7 @@ class TaskStory(msgspec.Struct, frozen=True):
 def task_stories(
     suite: Suite, events: Iterable[Event], wanted: set[str] | None = None
 ) -> list[TaskStory]:
-    """The tasks that did not pass, or those asked for, in the order of the suite."""
+    """The tasks that did not pass or were not answered, or those asked for, in suite order."""
     decisions: dict[str, bytes] = {}
     outcomes: dict[str, str] = {}
     scores: dict[str, EvalScored] = {}
@@ -38,28 +38,23 @@ def task_stories(
             case InvocationCompleted.TYPE:
                 outcomes[task_id] = event.decode(InvocationCompleted).outcome
             case EvalScored.TYPE:
-                scored = event.decode(EvalScored)
-                if _is_told(scored, wanted):
-                    scores[task_id] = scored
-                else:
+                scores[task_id] = event.decode(EvalScored)
+                if wanted is None and scores[task_id].passed:
                     decisions.pop(task_id, None)
+    ended = decisions.keys() & outcomes.keys()
     return [
         TaskStory(
             task=task,
-            scored=scores[task.task_id],
+            scored=scores.get(task.task_id),
             decision=_decision(decisions[task.task_id]),
             answered=outcomes[task.task_id] != "failed",
         )
         for task in suite.tasks
-        if task.task_id in scores
+        if task.task_id in ended and (wanted is None or task.task_id in wanted)
     ]
 
 
 STORY_TYPES = (Decided.TYPE, InvocationCompleted.TYPE, EvalScored.TYPE)
-
-
-def _is_told(scored: EvalScored, wanted: set[str] | None) -> bool:
-    return not scored.passed if wanted is None else scored.task_id in wanted
 
 
 def _decision(body: bytes) -> Any:

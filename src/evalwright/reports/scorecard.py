@@ -35,10 +35,9 @@ def render_scorecard(
 def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[str]:
     """One task: what was expected and what came."""
     limit = None if full else SHORT
-    mark = style.green("✓") if story.scored.passed else style.red("✗")
-    latency = story.scored.latency_ms
-    facts = f"score {story.scored.score:.4g}" + (f", {latency} ms" if latency is not None else "")
-    lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(facts)}"]
+    passed = story.scored is not None and story.scored.passed
+    mark = style.green("✓") if passed else style.red("✗")
+    lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(_facts(story))}"]
     match = story.task.expected.match
     if match is not None:
         expected = one_line(match.value, limit)
@@ -54,6 +53,13 @@ def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[
     if full and trace:
         lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
     return lines
+
+
+def _facts(story: TaskStory) -> str:
+    if story.scored is None:
+        return "no score"
+    latency = story.scored.latency_ms
+    return f"score {story.scored.score:.4g}" + (f", {latency} ms" if latency is not None else "")
 
 
 def _verdict(
