@@ -222,7 +222,7 @@ BAD: dict[str, str] = {
     "nowhere.py:answer": "no file nowhere.py",
     "rooms/nowhere.py:answer": "no file rooms/nowhere.py",
     "rooms:answer": "no 'answer'",
-    "top:answr": "no 'answr' (it has: Clerk, TEXT, answer)",
+    "top:answr": "no 'answr' (it has: answer)",
     "top:answer.nothing": "no 'answer.nothing'",
     "top:TEXT": "not a function",
     "top:Clerk": "not a function",

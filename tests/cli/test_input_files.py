@@ -212,8 +212,8 @@ def test_a_suite_that_cannot_be_read_is_bad_input(evalwright: Evalwright) -> Non
     places = {
         "missing.json": "cannot be read: No such file",
         "a-folder": "cannot be read: Is a directory",
-        "empty.json": "empty.json: line 1",
-        "empty.yaml": "empty.yaml: $",
+        "empty.json": "empty.json: line 1, column 1: the file is empty",
+        "empty.yaml": "empty.yaml: line 1, column 1: the file is empty",
         "binary.json": "not UTF-8",
         "binary.yaml": "binary.yaml: line 1",
         "text.json": "text.json: line 1, column",

@@ -160,7 +160,11 @@ def test_an_interrupted_run_says_how_to_go_on_and_can(
 
     journal.clear()
     journal.open_gate()
-    fixed = ["--agent", subject("journal.py:answer")]
+    another = ["--agent", subject("journal.py:answer")]
+    refused = evalwright("run", "--resume", run_id, *another, env=journal.environment)
+    assert refused.code == 2
+    assert "the answers of one agent" in refused.err
+    fixed = [*another, "--agent-id", f"local.journal.{agent}"]
     resumed = evalwright("run", "--resume", run_id, *fixed, env=journal.environment)
     assert resumed.code == 0, resumed.err
     assert journal.lines() == ["task-2"]
@@ -274,9 +278,8 @@ def test_a_run_that_ends_while_it_is_being_resumed_is_not_executed_again(
     process = start_held(evalwright, journal, suite)
     theirs = Journal(evalwright.folder / "theirs" / "journal.txt")
     theirs.path.parent.mkdir()
-    second = evalwright.start(
-        "run", "--resume", "latest", "--agent", subject("late.py:answer"), env=theirs.environment
-    )
+    again = ["--agent", subject("late.py:answer"), "--agent-id", "local.journal.wait_at_the_gate"]
+    second = evalwright.start("run", "--resume", "latest", *again, env=theirs.environment)
     theirs.wait_for(1)  # it has read the log, and is loading its agent
     journal.open_gate()
     assert evalwright.finish(process).code == 0

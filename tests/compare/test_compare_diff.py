@@ -174,10 +174,12 @@ def test_events_that_only_one_run_has_are_added_or_removed():
     assert added.seq == long[-1].sequence
 
 
-def test_another_event_in_the_same_place_is_a_change():
+def test_events_of_different_types_are_not_taken_for_each_other():
     a = a_log(SUITE)
     b = a_log(SUITE, ending="failed")
-    assert ("changed", None, "eval.completed") in ops(diff(a, b))
+    found = ops(diff(a, b))
+    assert ("removed", None, "eval.completed") in found
+    assert ("added", None, "run.failed") in found
     assert diff(a, b).state_diff == {
         "aggregateScore": {"a": 1.0, "b": None},
         "passed": {"a": True, "b": None},
@@ -289,3 +291,23 @@ def test_any_difference_is_valid_by_the_protocol(a, b):
 def test_the_frame_of_a_run_is_compared_too():
     a, b = as_log(opening(SUITE)), as_log(opening(a_suite(3, version="2.0.0")))
     assert [op for op, _, _ in ops(diff(a, b))] == ["changed"] * 3
+
+
+def test_one_more_tool_call_is_one_difference_and_not_one_in_all_that_follows():
+    once, twice = a_log(SUITE), a_log(SUITE)
+    place = next(n for n, event in enumerate(twice) if event.type == "agent.decided")
+    decided = twice[place]
+    call = b'{"agentId":"local.desk.answer","toolName":"a:b","callId":"inv-0001:c1"}'
+    more = msgspec.structs.replace(decided, type="agent.toolCalled", body=call)
+    longer = [*twice[:place], more, *twice[place:]]
+    longer = [msgspec.structs.replace(e, sequence=n) for n, e in enumerate(longer)]
+    assert ops(diff(once, longer)) == [("added", decided.task_id, "agent.toolCalled")]
+
+
+def test_two_agents_that_say_the_same_differ_only_in_who_they_are():
+    a = a_log(SUITE)
+    b = [
+        msgspec.structs.replace(e, body=e.body.replace(b'"agentId":"', b'"agentId":"other.'))
+        for e in a
+    ]
+    assert {kind for _, _, kind in ops(diff(a, b))} <= {"run.started", "evalwright.planned"}

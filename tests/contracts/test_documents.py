@@ -118,7 +118,7 @@ def test_a_mistake_in_yaml_is_told_with_line_and_column(source, where):
 @pytest.mark.parametrize(
     ("source", "name", "message"),
     [
-        ("{'a': 1}", "x.json", "not valid JSON: JSON is malformed"),
+        ("{'a': 1}", "x.json", "not valid JSON: object keys must be strings"),
         ("a: b: c", "x.yaml", "not valid YAML: mapping values are not allowed in this context"),
         ("a: 1\na: 2", "x.yaml", "not valid YAML: the key 'a' stands twice"),
         ("a: \x01", "x.yaml", "not valid YAML: control characters are not allowed (#x0001)"),

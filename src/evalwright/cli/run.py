@@ -63,18 +63,12 @@ class Request(msgspec.Struct, frozen=True):
     quiet: bool
     db: str | None
 
-    def load_agent(self, recorded: AgentFacts | None = None) -> Agent:
+    def load_agent(self, recorded_ref: str | None = None) -> Agent:
         """The agent that was named, else the one that the log remembers."""
-        ref = self.agent or (recorded.ref if recorded else None)
+        ref = self.agent or recorded_ref
         if ref is None:
             raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
-        if recorded is None:
-            return load_agent(ref, self.agent_id, self.model_class)
-        agent = load_agent(ref, self.agent_id)
-        if self.agent is not None:
-            _require_same(recorded.agent_id, agent.agent_id)
-        agent.agent_id, agent.model_class = recorded.agent_id, recorded.model_class
-        return agent
+        return load_agent(ref, self.agent_id, self.model_class)
 
 
 @click.command(epilog=EXAMPLES)
@@ -211,10 +205,13 @@ def _prepare_resumed(request: Request, log: EventLog) -> Work:
     if history.status == "completed":
         say(f"run {history.run_id} is complete; nothing is left to do")
         return lambda _log: project(history)
-    history.plan = msgspec.structs.replace(
-        history.plan, settings=options.settings(history.plan.settings)
-    )
-    agent = request.load_agent(history.plan.agent)
+    recorded = history.plan.agent
+    agent = request.load_agent(recorded.ref)
+    if request.agent is not None and agent.agent_id != recorded.agent_id:
+        recorded = _other_agent(history, agent)
+    agent.agent_id, agent.model_class = recorded.agent_id, recorded.model_class
+    settings = options.settings(history.plan.settings)
+    history.plan = msgspec.structs.replace(history.plan, agent=recorded, settings=settings)
 
     def work(log: EventLog) -> Outcome:
         return _watched(
@@ -224,12 +221,16 @@ def _prepare_resumed(request: Request, log: EventLog) -> Work:
     return work
 
 
-def _require_same(recorded: str, given: str) -> None:
-    if given != recorded:
+def _other_agent(history: History, agent: Agent) -> AgentFacts:
+    """The facts of another agent than the run began with, if nobody's answers would be mixed."""
+    recorded, suite = history.plan.agent, history.plan.suite
+    if history.end is None or history.scored or suite.target_agent_id is not None:
         raise errors.BadInput(
-            f"--resume: the run is of agent {recorded!r}, and --agent is {given!r}; one log holds "
-            f"the answers of one agent. If it is the same one, say --agent-id {recorded}"
+            f"--resume: the run is of agent {recorded.agent_id!r}, and --agent is "
+            f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same one, "
+            f"say --agent-id {recorded.agent_id}"
         )
+    return AgentFacts(agent.agent_id, agent.ref, recorded.model_class)
 
 
 def _watched(

@@ -58,7 +58,7 @@ def _is_yaml(name: str) -> bool:
 
 def _decode(source: bytes, name: str) -> str:
     if not source.strip():
-        raise InvalidDocument(name, [Problem("line 1", "the file is empty")])
+        raise InvalidDocument(name, [Problem("line 1, column 1", "the file is empty")])
     try:
         return source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
