@@ -52,12 +52,13 @@ def test_threads_that_an_agent_leaves_behind_do_not_keep_the_command_alive(
     assert ran.json()["passed"] is True
 
 
+@pytest.mark.parametrize("agent", ["exit_in_a_child", "exit_at_once"])
 def test_an_exit_within_an_agent_never_becomes_the_exit_of_the_run(
-    evalwright: Evalwright,
+    evalwright: Evalwright, agent: str
 ) -> None:
     """With 0 the command would say that the run passed."""
     suite = evalwright.suite(a_suite(tasks=2))
-    ran = evalwright("run", suite, "--agent", subject("stubborn.py:exit_in_a_child"), "--json")
+    ran = evalwright("run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--json")
     assert ran.code == 1, ran.err
     assert [task["passed"] for task in ran.json()["tasks"]] == [False, True]
     logs.assert_complete(evalwright.events())

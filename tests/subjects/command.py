@@ -97,7 +97,8 @@ class Evalwright:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a command."""
-        return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
 
     def events(self, run_id: str | None = None) -> list[dict[str, Any]]:
         """The log of a run, the newest unless said, read without the command."""

@@ -32,6 +32,17 @@ def call_tools_for_ever(task: Any) -> str:
             note(task.id)
 
 
+def exit_at_once(task: Any) -> str:
+    """End the process without a word; a forked child may, as it must."""
+    child = os.fork()
+    if child == 0:
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    if task.id == "task-1":
+        os._exit(0)
+    return "yes"
+
+
 async def exit_in_a_child(task: Any) -> str:
     """End the process from a task of its own, as an agent that wraps a command line might."""
 
