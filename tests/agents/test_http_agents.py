@@ -391,6 +391,27 @@ def test_a_query_is_sent_but_written_down_nowhere(evalwright: Evalwright) -> Non
     )
 
 
+def test_a_query_is_not_told_by_an_error_either(evalwright: Evalwright) -> None:
+    """The client's own errors quote the whole address."""
+    suite = evalwright.suite(a_suite(tasks=1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        answering = threading.Thread(target=_answer_rubbish, args=(server,))
+        answering.start()
+        ran = evalwright("run", suite, "--agent", f"http://{host}:{port}/p?key=s3cret")
+        answering.join()
+    assert ran.code == 3
+    assert "s3cret" not in ran.out + ran.err
+    assert "s3cret" not in str(evalwright.events())
+
+
+def _answer_rubbish(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 xyz rubbish\r\n\r\n")
+
+
 def test_an_address_whose_query_was_not_kept_must_be_given_again(evalwright: Evalwright) -> None:
     suite = evalwright.suite(a_suite(tasks=1))
     with serving(lambda _: Reply(b"", 503)) as endpoint:

@@ -267,6 +267,30 @@ def test_junit_tells_passes_failures_and_errors(evalwright: Evalwright) -> None:
     assert (report.get("tests"), report.get("failures"), report.get("errors")) == ("4", "2", "1")
 
 
+def test_a_report_goes_through_a_link_and_into_a_pipe(evalwright: Evalwright) -> None:
+    """A named place is written to, never replaced by another kind of file."""
+    suite = evalwright.suite(a_suite(tasks=1))
+    target, link = evalwright.folder / "real.xml", evalwright.folder / "link.xml"
+    target.write_text("")
+    link.symlink_to(target)
+    assert evalwright("run", suite, *YES, "--junit", "link.xml").code == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("<?xml")
+
+    pipe = evalwright.folder / "pipe.xml"
+    os.mkfifo(pipe)
+    process = evalwright.start("run", suite, *YES, "--junit", "pipe.xml")
+    assert pipe.read_text().startswith("<?xml")
+    assert evalwright.finish(process).code == 0
+    assert pipe.is_fifo()
+
+
+def test_a_report_may_lie_in_the_folder_of_the_results(evalwright: Evalwright) -> None:
+    suite = evalwright.suite(a_suite(tasks=1))
+    assert evalwright("run", suite, *YES, "--out", "all", "--junit", "all/junit.xml").code == 0
+    assert (evalwright.folder / "all" / "junit.xml").exists()
+
+
 def test_junit_of_a_run_without_a_result_is_an_error(evalwright: Evalwright) -> None:
     suite = evalwright.suite(a_suite(tasks=1))
     ran = evalwright("run", suite, "--agent", subject("answers.py:broken"), "--junit", "report.xml")

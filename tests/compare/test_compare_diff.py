@@ -25,6 +25,7 @@ from builders import (
     opening,
     task_events,
 )
+from evalwright.compare import diff as compare_diff
 from evalwright.compare.diff import RunDiff, diff_runs
 from evalwright.contracts.events import CapBreached, Event, RunStarted, ToolReturned
 from evalwright.contracts.jsonvalue import canonical
@@ -311,3 +312,10 @@ def test_two_agents_that_say_the_same_differ_only_in_who_they_are():
         for e in a
     ]
     assert {kind for _, _, kind in ops(diff(a, b))} <= {"run.started", "evalwright.planned"}
+
+
+def test_a_task_with_very_many_events_is_compared_by_place(monkeypatch):
+    monkeypatch.setattr(compare_diff, "MOST_ALIGNED", 0)
+    assert diff(a_log(SUITE), a_log(SUITE)).event_diffs == []
+    a, b = a_log(SUITE), a_log(SUITE, ending="failed")
+    assert ("removed", None, "eval.completed") in ops(diff(a, b))

@@ -8,7 +8,9 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.agents.python import PythonAgent
-from evalwright.contracts.errors import RunFailed
+from evalwright.contracts.errors import RunBusy, RunFailed
+from evalwright.engine.history import read_history
+from evalwright.engine.run import resume_run
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
 from subjects.runs import AGENT_ID, Workshop
@@ -219,3 +221,28 @@ def test_resumed_invocations_tell_the_same_model_class(workshop: Workshop) -> No
     recording = workshop.resume(failed.run_id, agent)
     assert recording.of("agent.invocation.started") == failed.of("agent.invocation.started")
     assert recording.summary.evaluated_model_class == "reasoning"
+
+
+def test_a_continued_run_counts_what_the_failed_one_spent(workshop: Workshop) -> None:
+    """Else a bar for the cost could be met by failing now and then."""
+    stuck = HalfStuck(answered=1)
+
+    def spending(task: Any) -> str:
+        task.report_usage(input_tokens=1, output_tokens=1, cost_usd=3)
+        return stuck(task)
+
+    suite = a_suite(tasks=2, max_cost_usd=8)
+    late = workshop.run(suite, spending, concurrency=2, run_timeout_s=0.3)
+    stuck.release.set()
+    resumed = workshop.resume(late.run_id, spending)
+    assert resumed.summary.total_cost_usd == 9
+    assert not resumed.summary.passed
+
+
+def test_a_failed_run_is_continued_only_once(workshop: Workshop) -> None:
+    failed = workshop.run(a_suite(tasks=1), lambda _task: 1 / 0)
+    history = read_history(workshop.log, failed.run_id)
+    workshop.resume(failed.run_id, lambda _task: "yes")
+    agent = PythonAgent(lambda _task: "yes", ref="x:y", agent_id="local.x.y", model_class=None)
+    with pytest.raises(RunBusy, match="has just been continued"):
+        asyncio.run(resume_run(workshop.log, agent, history))

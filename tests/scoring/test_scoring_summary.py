@@ -18,7 +18,7 @@ from builders import (
 )
 from evalwright.contracts.schema import SUMMARY, check_schema
 from evalwright.contracts.suite import Suite
-from evalwright.contracts.summary import EvalSummary, to_json, to_plain
+from evalwright.contracts.summary import EvalSummary, to_json
 from evalwright.scoring.summary import Tally, task_cost
 
 prices = st.none() | st.floats(0, 10, allow_subnormal=False)
@@ -157,4 +157,3 @@ def test_the_same_summary_gives_the_same_bytes_ending_in_a_newline():
 def test_a_summary_is_read_back_as_it_was_written():
     summary = a_summary()
     assert msgspec.json.decode(to_json(summary), type=EvalSummary) == summary
-    assert to_plain(summary) == as_document(summary)

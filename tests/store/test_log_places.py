@@ -101,10 +101,16 @@ def test_the_option_is_stronger_than_the_environment(monkeypatch: pytest.MonkeyP
     assert not Path("from-environment.db").exists()
 
 
-def test_an_empty_name_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_is_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "")
 
-    assert opened_place("") == str(tmp_path / "data" / "evalwright" / "evalwright.db")
+    assert opened_place(None) == str(tmp_path / "data" / "evalwright" / "evalwright.db")
+
+
+def test_an_empty_name_is_refused_and_not_taken_for_the_users_own_log() -> None:
+    """A script whose variable is not set would write there."""
+    with pytest.raises(BadInput, match="--db is empty"):
+        open_log("")
 
 
 def mode_of(path: Path) -> int:

@@ -33,12 +33,17 @@ class HttpAgent:
             ) as response:
                 body = await _read(response)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            message = f"{type(error).__name__}: {error}"
-            raise AgentFailure("agent_unreachable", message) from None
+            raise AgentFailure("agent_unreachable", self._told(error)) from None
         if response.status != 200:
             message = f"the agent answered {response.status}, not 200: {_text(body)}"
             raise AgentFailure("agent_error", message)
         return accept_response(body, invocation)
+
+    def _told(self, error: Exception) -> str:
+        """The error in words, without the query of the address, which may hold a token."""
+        query = urlsplit(self._url).query
+        words = f"{type(error).__name__}: {error}"
+        return words.replace(query, "…") if query else words
 
     async def close(self) -> None:
         """Close the connections."""

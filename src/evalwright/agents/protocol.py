@@ -1,7 +1,7 @@
 """What the engine asks of an agent, and what an agent may do while it is invoked."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from evalwright.contracts.jsonvalue import NotJson, canonical, plain
 from evalwright.contracts.suite import Task
 
 Record = Callable[[Payload], None]
+KeepPace = Callable[[], Awaitable[None]]  # waits while too much is queued for the disk
 
 
 class AgentFailure(Exception):
@@ -59,12 +60,20 @@ class Invocation:
     """One task given to an agent once: everything it does is recorded through this."""
 
     def __init__(
-        self, *, run_id: str, invocation_id: str, agent_id: str, task: Task, record: Record
+        self,
+        *,
+        run_id: str,
+        invocation_id: str,
+        agent_id: str,
+        task: Task,
+        record: Record,
+        keep_pace: KeepPace,
     ) -> None:
         self.run_id = run_id
         self.invocation_id = invocation_id
         self.agent_id = agent_id
         self.task = task
+        self.keep_pace = keep_pace
         self.usages: list[ProviderUsage] = []
         self._record = record
         self._fixtures = ToolFixtures(task.fixtures)
@@ -78,8 +87,7 @@ class Invocation:
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Answer a tool call from the task's fixtures; both call and answer are recorded."""
-        if not _is_name(name):  # an agent is free to ignore the annotation
-            raise ToolError(f"a tool is called by its name, not by {name!r}")
+        name = _checked_name(name)
         call_id = self._next_call_id()
         try:
             inputs = _json_copy(dict(args or {}))
@@ -88,7 +96,8 @@ class Invocation:
             raise self._refused(name, call_id, "invalid_arguments", str(error)) from None
         self._record_payloads(ToolCalled(self.agent_id, name, call_id, inputs))
         try:
-            response = self._fixtures.take(name)
+            with self._lock:
+                response = self._fixtures.take(name)
         except NoFixture as error:
             raise self._refused(name, call_id, "no_fixture", str(error)) from None
         self._record_payloads(
@@ -200,11 +209,15 @@ def checked_output(output: Any) -> Any:
         raise AgentFailure("invalid_answer", f"the output is not a JSON value: {error}") from None
 
 
-def _is_name(name: Any) -> bool:
+def _checked_name(name: Any) -> str:
+    """The name as a plain string: an agent is free to ignore the annotation."""
     try:
-        return type(plain(name)) is str and name != ""
+        text = plain(name)
     except NotJson:
-        return False
+        text = None
+    if not isinstance(text, str) or not text:
+        raise ToolError(f"a tool is called by its name, not by {name!r}")
+    return text
 
 
 def _json_copy(value: Any) -> msgspec.Raw:

@@ -56,6 +56,7 @@ class Task:
 
     async def _call_tool(self, name: str, args: Mapping[str, Any] | None) -> Any:
         await asyncio.sleep(0)  # an agent that does nothing else must not keep the others waiting
+        await self._invocation.keep_pace()
         return self._invocation.call_tool(name, args)
 
     def report_usage(self, usage: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
@@ -199,6 +200,11 @@ def _words(error: BaseException) -> str:
 def _own_trace(error: BaseException) -> str:
     """The traceback from the agent's first frame on, without the paths of this machine."""
     told = traceback.TracebackException.from_exception(error)
+    _shorten(told)
+    return "".join(told.format(chain=False))
+
+
+def _shorten(told: traceback.TracebackException) -> None:
     ours = str(Path(__file__).parent)
     told.stack = traceback.StackSummary.from_list(
         [
@@ -209,7 +215,8 @@ def _own_trace(error: BaseException) -> str:
             if not frame.filename.startswith(ours)
         ]
     )
-    return "".join(told.format(chain=False))
+    for inner in told.exceptions or ():
+        _shorten(inner)
 
 
 def _short(filename: str) -> str:

@@ -9,7 +9,6 @@ import click
 from evalwright import __version__
 from evalwright.cli.output import prepare_streams, say
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
-from evalwright.reports.text import printable
 
 COMMANDS = {
     "run": "Run a suite against an agent, or resume a run.",
@@ -89,7 +88,7 @@ def run_app() -> int:
 
 def complain(message: str) -> None:
     """Say what went wrong, on stderr."""
-    say(printable(f"evalwright: {message}"))
+    say(f"evalwright: {message}")
 
 
 def _words(error: EvalwrightError) -> str:

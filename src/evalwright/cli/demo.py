@@ -1,5 +1,6 @@
 """`evalwright demo`: the bundled suite against the bundled agent."""
 
+import shlex
 import shutil
 import sys
 
@@ -16,10 +17,10 @@ NEXT = """
 One task failed, and the run passed all the same: its score is above the suite's bar of 0.8.
 What to try next:
 
-  {evalwright} show latest                                    the failures in full
-  {evalwright} show latest --task refund-window-for-members   one task, event by event
-  {evalwright} show latest --events --json                    the log, as JSON lines
-  {evalwright} replay latest                                  the summary again, from the log
+  {evalwright} show latest{db}                                    the failures in full
+  {evalwright} show latest{db} --task refund-window-for-members   one task, event by event
+  {evalwright} show latest{db} --events --json                    the log, as JSON lines
+  {evalwright} replay latest{db}                                  the summary again, from the log
   {evalwright} init my-evals                                  a suite and an agent of your own
 """
 
@@ -42,7 +43,7 @@ def command(*, db: str | None) -> int:
         db=db,
     )
     code = execute(request)
-    tell(NEXT.format(evalwright=_command_name()))
+    tell(NEXT.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
     return code
 
 

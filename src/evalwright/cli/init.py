@@ -1,6 +1,7 @@
 """`evalwright init`: a small suite and agent to begin with."""
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -24,5 +25,5 @@ def command(*, directory: Path) -> None:
     for name in FILES:
         write_file(directory / name, [(bundled("starter") / name).read_bytes()])
     tell(f"wrote {directory / 'suite.yaml'} and {directory / 'agent.py'}; now try\n")
-    inside = "" if directory == Path() else f"cd {directory} && "
+    inside = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
     tell(f"  {inside}evalwright run suite.yaml --agent agent.py:answer")

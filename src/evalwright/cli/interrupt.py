@@ -1,21 +1,17 @@
 """Ctrl-C: the first stops the run in good order, the second at once."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from evalwright.cli.output import say
 from evalwright.contracts.errors import Interrupted
 
 T = TypeVar("T")
 
-_exit_for_good = os._exit
-
 GRACE_SECONDS = 2
-_THIS_PROCESS = os.getpid()
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
@@ -27,22 +23,13 @@ def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
             return await task
 
     loop = asyncio.new_event_loop()
-    os._exit = _refuse_exit  # an agent in this process must not end it as if the run had passed
     try:
         return _run_to_the_end(loop, loop.create_task(main()))
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise Interrupted("interrupted") from None
     finally:
-        os._exit = _exit_for_good
         _abandon_rest(loop)
         loop.close()
-
-
-def _refuse_exit(status: int) -> NoReturn:
-    """Stand in for `os._exit`: it ends a forked child, as it must, but not this process."""
-    if os.getpid() != _THIS_PROCESS:
-        _exit_for_good(status)
-    raise RuntimeError(f"os._exit({status}) was called: an agent cannot end the run")
 
 
 def _run_to_the_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:

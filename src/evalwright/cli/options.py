@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.store.failure import clear_errors
 from evalwright.store.location import VARIABLE, chosen_path, open_log
 from evalwright.store.protocol import EventLog
 
@@ -38,12 +39,27 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+def log_exists(db: str | None) -> bool:
+    """Whether there is a file where the log would be."""
+    path = chosen_path(db)
+    with clear_errors(str(path)):
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def nothing_recorded(db: str | None) -> str:
+    """What to say where there is no log yet."""
+    return f"{chosen_path(db)}: no run has been recorded here; start with `evalwright run`"
+
+
 @contextmanager
 def existing_log(db: str | None) -> Iterator[EventLog]:
     """A log to read from: unlike one to write to, it is not made when it is missing."""
-    path = chosen_path(db)
-    if not path.exists():
-        raise RunNotFound(f"{path}: no run has been recorded here; start with `evalwright run`")
+    if not log_exists(db):
+        raise RunNotFound(nothing_recorded(db))
     with opened_log(db) as log:
         yield log
 

@@ -3,13 +3,14 @@
 import contextlib
 import io
 import os
+import secrets
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.reports.text import printable
 
 Emit = Callable[[bytes], None]
 
@@ -63,15 +64,16 @@ def write_stdout(data: bytes) -> None:
     _write_result(stdout().buffer, data)
 
 
-def tell(text: str) -> None:
-    """Print a result for people on stdout."""
-    write_stdout((text + "\n").encode(stdout().encoding, "backslashreplace"))
+def tell(text: str, *, styled: bool = False) -> None:
+    """Print a result for people on stdout; only styled text may steer the terminal."""
+    line = (text if styled else printable(text)) + "\n"
+    write_stdout(line.encode(stdout().encoding, "backslashreplace"))
 
 
-def say(text: str) -> None:
+def say(text: str, *, styled: bool = False) -> None:
     """Print a remark on stderr; if nobody can read it, nothing is lost."""
     with contextlib.suppress(OSError):
-        stderr().write(text + "\n")
+        stderr().write((text if styled else printable(text)) + "\n")
         stderr().flush()
 
 
@@ -116,24 +118,23 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file whole: beside its place first, then moved there."""
+    """Write a file whole: beside its place first, then moved there; a device is written to."""
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        place = path.resolve()
+        if place.exists() and not place.is_file():
+            with place.open("wb") as device:
+                device.writelines(chunks)
+        else:
+            _write_and_move(place, chunks)
     except OSError as error:
         raise CannotEvaluate(f"{path}: cannot be written: {error.strerror}") from None
-    beside = Path(name)
+
+
+def _write_and_move(place: Path, chunks: Iterable[bytes]) -> None:
+    beside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with beside.open("xb") as file:
             file.writelines(chunks)
-        beside.chmod(0o666 & ~_umask())
-        beside.replace(path)
-    except OSError as error:
-        raise CannotEvaluate(f"{path}: cannot be written: {error.strerror}") from None
+        beside.replace(place)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

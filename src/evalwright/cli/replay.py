@@ -31,5 +31,5 @@ def command(*, run: str, as_json: bool, db: str | None) -> None:
     card = render_scorecard(
         outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stdout())
     )
-    tell(card)
+    tell(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

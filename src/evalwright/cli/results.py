@@ -11,7 +11,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
 from evalwright.reports.junit import render_junit, render_junit_failure
-from evalwright.reports.scorecard import render_scorecard
+from evalwright.reports.scorecard import MOST_FAILURES, render_scorecard
 from evalwright.reports.style import Style
 from evalwright.store.protocol import EventLog
 
@@ -32,8 +32,10 @@ class Results:
 def write_results(results: Results, log: EventLog, outcome: Outcome) -> None:
     """Write everything that was asked for."""
     stories: Sequence[TaskStory] = ()
-    if results.junit or results.out or not results.quiet:
+    if results.junit or results.out:
         stories = failed_stories(log, outcome)
+    elif not results.quiet:
+        stories = failed_stories(log, outcome, MOST_FAILURES)
     if not results.quiet:
         _print_scorecard(results, outcome, stories)
     if results.junit is not None:
@@ -63,12 +65,13 @@ def continued(log: EventLog, run_id: str) -> str:
     return last
 
 
-def failed_stories(log: EventLog, outcome: Outcome) -> list[TaskStory]:
-    """The tasks that did not pass."""
-    if outcome.summary.passed_count == outcome.summary.task_count:
+def failed_stories(log: EventLog, outcome: Outcome, most: int | None = None) -> list[TaskStory]:
+    """The tasks that did not pass, or the first of them."""
+    failed = [result.task_id for result in outcome.summary.tasks if not result.passed][:most]
+    if not failed:
         return []
     suite = read_history(log, outcome.run_id).plan.suite
-    return task_stories(suite, log.read(outcome.run_id, STORY_TYPES))
+    return task_stories(suite, log.read(outcome.run_id, STORY_TYPES), set(failed))
 
 
 def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
@@ -82,7 +85,7 @@ def _print_scorecard(results: Results, outcome: Outcome, stories: Sequence[TaskS
     card = render_scorecard(
         outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stream)
     )
-    (say if results.as_json else tell)(card)
+    (say if results.as_json else tell)(card, styled=True)
 
 
 def _write_folder(

@@ -11,6 +11,7 @@ import msgspec
 
 from evalwright.agents.load import load_agent
 from evalwright.agents.protocol import Agent
+from evalwright.cli.exits import no_sudden_exit
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.options import (
     Seconds,
@@ -207,7 +208,7 @@ def _prepare_resumed(request: Request, log: EventLog) -> Work:
         return lambda _log: project(history)
     recorded = history.plan.agent
     agent = request.load_agent(recorded.ref)
-    if request.agent is not None and agent.agent_id != recorded.agent_id:
+    if request.agent is not None:
         recorded = _other_agent(history, agent)
     agent.agent_id, agent.model_class = recorded.agent_id, recorded.model_class
     settings = options.settings(history.plan.settings)
@@ -222,9 +223,10 @@ def _prepare_resumed(request: Request, log: EventLog) -> Work:
 
 
 def _other_agent(history: History, agent: Agent) -> AgentFacts:
-    """The facts of another agent than the run began with, if nobody's answers would be mixed."""
+    """The facts of an agent that was named anew, if nobody's answers would be mixed."""
     recorded, suite = history.plan.agent, history.plan.suite
-    if history.end is None or history.scored or suite.target_agent_id is not None:
+    is_fresh = history.end is not None and not history.scored and suite.target_agent_id is None
+    if agent.agent_id != recorded.agent_id and not is_fresh:
         raise errors.BadInput(
             f"--resume: the run is of agent {recorded.agent_id!r}, and --agent is "
             f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same one, "
@@ -253,7 +255,7 @@ def _watched(
         finally:
             await agent.close()
 
-    with shown:
+    with shown, no_sudden_exit():
         try:
             return run_until_interrupted(main())
         except (errors.Interrupted, errors.RunFailed, errors.StoreError) as error:
@@ -267,7 +269,8 @@ def _watched(
 
 def _display(request: Request, log: EventLog, history: History) -> Progress:
     suite, done = history.plan.suite, len(history.scored)
-    standing = Standing(len(suite.tasks), done, history.tally.passed_count)
+    spent = history.tally.cost
+    standing = Standing(len(suite.tasks), done, history.tally.passed_count, spent.total_usd)
     display = progress_for(standing, stderr(), quiet=request.quiet)
     log.watch(history.run_id, display.take)
     if not request.quiet:
@@ -281,7 +284,7 @@ def _display(request: Request, log: EventLog, history: History) -> Progress:
 
 
 def _check_places(results: Results) -> None:
-    if results.junit is not None:
-        check_place(results.junit)
     if results.out is not None:
         make_folder(results.out)
+    if results.junit is not None:
+        check_place(results.junit)

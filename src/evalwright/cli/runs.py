@@ -3,10 +3,9 @@
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, json_option, opened_log
+from evalwright.cli.options import db_option, json_option, log_exists, nothing_recorded, opened_log
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.engine.listing import RunRow, list_runs
-from evalwright.store.location import chosen_path
 
 
 @click.command(epilog="Example: evalwright runs --limit 5")
@@ -21,11 +20,11 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     elif rows:
         tell(_table([_HEAD, *map(_cells, rows)]))
     else:
-        say(f"{chosen_path(db)}: no run has been recorded here; start with `evalwright run`")
+        say(nothing_recorded(db))
 
 
 def _rows(db: str | None, limit: int | None) -> list[RunRow]:
-    if not chosen_path(db).exists():
+    if not log_exists(db):
         return []
     with opened_log(db) as log:
         return list_runs(log, limit)

@@ -65,13 +65,13 @@ def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
         Style.of(stdout()),
         full=True,
     )
-    tell(card)
+    tell(card, styled=True)
 
 
 def _show_unscored(log: EventLog, history: History) -> None:
     """What went wrong in a run that has no result."""
     for story in task_stories(history.plan.suite, log.read(history.run_id))[:MOST_FAILURES]:
-        tell("\n".join([*render_story(story, Style.of(stdout()), full=True), ""]))
+        tell("\n".join([*render_story(story, Style.of(stdout()), full=True), ""]), styled=True)
 
 
 def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:
@@ -98,7 +98,7 @@ def _require_task(history: History, task_id: str) -> None:
 def _show_task(log: EventLog, history: History, task_id: str) -> None:
     suite = history.plan.suite
     for story in task_stories(suite, log.read(history.run_id), {task_id}):
-        tell("\n".join(render_story(story, Style.of(stdout()), full=True)))
+        tell("\n".join(render_story(story, Style.of(stdout()), full=True)), styled=True)
         tell(f"      input     {one_line(story.task.input, None)}\n")
 
 

@@ -8,7 +8,6 @@ from evalwright.cli.options import read_input
 from evalwright.cli.output import say, tell
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.engine.validation import check_file
-from evalwright.reports.text import printable
 
 
 @click.command(epilog="Example: evalwright validate suite.yaml summary.json run.jsonl")
@@ -24,12 +23,12 @@ def command(*, files: tuple[Path, ...]) -> int:
             kind = check_file(read_input(path), str(path))
         except InvalidDocument as error:
             failures += 1
-            say(printable(str(error)))
+            say(str(error))
             count = len(error.problems)
             say(f"{path}: {count} problem{'s' if count != 1 else ''}")
         except BadInput as error:
             failures += 1
-            say(printable(str(error)))
+            say(str(error))
         else:
             tell(f"{path}: valid {kind}")
     return 2 if failures else 0

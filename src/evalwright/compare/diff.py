@@ -13,17 +13,29 @@ from typing import Any, Literal
 
 import msgspec
 
-from evalwright.contracts.events import TERMINAL_TYPES, Event, RunCompleted
+from evalwright.contracts.events import TERMINAL_TYPES, EvalCompleted, Event, RunCompleted
 from evalwright.contracts.jsonvalue import NotJson, canonical
 
 # What differs between any two runs of the same behaviour: identity, time and durations.
 RUN_SCOPED_FIELDS = frozenset(
-    {"durationMs", "latencyMs", "engineVersion", "baselineRunId", "diffRef", "tags", "metadata"}
+    {
+        "durationMs",
+        "latencyMs",
+        "observed",
+        "engineVersion",
+        "baselineRunId",
+        "diffRef",
+        "tags",
+        "metadata",
+    }
 )
 
 # Which agent it was stands in the frame of the run; call ids only count the calls.
 AGENT_SCOPED_FIELDS = frozenset({"agentId", "callId"})
 
+MOST_ALIGNED = 250_000  # pairs of events within one task
+
+_Fact = tuple[str, str]  # an event's type and what it says
 _Part = tuple[str, str]  # a part of the run, and its task where it is one
 
 _START: _Part = ("start", "")
@@ -78,13 +90,24 @@ def _differences(left: list[Event], right: list[Event]) -> Iterator[EventDiff]:
     facts = [_facts(event) for event in left], [_facts(event) for event in right]
     if facts[0] == facts[1]:
         return
+    if len(left) * len(right) > MOST_ALIGNED:  # to align them by what they say would take too long
+        yield from _pairs(left, right, facts)
+        return
     for op, a_from, a_to, b_from, b_to in SequenceMatcher(None, *facts, False).get_opcodes():
         if op != "equal":
-            yield from _pairs(left[a_from:a_to], right[b_from:b_to])
+            changed = slice(a_from, a_to), slice(b_from, b_to)
+            yield from _pairs(
+                left[changed[0]], right[changed[1]], (facts[0][changed[0]], facts[1][changed[1]])
+            )
 
 
-def _pairs(left: list[Event], right: list[Event]) -> Iterator[EventDiff]:
-    for old, new in zip_longest(left, right):
+def _pairs(
+    left: list[Event], right: list[Event], facts: tuple[list[_Fact], list[_Fact]]
+) -> Iterator[EventDiff]:
+    """Differences by place alone."""
+    for old, new, a_fact, b_fact in zip_longest(left, right, *facts):
+        if a_fact == b_fact:
+            continue
         if old is not None and new is not None and old.type == new.type:
             yield EventDiff(old.sequence, "changed", _shown(old), _shown(new))
             continue
@@ -97,11 +120,11 @@ def _pairs(left: list[Event], right: list[Event]) -> Iterator[EventDiff]:
 def _part(event: Event) -> tuple[str, str]:
     if event.task_id is not None:
         return "task", event.task_id
-    is_end = event.type in TERMINAL_TYPES or event.type == "eval.completed"
+    is_end = event.type in TERMINAL_TYPES or event.type == EvalCompleted.TYPE
     return _END if is_end else _START
 
 
-def _facts(event: Event) -> tuple[str, str]:
+def _facts(event: Event) -> _Fact:
     """What an event says, in canonical form."""
     said = without_run_scope(event.type, event.payload())
     if event.type.startswith("agent.") and isinstance(said, dict):
@@ -155,6 +178,6 @@ def _state(log: dict[_Part, list[Event]]) -> dict[str, Any]:
     for event in log.get(_END, ()):
         if event.type in TERMINAL_TYPES:
             state["status"] = event.type.removeprefix("run.")
-        elif event.type == "eval.completed":
+        elif event.type == EvalCompleted.TYPE:
             state.update(event.payload())
     return state

@@ -103,7 +103,7 @@ def _parse_yaml(source: bytes, name: str) -> Any:
 
 
 def unfit_for_json(value: Any) -> list[Problem]:
-    """What YAML can say and JSON cannot: other keys, NaN, endless or exploding structures."""
+    """What no run could carry: NaN, endless, exploding or all too deep structures."""
     problems: list[Problem] = []
     waiting: list[tuple[Any, JsonPath, int]] = [(value, "$", 0)]
     seen = 0
@@ -113,7 +113,7 @@ def unfit_for_json(value: Any) -> list[Problem]:
         if depth > MAX_DEPTH:
             return [Problem(f"{path[:60]}…", f"nested more than {MAX_DEPTH} levels deep")]
         if seen > MAX_VALUES:
-            return [Problem("$", f"aliases expand to more than {MAX_VALUES} values")]
+            return [Problem("$", f"more than {MAX_VALUES} values, aliases written out")]
         if isinstance(item, dict):
             waiting += ((item[key], child(path, key), depth + 1) for key in item)
         elif isinstance(item, list):

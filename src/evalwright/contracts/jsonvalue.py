@@ -50,9 +50,11 @@ def repeated_key(text: bytes) -> str | None:
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        raise _RepeatedKey(next(key for key in keys if keys.count(key) > 1))
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _RepeatedKey(key)
+        seen.add(key)
 
 
 def canonical(value: Any) -> str:

@@ -15,7 +15,7 @@ ModelClass = Literal["reasoning", "writing", "coding", "research", "classificati
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
 
 
-class _Closed(
+class Closed(
     msgspec.Struct,
     frozen=True,
     rename="camel",
@@ -23,10 +23,10 @@ class _Closed(
     forbid_unknown_fields=True,
     gc=False,
 ):
-    pass
+    """Base of shapes that may carry nothing but their own fields."""
 
 
-class Thresholds(_Closed, frozen=True):
+class Thresholds(Closed, frozen=True):
     """The bars that the whole run must clear."""
 
     pass_score: float | None = None
@@ -34,21 +34,21 @@ class Thresholds(_Closed, frozen=True):
     max_p95_latency_ms: int | None = None
 
 
-class Match(_Closed, frozen=True):
+class Match(Closed, frozen=True):
     """A deterministic expectation."""
 
     strategy: Literal["exact", "contains", "json-match"]
     value: Any
 
 
-class Criterion(_Closed, frozen=True):
+class Criterion(Closed, frozen=True):
     """One weighted criterion of a rubric."""
 
     criterion: str
     weight: float
 
 
-class Expected(_Closed, frozen=True):
+class Expected(Closed, frozen=True):
     """How a task is scored."""
 
     kind: Literal["golden", "rubric"]
@@ -56,21 +56,21 @@ class Expected(_Closed, frozen=True):
     rubric: list[Criterion] | None = None
 
 
-class ToolResponse(_Closed, frozen=True):
+class ToolResponse(Closed, frozen=True):
     """A canned answer for one tool."""
 
     tool: str
     response: Any = msgspec.UNSET
 
 
-class Fixtures(_Closed, frozen=True):
+class Fixtures(Closed, frozen=True):
     """What stands in for live tools and memory."""
 
     tool_responses: list[ToolResponse] = []
     memory_seed: list[dict[str, Any]] = []
 
 
-class Task(_Closed, frozen=True):
+class Task(Closed, frozen=True):
     """One thing that the agent is asked to do."""
 
     task_id: str
@@ -79,7 +79,7 @@ class Task(_Closed, frozen=True):
     fixtures: Fixtures | None = None
 
 
-class Suite(_Closed, frozen=True):
+class Suite(Closed, frozen=True):
     """A versioned set of tasks with the bars that decide a pass."""
 
     suite_id: str

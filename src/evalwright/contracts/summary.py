@@ -1,11 +1,11 @@
 """EvalSummary: the content-free scorecard of a run."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.suite import ModelClass
+from evalwright.contracts.suite import Closed, ModelClass
 
 # \Z and not $, which in Python also matches before a newline at the end.
 SuiteId = Annotated[str, Meta(pattern=r"^[a-z0-9.-]+\.evals\.[a-z0-9-]+\Z")]
@@ -14,25 +14,14 @@ TaskId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
 Score = Annotated[float, Meta(ge=0, le=1)]
 
 
-class _Closed(
-    msgspec.Struct,
-    frozen=True,
-    rename="camel",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    gc=False,
-):
-    pass
-
-
-class SafetyFinding(_Closed, frozen=True):
+class SafetyFinding(Closed, frozen=True):
     """A category and a severity, never an excerpt."""
 
     kind: str
     severity: Literal["low", "medium", "high", "critical"]
 
 
-class TaskResult(_Closed, frozen=True):
+class TaskResult(Closed, frozen=True):
     """What is told of one task."""
 
     task_id: TaskId
@@ -44,7 +33,7 @@ class TaskResult(_Closed, frozen=True):
     safety_findings: list[SafetyFinding] | None = None
 
 
-class Regression(_Closed, frozen=True):
+class Regression(Closed, frozen=True):
     """The change against a baseline run."""
 
     baseline_run_id: str
@@ -52,7 +41,7 @@ class Regression(_Closed, frozen=True):
     diff_ref: str | None = None
 
 
-class EvalSummary(_Closed, frozen=True):
+class EvalSummary(Closed, frozen=True):
     """The scorecard that a gate reads."""
 
     suite_id: SuiteId
@@ -70,8 +59,3 @@ class EvalSummary(_Closed, frozen=True):
 def to_json(summary: EvalSummary) -> bytes:
     """The summary as indented JSON: the bytes that `--json` prints."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
-
-
-def to_plain(summary: EvalSummary) -> Any:
-    """The summary as plain JSON values."""
-    return msgspec.to_builtins(summary)

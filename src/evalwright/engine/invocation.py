@@ -71,6 +71,7 @@ async def invoke(
         agent_id=agent.agent_id,
         task=task,
         record=recorder.for_task(task.task_id),
+        keep_pace=recorder.keep_pace,
     )
     started = clock.monotonic_s()
     # A task of its own: what the agent cancels or hangs on is nobody else's matter.

@@ -60,10 +60,17 @@ def _continuation(log: EventLog, run_id: str) -> str | None:
     for candidate in log.run_ids():
         if candidate == run_id:
             return None
-        started = log.edges(candidate)[0].decode(RunStarted)
-        if (started.metadata or {}).get("resumedFrom") == run_id:
+        if _resumed_from(log.edges(candidate)[0]) == run_id:
             return candidate
     return None
+
+
+def _resumed_from(started: Event) -> str | None:
+    try:
+        metadata = started.decode(RunStarted).metadata or {}
+    except msgspec.DecodeError:  # damaged, which is for those to say who ask for it
+        return None
+    return metadata.get("resumedFrom")
 
 
 def run_status(log: EventLog, run_id: str, last: Event) -> str:

@@ -92,7 +92,8 @@ def _mode_problem(suite: Suite, mode: str) -> list[Problem]:
         message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
         return [Problem("$.modes", message, "choose a declared mode with --mode")]
     if mode == "regression":
-        return [Problem("$.modes", "mode 'regression' needs a baseline run to compare with")]
+        message = "mode 'regression' needs a baseline run, which this version cannot take"
+        return [Problem("$.modes", message, "leave it out with --mode golden")]
     if mode not in AVAILABLE_MODES:
         message = f"mode {mode!r} is not available in this version"
         remedy = f"available: {', '.join(AVAILABLE_MODES)}; choose with --mode"
@@ -117,8 +118,11 @@ def _agent_problems(agent: Agent) -> list[Problem]:
     try:
         msgspec.convert(agent.agent_id, AgentId)
         msgspec.json.encode([agent.agent_id, agent.ref])
+        is_fit = agent.agent_id.isprintable()
     except (msgspec.ValidationError, UnicodeEncodeError):
-        message = f"the agent id {agent.agent_id!r} must be 3 to 256 characters of valid Unicode"
+        is_fit = False
+    if not is_fit:
+        message = f"the agent id {agent.agent_id!r} must be 3 to 256 printable characters"
         problems.append(Problem("--agent", message, "name it with --agent-id"))
     classes = get_args(ModelClass)
     if agent.model_class is not None and agent.model_class not in classes:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from evalwright.agents.protocol import Agent
-from evalwright.contracts.events import Event
+from evalwright.contracts.errors import RunBusy
+from evalwright.contracts.events import Event, ProviderUsage
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Execution, Outcome
 from evalwright.engine.history import History, read_history
+from evalwright.engine.listing import last_continuation
 from evalwright.engine.plan import Plan
 from evalwright.engine.replay import project
 from evalwright.store.protocol import EventLog, NewEvent
@@ -25,10 +27,9 @@ async def start_run(
     clock = clock or SystemClock()
     history = History(new_run_id(clock), plan, clock.now_us())
     with log.claim(history.run_id):
+        announce(history)
         execution = Execution(log, agent, history, clock)
         execution.open()
-        await execution.settle()  # a run that is told of can be found
-        announce(history)
         return await execution.run()
 
 
@@ -62,15 +63,27 @@ async def _continue_failed(
     log: EventLog, agent: Agent, failed: History, announce: Announce, clock: Clock
 ) -> Outcome:
     history = History(new_run_id(clock), failed.plan, clock.now_us())
-    recorded = [event for event in log.read(failed.run_id) if event.task_id in failed.scored]
+    recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed)]
     for event in recorded:
         history.take(event)
-    with log.claim(history.run_id):
+    with log.claim(failed.run_id), log.claim(history.run_id):
+        _refuse_continued(log, failed.run_id)
         execution = Execution(log, agent, history, clock)
         execution.open(failed.run_id, _facts(recorded))
         await execution.settle()  # so that whoever is told of the run sees only what is new
         announce(history)
         return await execution.run()
+
+
+def _is_kept(event: Event, failed: History) -> bool:
+    """Whether a continuation takes an event over: what was scored, and what was spent."""
+    return event.task_id in failed.scored or event.type == ProviderUsage.TYPE
+
+
+def _refuse_continued(log: EventLog, run_id: str) -> None:
+    last = last_continuation(log, run_id)
+    if last != run_id:
+        raise RunBusy(f"run {run_id} has just been continued by {last}; resume that one")
 
 
 def _facts(events: Sequence[Event]) -> list[NewEvent]:

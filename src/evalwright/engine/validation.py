@@ -125,7 +125,7 @@ class _LogChecker:
             return True
         try:
             envelope = msgspec.json.decode(line, type=Envelope, strict=False)
-            msgspec.json.decode(envelope.payload, type=kind, strict=False)
+            msgspec.json.decode(envelope.payload, type=kind)
         except msgspec.ValidationError as error:
             self._add(f"{where} $.payload", str(error))
             return False

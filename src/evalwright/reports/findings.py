@@ -32,6 +32,8 @@ def task_stories(
     scores: dict[str, EvalScored] = {}
     for event in events:
         task_id = event.task_id or ""
+        if wanted is not None and task_id not in wanted:
+            continue
         match event.type:
             case Decided.TYPE:
                 decisions[task_id] = event.body
@@ -50,7 +52,7 @@ def task_stories(
             answered=outcomes[task.task_id] != "failed",
         )
         for task in suite.tasks
-        if task.task_id in ended and (wanted is None or task.task_id in wanted)
+        if task.task_id in ended
     ]
 
 

@@ -34,14 +34,16 @@ class Recorded(Protocol):
 class Standing:
     """Where a run stands; told of durable events only."""
 
-    def __init__(self, total: int, done: int = 0, passed: int = 0) -> None:
+    def __init__(
+        self, total: int, done: int = 0, passed: int = 0, cost_usd: float | None = None
+    ) -> None:
         self.total = total
         self.done = done
         self.passed = passed
         self.slowest: list[tuple[int, str]] = []
         self._done_before = done
-        self._cost = Decimal(0)
-        self._priced = False
+        self._cost = Decimal(repr(cost_usd or 0.0))
+        self._priced = cost_usd is not None
         self._began = time.monotonic()
 
     def take(self, events: Sequence[Recorded]) -> None:

@@ -27,8 +27,9 @@ def render_scorecard(
         lines += [style.bold("Failed tasks"), ""]
     for story in shown:
         lines += [*render_story(story, style, full=full), ""]
-    if len(stories) > len(shown):
-        lines += [f"  … and {len(stories) - len(shown)} more: evalwright show {run_id}", ""]
+    hidden = summary.task_count - summary.passed_count - len(shown)
+    if hidden > 0:
+        lines += [f"  … and {hidden} more: evalwright show {run_id}", ""]
     return "\n".join([*lines, *_verdict(run_id, summary, broken_bars, style)])
 
 

@@ -18,7 +18,9 @@ def open_log(url: str | None = None) -> EventLog:
 
 def chosen_path(url: str | None = None) -> Path:
     """The file of the log that was asked for, else of the user's own; it need not exist."""
-    if url:
+    if url is not None:
+        if not url:
+            raise BadInput("--db is empty; name a file, or leave it out")
         return log_path(url)
     return log_path(os.environ.get(VARIABLE), named_by=VARIABLE)
 
