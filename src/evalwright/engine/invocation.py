@@ -74,18 +74,18 @@ async def invoke(
         keep_pace=recorder.keep_pace,
     )
     started = clock.monotonic_s()
+    ended = asyncio.get_running_loop().create_future()
     # A task of its own: what the agent cancels or hangs on is nobody else's matter.
-    asked = asyncio.create_task(agent.invoke(invocation))
+    asked = asyncio.create_task(_ask(agent, invocation, ended))
     try:
-        in_time = await _ends_within(asked, timeout_s)
-        taken_s = clock.monotonic_s() - started
+        await _or_timeout(ended, timeout_s)
+        in_time, taken_s = asked.done(), clock.monotonic_s() - started
     except asyncio.CancelledError:
         recorder.record(task.task_id, *invocation.usages)  # it was spent all the same
         raise
     finally:
         if not asked.done():
-            asked.cancel()
-            await _ends_within(asked, CLEANUP_SECONDS)
+            await _abandon(asked)
         invocation.end()
     output, error = _answer(asked) if in_time else (None, None)
     if timeout_s is not None and (not in_time or taken_s > timeout_s):
@@ -106,25 +106,40 @@ def _answer(asked: "asyncio.Task[Any]") -> tuple[Any, ErrorDetail | None]:
     raise error
 
 
-async def _ends_within(asked: "asyncio.Task[Any]", timeout_s: float | None) -> bool:
-    """Wait for a task so long and no longer, whether or not it lets itself be cancelled."""
-    loop = asyncio.get_running_loop()
-    woken = loop.create_future()
-
-    def wake(ended: "asyncio.Task[Any] | None" = None) -> None:
-        if not woken.done():
-            woken.set_result(None)
-        if ended is not None and not ended.cancelled():
-            ended.exception()  # looked at, so that asyncio does not complain about an abandoned one
-
-    asked.add_done_callback(wake)
-    timer = loop.call_later(timeout_s, wake) if timeout_s is not None else None
+async def _ask(agent: Agent, invocation: Invocation, ended: "asyncio.Future[None]") -> Any:
+    """Invoke the agent, and say so when it has ended: sooner than a callback of the task would."""
     try:
-        await woken
+        return await agent.invoke(invocation)
     finally:
-        if timer is not None:
-            timer.cancel()
-    return asked.done()
+        _resolve(ended)
+
+
+async def _or_timeout(ended: "asyncio.Future[None]", timeout_s: float | None) -> None:
+    if timeout_s is None:
+        await ended
+        return
+    timer = asyncio.get_running_loop().call_later(timeout_s, _resolve, ended)
+    try:
+        await ended
+    finally:
+        timer.cancel()
+
+
+async def _abandon(asked: "asyncio.Task[Any]") -> None:
+    """Tell a task to stop, and wait for it a little; it may not want to."""
+    asked.add_done_callback(_look_at_result)
+    asked.cancel()
+    await asyncio.wait((asked,), timeout=CLEANUP_SECONDS)
+
+
+def _look_at_result(asked: "asyncio.Task[Any]") -> None:
+    if not asked.cancelled():
+        asked.exception()  # so that asyncio does not complain that nobody looked
+
+
+def _resolve(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 def _done(
