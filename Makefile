@@ -2,6 +2,7 @@
 PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
+SYNC = $(UV) sync --quiet --locked --python $(PYTHON)
 
 .PHONY: help setup demo test lint format bench clean
 .DEFAULT_GOAL := help
@@ -15,8 +16,11 @@ help: ## list the targets
 	$(PYTHON) -m venv .uv
 	.uv/bin/pip install --quiet uv
 
+# The second try is for machines whose network is signed by a certificate of their own.
 .venv/.ready: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
-	$(UV) sync --quiet --locked --python $(PYTHON)
+	@$(SYNC) 2>.venv-problem || UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(SYNC) 2>/dev/null \
+	  || { cat .venv-problem >&2; rm -f .venv-problem; exit 2; }
+	@rm -f .venv-problem
 	@touch $@
 
 setup: .venv/.ready ## prepare .venv with the evalwright command in it
