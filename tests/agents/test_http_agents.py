@@ -154,6 +154,23 @@ INVALID: dict[str, Reply] = {
             }
         ],
     ),
+    "a return without its call": response(
+        output="yes",
+        events=[{"type": "agent.toolReturned", "toolName": "t", "callId": "a", "outcome": 1}],
+    ),
+    "a return with an outcome and an error": response(
+        output="yes",
+        events=[
+            {"type": "agent.toolCalled", "toolName": "t", "callId": "a"},
+            {
+                "type": "agent.toolReturned",
+                "toolName": "t",
+                "callId": "a",
+                "outcome": 1,
+                "error": {"code": "x", "message": "y"},
+            },
+        ],
+    ),
     "usage that is no object": response(output="yes", usage=["a"]),
     "usage below zero": response(output="yes", usage={"inputTokens": -1, "outputTokens": 1}),
     "usage with an unknown field": response(

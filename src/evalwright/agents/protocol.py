@@ -1,7 +1,7 @@
 """What the engine asks of an agent, and what an agent may do while it is invoked."""
 
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -11,8 +11,6 @@ from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
     ProviderUsage,
-    Reasoned,
-    Text,
     ToolCalled,
     ToolReturned,
 )
@@ -88,22 +86,28 @@ class Invocation:
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Answer a tool call from the task's fixtures; both call and answer are recorded."""
         name = _checked_name(name)
-        call_id = self._next_call_id()
+        call_id = self.next_call_id()
         try:
             inputs = _json_copy(dict(args or {}))
         except (NotJson, TypeError, ValueError) as error:
-            self._record_payloads(ToolCalled(self.agent_id, name, call_id))
+            self.record(ToolCalled(self.agent_id, name, call_id))
             raise self._refused(name, call_id, "invalid_arguments", str(error)) from None
-        self._record_payloads(ToolCalled(self.agent_id, name, call_id, inputs))
+        self.record(ToolCalled(self.agent_id, name, call_id, inputs))
         try:
             with self._lock:
                 response = self._fixtures.take(name)
         except NoFixture as error:
             raise self._refused(name, call_id, "no_fixture", str(error)) from None
-        self._record_payloads(
+        self.record(
             ToolReturned(self.agent_id, name, call_id, outcome=response, status="ok", duration_ms=0)
         )
         return msgspec.json.decode(response)
+
+    def record(self, payload: Payload) -> None:
+        """Record something that the agent did."""
+        with self._lock:
+            self._raise_if_ended()
+            self._record(payload)
 
     def report_usage(self, usage: ProviderUsage) -> None:
         """Take the usage of one model call; it is recorded before the agent's decision."""
@@ -111,94 +115,27 @@ class Invocation:
             self._raise_if_ended()
             self.usages.append(usage)
 
-    def replay_events(self, events: Sequence["ReportedEvent"]) -> None:
-        """Record what a remote agent says it did, under this invocation's own call ids."""
-        call_ids: dict[str, str] = {}
-        for event in events:
-            self._record_payloads(event.to_payload(self, call_ids))
-
-    def own_call_id(self, reported: str, call_ids: dict[str, str]) -> str:
-        """The run-independent call id that stands for the id a remote agent uses."""
-        if reported not in call_ids:
-            call_ids[reported] = self._next_call_id()
-        return call_ids[reported]
-
     def end(self) -> None:
         """From here on nothing is recorded: the score is next."""
         with self._lock:
             self._ended = True
 
-    def _next_call_id(self) -> str:
+    def next_call_id(self) -> str:
+        """An id for the next tool call: the same in every run."""
         with self._lock:
             self._calls += 1
             return f"{self.invocation_id}:c{self._calls}"
 
     def _refused(self, name: str, call_id: str, code: str, message: str) -> ToolError:
         error = ErrorDetail(code, message)
-        self._record_payloads(
+        self.record(
             ToolReturned(self.agent_id, name, call_id, error=error, status="error", duration_ms=0)
         )
         return ToolError(message)
 
-    def _record_payloads(self, payload: Payload) -> None:
-        with self._lock:
-            self._raise_if_ended()
-            self._record(payload)
-
     def _raise_if_ended(self) -> None:
         if self._ended:
             raise InvocationEnded
-
-
-class ReportedEvent(msgspec.Struct, frozen=True, tag_field="type"):
-    """Base of the events that a remote agent may report."""
-
-    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
-        """The payload as this invocation records it."""
-        raise NotImplementedError
-
-
-class ReportedReasoning(ReportedEvent, frozen=True, tag="agent.reasoned"):
-    """The agent's reasoning."""
-
-    reasoning: str
-
-    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:  # noqa: ARG002
-        """The payload as this invocation records it."""
-        return Reasoned(invocation.agent_id, self.reasoning)
-
-
-class ReportedCall(ReportedEvent, frozen=True, tag="agent.toolCalled", rename="camel"):
-    """A tool call that the agent made."""
-
-    tool_name: Text
-    call_id: Text
-    inputs: Any = msgspec.UNSET
-
-    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
-        """The payload as this invocation records it."""
-        call_id = invocation.own_call_id(self.call_id, call_ids)
-        return ToolCalled(invocation.agent_id, self.tool_name, call_id, self.inputs)
-
-
-class ReportedReturn(ReportedEvent, frozen=True, tag="agent.toolReturned", rename="camel"):
-    """A tool's answer that the agent got."""
-
-    tool_name: Text
-    call_id: Text
-    outcome: Any = msgspec.UNSET
-    error: ErrorDetail | msgspec.UnsetType = msgspec.UNSET
-
-    def to_payload(self, invocation: Invocation, call_ids: dict[str, str]) -> Payload:
-        """The payload as this invocation records it."""
-        return ToolReturned(
-            invocation.agent_id,
-            self.tool_name,
-            invocation.own_call_id(self.call_id, call_ids),
-            outcome=self.outcome,
-            error=self.error,
-            status="ok" if self.error is msgspec.UNSET else "error",
-        )
 
 
 def checked_output(output: Any) -> Any:

@@ -1,18 +1,21 @@
 """The request and response of agents outside this process, over HTTP or standard input."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from evalwright.agents.protocol import (
-    AgentFailure,
-    Invocation,
-    ReportedCall,
-    ReportedReasoning,
-    ReportedReturn,
-    checked_output,
-)
+from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.usage import parse_usage
+from evalwright.contracts.events import (
+    ErrorDetail,
+    Payload,
+    Reasoned,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
 from evalwright.contracts.jsonvalue import NotJson, plain
 from evalwright.contracts.suite import Fixtures
 
@@ -30,11 +33,41 @@ class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     fixtures: Fixtures | None = None
 
 
+class ReportedReasoning(msgspec.Struct, frozen=True, tag_field="type", tag="agent.reasoned"):
+    """The agent's reasoning."""
+
+    reasoning: str
+
+
+class ReportedCall(
+    msgspec.Struct, frozen=True, tag_field="type", tag="agent.toolCalled", rename="camel"
+):
+    """A tool call that the agent made."""
+
+    tool_name: Text
+    call_id: Text
+    inputs: Any = UNSET
+
+
+class ReportedReturn(
+    msgspec.Struct, frozen=True, tag_field="type", tag="agent.toolReturned", rename="camel"
+):
+    """A tool's answer that the agent got."""
+
+    tool_name: Text
+    call_id: Text
+    outcome: Any = UNSET
+    error: ErrorDetail | UnsetType = UNSET
+
+
+ReportedEvent = ReportedReasoning | ReportedCall | ReportedReturn
+
+
 class AgentResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an agent answers: its output, and what it wants recorded."""
 
     output: Any
-    events: list[ReportedCall | ReportedReturn | ReportedReasoning] = []
+    events: list[ReportedEvent] = []
     usage: dict[str, Any] | list[dict[str, Any]] = []
 
 
@@ -56,17 +89,53 @@ def accept_response(body: bytes, invocation: Invocation) -> Any:
     """Record what the agent reports and return its output; refuse an answer out of shape."""
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
-        for event in response.events:
-            plain(msgspec.to_builtins(event))
+        payloads = _payloads(response.events, invocation)
         reported = response.usage if isinstance(response.usage, list) else [response.usage]
         usages = [parse_usage(usage) for usage in reported]
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
         raise AgentFailure("invalid_answer", _complaint(error, body)) from None
     output = checked_output(response.output)
-    invocation.replay_events(response.events)
+    for payload in payloads:
+        invocation.record(payload)
     for usage in usages:
         invocation.report_usage(usage)
     return output
+
+
+def _payloads(events: Sequence[ReportedEvent], invocation: Invocation) -> list[Payload]:
+    """What the agent reports, as this invocation records it, under its own call ids."""
+    call_ids: dict[str, str] = {}
+    payloads: list[Payload] = []
+    for event in events:
+        plain(msgspec.to_builtins(event))
+        match event:
+            case ReportedReasoning():
+                payloads.append(Reasoned(invocation.agent_id, event.reasoning))
+            case ReportedCall():
+                call_ids[event.call_id] = invocation.next_call_id()
+                payloads.append(_call(event, call_ids[event.call_id], invocation.agent_id))
+            case ReportedReturn():
+                payloads.append(_return(event, call_ids, invocation.agent_id))
+    return payloads
+
+
+def _call(event: ReportedCall, call_id: str, agent_id: str) -> ToolCalled:
+    return ToolCalled(agent_id, event.tool_name, call_id, event.inputs)
+
+
+def _return(event: ReportedReturn, call_ids: dict[str, str], agent_id: str) -> ToolReturned:
+    if event.call_id not in call_ids:
+        raise ValueError(f"a tool returned for call {event.call_id!r}, which was not made before")
+    if event.error is not UNSET and event.outcome is not UNSET:
+        raise ValueError(f"call {event.call_id!r} returned both an outcome and an error")
+    return ToolReturned(
+        agent_id,
+        event.tool_name,
+        call_ids[event.call_id],
+        outcome=event.outcome,
+        error=event.error,
+        status="ok" if event.error is UNSET else "error",
+    )
 
 
 def _complaint(error: Exception, body: bytes) -> str:
