@@ -1,7 +1,7 @@
 """Executing a run: workers take tasks, everything goes to the log, the end is a summary."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Done, error_decision, invocation_id, invoke
 from evalwright.engine.plan import Plan
+from evalwright.engine.queue import LocalQueue, TaskQueue
 from evalwright.engine.recorder import Recorder
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -104,12 +105,10 @@ class Execution:
         return await self._complete()
 
     async def _work(self) -> None:
-        pending = iter(
-            [
-                index
-                for index, task in enumerate(self._plan.suite.tasks)
-                if task.task_id not in self._history.scored
-            ]
+        pending = LocalQueue(
+            index
+            for index, task in enumerate(self._plan.suite.tasks)
+            if task.task_id not in self._history.scored
         )
         workers = [
             asyncio.create_task(self._worker(pending))
@@ -122,8 +121,8 @@ class Execution:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
-    async def _worker(self, pending: Iterator[int]) -> None:
-        for index in pending:
+    async def _worker(self, pending: TaskQueue) -> None:
+        while (index := await pending.take()) is not None:
             self._take(await self._invoke(index))
             await self._recorder.keep_pace()
             if index % YIELD_EVERY == 0:
