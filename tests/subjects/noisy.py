@@ -37,6 +37,7 @@ def shout_after_the_timeout(task: Any) -> str:
     return "yes"
 
 
+_orphans: list[subprocess.Popen[bytes]] = []
 _shouted, _pause = threading.Event(), threading.Event()
 
 
@@ -48,7 +49,8 @@ def _wait_for_more() -> None:
 
 def leave_a_shouting_child(task: Any) -> str:
     """Leave a child behind that prints when we are gone."""
-    subprocess.Popen(["/bin/sh", "-c", "sleep 0.3; echo NOISE by an orphan"])
+    script = "cat; echo NOISE by an orphan"  # `cat` ends when this process does, and its pipe
+    _orphans.append(subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE))
     return "yes"
 
 

@@ -39,7 +39,6 @@ def command(*, db: str | None) -> int:
         resume=None,
         options=RunOptions(tags=("demo",)),
         results=results,
-        quiet=False,
         db=db,
     )
     code = execute(request)

@@ -61,7 +61,6 @@ class Request(msgspec.Struct, frozen=True):
     resume: str | None
     options: RunOptions
     results: Results
-    quiet: bool
     db: str | None
 
     def load_agent(self, recorded_ref: str | None = None) -> Agent:
@@ -156,7 +155,6 @@ def command(
             out=out and out.absolute(),
             quiet=quiet,
         ),
-        quiet=quiet,
         db=db,
     )
     return execute(request)
@@ -271,9 +269,9 @@ def _display(request: Request, log: EventLog, history: History) -> Progress:
     suite, done = history.plan.suite, len(history.scored)
     spent = history.tally.cost
     standing = Standing(len(suite.tasks), done, history.tally.passed_count, spent.total_usd)
-    display = progress_for(standing, stderr(), quiet=request.quiet)
+    display = progress_for(standing, stderr(), quiet=request.results.quiet)
     log.watch(history.run_id, display.take)
-    if not request.quiet:
+    if not request.results.quiet:
         noun = "task" if len(suite.tasks) == 1 else "tasks"
         already = f", {done} already scored" if done else ""
         say(
