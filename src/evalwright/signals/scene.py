@@ -1,0 +1,75 @@
+"""What every detector looks at: a trace, its baseline, and who said what in them."""
+
+from functools import cached_property
+
+from evalwright.trace.model import (
+    Event,
+    Message,
+    Retrieval,
+    ToolCall,
+    ToolResult,
+    Trace,
+    text_of,
+)
+from evalwright.trace.pairing import pair_results
+
+
+class Source:
+    """A text that reached the agent in the course of the trace, and the event that brought it."""
+
+    __slots__ = ("event", "text")
+
+    def __init__(self, event: ToolResult | Retrieval, text: str) -> None:
+        self.event = event
+        self.text = text
+
+
+class Scene:
+    """One trace under inspection. Properties are computed once, when first asked for."""
+
+    def __init__(self, trace: Trace, baseline: Trace | None = None) -> None:
+        self.trace = trace
+        self.baseline = baseline
+
+    @cached_property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls, in order."""
+        return [event for event in self.trace.events if isinstance(event, ToolCall)]
+
+    @cached_property
+    def baseline_calls(self) -> list[ToolCall]:
+        """The tool calls of the baseline, in order."""
+        events = self.baseline.events if self.baseline else ()
+        return [event for event in events if isinstance(event, ToolCall)]
+
+    @cached_property
+    def results(self) -> dict[int, ToolResult]:
+        """The result of each call, by the call's index."""
+        return pair_results(self.trace)
+
+    @cached_property
+    def trusted(self) -> str:
+        """All that the user and the operator said."""
+        said = [self.trace.system, self.trace.prompt]
+        said += [
+            text_of(event.content)
+            for event in self.trace.events
+            if isinstance(event, Message) and event.role in ("user", "system", "developer")
+        ]
+        return "\n".join(said)
+
+    @cached_property
+    def untrusted(self) -> list[Source]:
+        """What tools and retrievals brought in, in order."""
+        return [
+            Source(event, _brought_in(event))
+            for event in self.trace.events
+            if isinstance(event, ToolResult | Retrieval)
+        ]
+
+
+def _brought_in(event: Event) -> str:
+    if isinstance(event, ToolResult):
+        return text_of(event.payload) + (f"\n{event.error}" if event.error else "")
+    assert isinstance(event, Retrieval)
+    return text_of(event.content)

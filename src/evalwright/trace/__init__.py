@@ -1,0 +1,1 @@
+"""The one trace model: what an agent did in one case, however it was recorded."""

@@ -1,0 +1,199 @@
+"""From a recorded response to a trace: whatever is wrong with it, nothing is dropped."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from evalwright.trace.model import (
+    Event,
+    EvidenceTarget,
+    FinalOutput,
+    Json,
+    Message,
+    ProposedAction,
+    Retrieval,
+    RunnerFailure,
+    ToolCall,
+    ToolResult,
+    Trace,
+    Unknown,
+    Usage,
+    text_of,
+)
+
+_RISK_LEVELS = ("low", "medium", "high")
+
+
+def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "") -> Trace:
+    """The trace of one response object; what does not fit the format becomes `Unknown`."""
+    record: dict[str, Any] = response if isinstance(response, dict) else {}
+    raw_events = record.get("events", [])
+    is_list = isinstance(raw_events, list)
+    events = tuple(map(_event, range(len(raw_events)), raw_events)) if is_list else ()
+    return Trace(
+        case_id=case_id,
+        prompt=prompt or _prompt(record),
+        system=system or _text(record.get("system_prompt")) or "",
+        tools_offered=_strings(record.get("tools_offered")),
+        events=events,
+        output=_output(record.get("final_output"), events),
+        actions=tuple(map(_action, _dicts(record.get("proposed_actions")))),
+        failure=_failure(record.get("runner_failure")),
+        usage=_usage(record.get("usage")),
+        events_not_array=not is_list,
+    )
+
+
+def _event(index: int, raw: Json) -> Event:
+    if not isinstance(raw, dict):
+        return Unknown(index, None, "", raw)
+    kind = raw.get("type")
+    build = _BUILDERS.get(kind) if isinstance(kind, str) else None
+    ts = raw.get("ts")
+    if not isinstance(ts, int | float) or isinstance(ts, bool):
+        ts = None
+    if build is None:
+        return Unknown(index, ts, kind if isinstance(kind, str) else "", raw)
+    return build(index, ts, raw)
+
+
+def _tool_call(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
+    return ToolCall(
+        index,
+        ts,
+        _identifier(raw.get("call_id")),
+        _text(raw.get("tool")) or "",
+        raw.get("args"),
+        _identifier(raw.get("action_id")),
+    )
+
+
+def _tool_result(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
+    payload = raw["payload_summary"] if "payload_summary" in raw else raw.get("payload")
+    return ToolResult(
+        index,
+        ts,
+        _identifier(raw.get("call_id")),
+        _text(raw.get("tool")),
+        _text(raw.get("status")) or "",
+        payload,
+        _text(raw.get("error_message")),
+        _number(raw.get("latency_ms")),
+    )
+
+
+def _retrieval(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
+    content = next(
+        (raw[key] for key in ("documents", "docs", "snippets", "content") if key in raw), None
+    )
+    return Retrieval(index, ts, text_of(raw.get("query")), _strings(raw.get("doc_ids")), content)
+
+
+def _message(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
+    return Message(index, ts, _text(raw.get("role")) or "", raw.get("content"))
+
+
+def _final_output(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
+    return FinalOutput(index, ts, _text(raw.get("content_type")) or "text", raw.get("content"))
+
+
+_BUILDERS: dict[str, Callable[[int, float | None, dict[str, Any]], Event]] = {
+    "tool_call": _tool_call,
+    "tool_result": _tool_result,
+    "retrieval": _retrieval,
+    "message": _message,
+    "final_output": _final_output,
+}
+
+
+def _output(raw: Json, events: Iterable[Event]) -> FinalOutput | None:
+    recorded = None
+    for event in events:
+        if isinstance(event, FinalOutput):
+            recorded = event
+    if isinstance(raw, dict) and "content" in raw:
+        index = recorded.index if recorded else None
+        ts = recorded.ts if recorded else None
+        return FinalOutput(index, ts, _text(raw.get("content_type")) or "text", raw["content"])
+    if isinstance(raw, str):
+        return FinalOutput(recorded.index if recorded else None, None, "text", raw)
+    return recorded
+
+
+def _action(raw: dict[str, Any]) -> ProposedAction:
+    risk = raw.get("risk_level")
+    return ProposedAction(
+        _identifier(raw.get("action_id")),
+        _text(raw.get("action_type")) or "",
+        _text(raw.get("tool_name")),
+        raw.get("params"),
+        risk if isinstance(risk, str) and risk in _RISK_LEVELS else "medium",
+        _strings(raw.get("risk_tags")),
+        tuple(_evidence(each) for each in _dicts(raw.get("evidence_refs"))),
+    )
+
+
+def _evidence(raw: dict[str, Any]) -> EvidenceTarget:
+    kind = _text(raw.get("kind")) or ""
+    return EvidenceTarget(
+        kind, _identifier(raw.get("id" if kind == "retrieval_doc" else "call_id"))
+    )
+
+
+def _failure(raw: Json) -> RunnerFailure | None:
+    if raw is None or raw is False:
+        return None
+    if not isinstance(raw, dict):
+        return RunnerFailure("unknown", message=text_of(raw))
+    said = [raw.get(key) for key in ("error_name", "error_message", "status_text")]
+    return RunnerFailure(
+        kind=_text(raw.get("class")) or "unknown",
+        status=_whole(raw.get("status")),
+        attempt=_whole(raw.get("attempt")),
+        transient=raw["is_transient"] if isinstance(raw.get("is_transient"), bool) else None,
+        message=": ".join(text for text in said if isinstance(text, str) and text),
+        body_path=_text(raw.get("full_body_saved_to")),
+        meta_path=_text(raw.get("full_body_meta_saved_to")),
+    )
+
+
+def _usage(raw: Json) -> Usage:
+    if not isinstance(raw, dict):
+        return Usage()
+    return Usage(
+        duration_ms=_number(raw.get("duration_ms")),
+        input_tokens=_whole(raw.get("input_tokens")),
+        output_tokens=_whole(raw.get("output_tokens")),
+        cost_usd=_number(raw.get("cost_usd")),
+    )
+
+
+def _prompt(record: dict[str, Any]) -> str:
+    return _text(record.get("user_prompt")) or ""
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _identifier(value: Json) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: Json) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _strings(value: Json) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(each for each in value if isinstance(each, str))
+
+
+def _dicts(value: Json) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,0 +1,121 @@
+"""Can the chain be proved? The issue codes of a trace, and the status that follows from them."""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from evalwright.trace.model import EvidenceTarget, Retrieval, ToolCall, ToolResult, Trace, Unknown
+from evalwright.trace.pairing import pair_results
+
+Status: TypeAlias = Literal["ok", "partial", "broken"]
+
+ISSUES = (
+    "events_not_array",
+    "no_events",
+    "missing_timestamps",
+    "non_monotonic_timestamps",
+    "missing_call_id",
+    "duplicate_call_id",
+    "tool_result_without_call",
+    "tool_call_without_result",
+    "retrieval_required_missing",
+    "evidence_ref_missing_target",
+    "unknown_event_type",
+)
+
+
+class TraceIntegrity(msgspec.Struct, frozen=True):
+    """The status, and every issue once, in the order of `ISSUES`."""
+
+    status: Status
+    issues: tuple[str, ...] = ()
+
+
+def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceIntegrity:
+    """What cannot be proved of a trace, given the documents that its case requires."""
+    found = {
+        *_event_issues(trace),
+        *_timestamp_issues(trace),
+        *_call_id_issues(trace),
+        *_pairing_issues(trace),
+    }
+    if not set(required_docs) <= retrieved_docs(trace):
+        found.add("retrieval_required_missing")
+    if any(not evidence_exists(trace, ref) for action in trace.actions for ref in action.evidence):
+        found.add("evidence_ref_missing_target")
+    issues = tuple(code for code in ISSUES if code in found)
+    return TraceIntegrity(_status(trace, found), issues)
+
+
+def _status(trace: Trace, found: set[str]) -> Status:
+    unexplained = "no_events" in found and trace.failure is None
+    if unexplained or found & {"events_not_array", "tool_result_without_call"}:
+        return "broken"
+    return "partial" if found else "ok"
+
+
+def retrieved_docs(trace: Trace) -> set[str]:
+    """The ids of all documents that the trace retrieved."""
+    return {doc for event in trace.events if isinstance(event, Retrieval) for doc in event.doc_ids}
+
+
+def evidence_exists(trace: Trace, ref: EvidenceTarget) -> bool:
+    """Whether an evidence reference points at something in the trace."""
+    if ref.kind == "tool_result":
+        return any(
+            isinstance(event, ToolResult) and event.call_id == ref.id
+            for event in trace.events
+            if ref.id is not None
+        )
+    return ref.kind == "retrieval_doc" and ref.id in retrieved_docs(trace)
+
+
+def _event_issues(trace: Trace) -> set[str]:
+    if trace.events_not_array:
+        return {"events_not_array"}
+    if not trace.events:
+        return {"no_events"}
+    unknown = any(isinstance(event, Unknown) for event in trace.events)
+    return {"unknown_event_type"} if unknown else set()
+
+
+def _timestamp_issues(trace: Trace) -> set[str]:
+    issues = set()
+    latest = None
+    for event in trace.events:
+        if event.ts is None:
+            issues.add("missing_timestamps")
+        else:
+            if latest is not None and event.ts < latest:
+                issues.add("non_monotonic_timestamps")
+            latest = event.ts
+    return issues
+
+
+def _call_id_issues(trace: Trace) -> set[str]:
+    issues = set()
+    seen: set[tuple[type, str]] = set()
+    for event in trace.events:
+        if not isinstance(event, ToolCall | ToolResult):
+            continue
+        if event.call_id is None:
+            issues.add("missing_call_id")
+            continue
+        key = (type(event), event.call_id)
+        if key in seen:
+            issues.add("duplicate_call_id")
+        seen.add(key)
+    return issues
+
+
+def _pairing_issues(trace: Trace) -> set[str]:
+    calls = sum(isinstance(event, ToolCall) for event in trace.events)
+    results = sum(isinstance(event, ToolResult) for event in trace.events)
+    paired = len(pair_results(trace))
+    issues = set()
+    if results > paired:
+        issues.add("tool_result_without_call")
+    if calls > paired:
+        issues.add("tool_call_without_result")
+    return issues

@@ -1,0 +1,135 @@
+"""What one agent did in one case: calls, results, retrievals, messages, output, actions."""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+Json: TypeAlias = Any
+
+
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
+    """The agent called a tool. `index` is the event's place in the recorded list."""
+
+    index: int
+    ts: float | None
+    call_id: str | None
+    tool: str
+    args: Json
+    action_id: str | None = None
+
+
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
+    """A tool answered. `status` is `ok`, `error`, `timeout`, or empty where none was recorded."""
+
+    index: int
+    ts: float | None
+    call_id: str | None
+    tool: str | None
+    status: str
+    payload: Json
+    error: str | None = None
+    latency_ms: float | None = None
+
+
+class Retrieval(msgspec.Struct, frozen=True, gc=False):
+    """Documents were fetched for a query; `content` is what was recorded of their text."""
+
+    index: int
+    ts: float | None
+    query: str
+    doc_ids: tuple[str, ...]
+    content: Json = None
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """Text between the steps: of the assistant, the user or the system."""
+
+    index: int
+    ts: float | None
+    role: str
+    content: Json
+
+
+class FinalOutput(msgspec.Struct, frozen=True, gc=False):
+    """What the agent answered in the end; `index` is None where no event recorded it."""
+
+    index: int | None
+    ts: float | None
+    content_type: str
+    content: Json
+
+
+class Unknown(msgspec.Struct, frozen=True, gc=False):
+    """An event of a type that this model does not know, or something that is no event at all."""
+
+    index: int
+    ts: float | None
+    type: str
+    raw: Json
+
+
+Event: TypeAlias = ToolCall | ToolResult | Retrieval | Message | FinalOutput | Unknown
+
+
+class EvidenceTarget(msgspec.Struct, frozen=True, gc=False):
+    """What an action names as its evidence: `tool_result` by call id, `retrieval_doc` by id."""
+
+    kind: str
+    id: str | None
+
+
+class ProposedAction(msgspec.Struct, frozen=True, gc=False):
+    """An action that the agent proposed; an absent risk level is `medium`."""
+
+    action_id: str | None
+    action_type: str
+    tool: str | None
+    params: Json
+    risk_level: str
+    risk_tags: tuple[str, ...]
+    evidence: tuple[EvidenceTarget, ...]
+
+
+class RunnerFailure(msgspec.Struct, frozen=True, gc=False):
+    """Why there is no answer: the call to the agent failed."""
+
+    kind: str
+    status: int | None = None
+    attempt: int | None = None
+    transient: bool | None = None
+    message: str = ""
+    body_path: str | None = None
+    meta_path: str | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a case cost, as far as it was recorded."""
+
+    duration_ms: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """One case of one side. `prompt` and `system` are what the user and the operator said."""
+
+    case_id: str
+    prompt: str = ""
+    system: str = ""
+    tools_offered: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    output: FinalOutput | None = None
+    actions: tuple[ProposedAction, ...] = ()
+    failure: RunnerFailure | None = None
+    usage: Usage = Usage()
+    events_not_array: bool = False
+
+
+def text_of(value: Json) -> str:
+    """A JSON value as the text that detectors and readers see: strings as they are."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return msgspec.json.encode(value).decode("utf-8", "replace")
