@@ -16,7 +16,9 @@ COMMANDS = {
     "show": "Show a run: scorecard, failures in full, events.",
     "replay": "Rebuild a run's summary from its log; nothing is invoked.",
     "diff": "Show where two runs differ.",
-    "validate": "Check suites, summaries and event logs.",
+    "compare": "Compare two runs: causes, signals, a report folder and a gate.",
+    "signals": "Find security signals in recorded traces.",
+    "validate": "Check suites, summaries, event logs and report folders.",
     "init": "Write a small suite and agent that run as they are.",
     "demo": "Run the bundled suite against the bundled agent.",
 }

@@ -1,4 +1,4 @@
-"""`evalwright validate`: check suites, summaries and event logs."""
+"""`evalwright validate`: check suites, summaries, event logs and report directories."""
 
 from pathlib import Path
 
@@ -10,17 +10,19 @@ from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.engine.validation import check_file
 
 
-@click.command(epilog="Example: evalwright validate suite.yaml summary.json run.jsonl")
+@click.command(epilog="Example: evalwright validate suite.yaml summary.json run.jsonl report/")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def command(*, files: tuple[Path, ...]) -> int:
     """Check FILES: suites (JSON or YAML), EvalSummary documents, event logs (JSON lines).
+
+    A folder is checked as a report directory of `compare`: its machine report, links and flags.
 
     Every problem is listed with its place. Exit code 2 when there is any.
     """
     failures = 0
     for path in files:
         try:
-            kind = check_file(read_input(path), str(path))
+            kind = _check(path)
         except InvalidDocument as error:
             failures += 1
             say(str(error))
@@ -32,3 +34,11 @@ def command(*, files: tuple[Path, ...]) -> int:
         else:
             tell(f"{path}: valid {kind}")
     return 2 if failures else 0
+
+
+def _check(path: Path) -> str:
+    if path.is_dir():
+        from evalwright.reports.folder.check import check_report
+
+        return f"compare report with {check_report(path)} items"
+    return check_file(read_input(path), str(path))

@@ -137,12 +137,13 @@ class Delta(Part, frozen=True):
     change: float
 
 
-class Repeats(Part, frozen=True):
+class Repeats(Part, frozen=True, omit_defaults=False):
     """How often a case was run on one side, and how often it passed."""
 
     runs: int
     passed: int
     flaky: bool
+    response_hrefs: tuple[str, ...] = ()
 
 
 class Artifacts(Part, frozen=True):
@@ -203,6 +204,8 @@ class SecuritySummary(msgspec.Struct):
     signal_counts_baseline: SeverityCounts
     top_signal_kinds_new: tuple[str, ...]
     top_signal_kinds_baseline: tuple[str, ...]
+    signal_kinds_new: dict[str, int] = {}
+    signal_kinds_baseline: dict[str, int] = {}
 
 
 class Significance(msgspec.Struct, frozen=True):
@@ -227,6 +230,7 @@ class Summary(msgspec.Struct, omit_defaults=False):
     regressions: int
     improvements: int
     gated_cases: int
+    unanswered_cases: int
     root_cause_breakdown: dict[str, int]
     root_cause_breakdown_baseline: dict[str, int]
     security: SecuritySummary

@@ -16,6 +16,7 @@ SUITE_OUTLINE = "agent-eval-suite without its tasks"
 SUITE_TASK = "one task of agent-eval-suite"
 SUMMARY = "eval-summary"
 RUN_EVENT = "run-event"
+COMPARE_REPORT = "compare-report"
 
 _EXAMPLES = {
     "suiteId": "for example acme.shop.evals.refunds",

@@ -22,7 +22,7 @@ def render_junit(
         suite.append(_case(name, result, told.get(result.task_id)))
     for number, reason in enumerate(broken_bars, 1):
         case = ET.SubElement(suite, "testcase", classname=name, name=f"threshold-{number}")
-        ET.SubElement(case, "failure", message=_xml(reason), type="threshold")
+        ET.SubElement(case, "failure", message=xml_text(reason), type="threshold")
     properties = ET.Element("properties")
     ET.SubElement(properties, "property", name="runId", value=run_id)
     suite.insert(0, properties)
@@ -31,12 +31,12 @@ def render_junit(
         "tests": str(summary.task_count + len(broken_bars)),
         "failures": str(len(stories) - errors + len(broken_bars)),
         "errors": str(errors),
-        "time": _seconds(sum(result.latency_ms or 0 for result in summary.tasks)),
+        "time": seconds(sum(result.latency_ms or 0 for result in summary.tasks)),
     }
     suite.attrib.update(counts)
     root = ET.Element("testsuites", counts)
     root.append(suite)
-    return _document(root)
+    return xml_document(root)
 
 
 def render_junit_failure(run_id: str, code: str, message: str) -> bytes:
@@ -45,11 +45,12 @@ def render_junit_failure(run_id: str, code: str, message: str) -> bytes:
     root = ET.Element("testsuites", counts)
     suite = ET.SubElement(root, "testsuite", counts, name=run_id)
     case = ET.SubElement(suite, "testcase", classname="evalwright", name="run")
-    ET.SubElement(case, "error", message=_xml(message), type=code)
-    return _document(root)
+    ET.SubElement(case, "error", message=xml_text(message), type=code)
+    return xml_document(root)
 
 
-def _document(root: ET.Element) -> bytes:
+def xml_document(root: ET.Element) -> bytes:
+    """A tree as a document."""
     ET.indent(root)
     text = ET.tostring(root, "unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
@@ -57,27 +58,29 @@ def _document(root: ET.Element) -> bytes:
 
 def _case(suite: str, result: TaskResult, story: TaskStory | None) -> ET.Element:
     case = ET.Element(
-        "testcase", classname=suite, name=result.task_id, time=_seconds(result.latency_ms or 0)
+        "testcase", classname=suite, name=result.task_id, time=seconds(result.latency_ms or 0)
     )
     if story is None:
         return case
     error = story.error
     if error is not None:
         message = f"{error.get('code')}: {one_line(error.get('message', ''))}"
-        ET.SubElement(case, "error", message=_xml(message), type=str(error.get("code")))
+        ET.SubElement(case, "error", message=xml_text(message), type=str(error.get("code")))
         return case
     match = story.task.expected.match
     wanted = f"expected {match.strategy} {one_line(match.value)}; " if match else ""
     failure = ET.SubElement(
-        case, "failure", message=_xml(f"{wanted}got {one_line(story.decision)}"), type="golden"
+        case, "failure", message=xml_text(f"{wanted}got {one_line(story.decision)}"), type="golden"
     )
-    failure.text = _xml(one_line(story.decision, None))
+    failure.text = xml_text(one_line(story.decision, None))
     return case
 
 
-def _seconds(milliseconds: int) -> str:
+def seconds(milliseconds: float) -> str:
+    """A duration as JUnit writes it."""
     return f"{milliseconds / 1000:.3f}"
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
+    """The text without the characters that XML cannot hold."""
     return _NOT_XML.sub("\ufffd", text)

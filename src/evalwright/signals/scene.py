@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from evalwright.signals.provenance_values import leaves, plain_words, written_forms
 from evalwright.trace.model import (
     Event,
     Message,
@@ -66,6 +67,26 @@ class Scene:
             for event in self.trace.events
             if isinstance(event, ToolResult | Retrieval)
         ]
+
+    @cached_property
+    def trusted_words(self) -> bytes:
+        """What the user and the operator said, as plain words."""
+        return plain_words(self.trusted)
+
+    @cached_property
+    def untrusted_words(self) -> list[bytes]:
+        """What each untrusted source brought in, as plain words."""
+        return [plain_words(source.text) for source in self.untrusted]
+
+    @cached_property
+    def baseline_values(self) -> frozenset[bytes]:
+        """Every value that the baseline gave to a tool, in all its written forms."""
+        return frozenset(
+            form
+            for call in self.baseline_calls
+            for _, value in leaves(call.args)
+            for form in written_forms(value)
+        )
 
 
 def _brought_in(event: Event) -> str:

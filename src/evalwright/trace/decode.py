@@ -20,7 +20,9 @@ from evalwright.trace.model import (
     text_of,
 )
 
+_FARTHEST = 1e18  # numbers beyond it are no times, prices or durations
 _RISK_LEVELS = ("low", "medium", "high")
+_DOCUMENT_KEYS = ("documents", "docs", "snippets", "content", "snippets_hashes")
 
 
 def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "") -> Trace:
@@ -48,9 +50,7 @@ def _event(index: int, raw: Json) -> Event:
         return Unknown(index, None, "", raw)
     kind = raw.get("type")
     build = _BUILDERS.get(kind) if isinstance(kind, str) else None
-    ts = raw.get("ts")
-    if not isinstance(ts, int | float) or isinstance(ts, bool):
-        ts = None
+    ts = _number(raw.get("ts"))
     if build is None:
         return Unknown(index, ts, kind if isinstance(kind, str) else "", raw)
     return build(index, ts, raw)
@@ -82,9 +82,7 @@ def _tool_result(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
 
 
 def _retrieval(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
-    content = next(
-        (raw[key] for key in ("documents", "docs", "snippets", "content") if key in raw), None
-    )
+    content = next((raw[key] for key in _DOCUMENT_KEYS if key in raw), None)
     return Retrieval(index, ts, text_of(raw.get("query")), _strings(raw.get("doc_ids")), content)
 
 
@@ -182,7 +180,9 @@ def _identifier(value: Json) -> str | None:
 
 
 def _number(value: Json) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if -_FARTHEST < value < _FARTHEST else None
 
 
 def _whole(value: Json) -> int | None:

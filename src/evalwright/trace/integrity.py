@@ -40,9 +40,10 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
         *_call_id_issues(trace),
         *_pairing_issues(trace),
     }
-    if not set(required_docs) <= retrieved_docs(trace):
+    if set(required_docs) and not any(isinstance(event, Retrieval) for event in trace.events):
         found.add("retrieval_required_missing")
-    if any(not evidence_exists(trace, ref) for action in trace.actions for ref in action.evidence):
+    there = _evidence(trace)
+    if any(ref not in there for action in trace.actions for ref in action.evidence):
         found.add("evidence_ref_missing_target")
     issues = tuple(code for code in ISSUES if code in found)
     return TraceIntegrity(_status(trace, found), issues)
@@ -62,13 +63,17 @@ def retrieved_docs(trace: Trace) -> set[str]:
 
 def evidence_exists(trace: Trace, ref: EvidenceTarget) -> bool:
     """Whether an evidence reference points at something in the trace."""
-    if ref.kind == "tool_result":
-        return any(
-            isinstance(event, ToolResult) and event.call_id == ref.id
-            for event in trace.events
-            if ref.id is not None
-        )
-    return ref.kind == "retrieval_doc" and ref.id in retrieved_docs(trace)
+    return ref in _evidence(trace)
+
+
+def _evidence(trace: Trace) -> set[EvidenceTarget]:
+    """Everything in a trace that a reference can point at."""
+    results = {
+        EvidenceTarget("tool_result", event.call_id)
+        for event in trace.events
+        if isinstance(event, ToolResult) and event.call_id is not None
+    }
+    return results | {EvidenceTarget("retrieval_doc", doc) for doc in retrieved_docs(trace)}
 
 
 def _event_issues(trace: Trace) -> set[str]:

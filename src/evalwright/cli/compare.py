@@ -1,0 +1,206 @@
+"""`evalwright compare`: two runs side by side, a report folder, and a gate."""
+
+import tempfile
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+
+import click
+import msgspec
+
+from evalwright.cli.options import db_option, existing_log, json_option, read_input
+from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
+from evalwright.compare.inputs import Inputs, open_inputs
+from evalwright.contracts.report import BothSides, Summary
+from evalwright.engine.export import ExportedRun, export_run
+from evalwright.engine.listing import find_run
+from evalwright.reports.comparison.junit import render_comparison_junit
+from evalwright.reports.comparison.machine import read_machine_report
+from evalwright.reports.comparison.markdown import render_markdown, significance_in_words
+from evalwright.reports.comparison.sarif import render_sarif
+from evalwright.reports.folder.build import Report, Request, write_report
+from evalwright.signals.suppression import Suppressions, parse_suppressions
+
+_FORMS = {
+    "junit": render_comparison_junit,
+    "sarif": render_sarif,
+    "markdown": render_markdown,
+}
+_PROGRESS_EVERY = 500
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the command line asked for."""
+
+    baseline: str
+    new: str
+    cases: Path | None
+    out: Path
+    report_id: str | None
+    suppress: Path | None
+    show_secrets: bool
+    db: str | None
+
+
+@click.command(
+    epilog="Example: evalwright compare --baseline runs/main --new runs/branch --out report"
+)
+@click.option("--baseline", required=True, metavar="DIR|FILE|RUN", help="What was good before.")
+@click.option("--new", required=True, metavar="DIR|FILE|RUN", help="What is to be shipped.")
+@click.option(
+    "--cases",
+    type=click.Path(path_type=Path),
+    help="The cases and what is expected of them; else cases.json in or above a run directory.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The report's folder.")
+@click.option("--report-id", metavar="ID", help="The report's id; else made from the run ids.")
+@click.option(
+    "--suppress",
+    type=click.Path(path_type=Path),
+    help="Signals that are known and accepted, each with a reason and an expiry date.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["any", "regression", "gate", "none"]),
+    default="any",
+    show_default=True,
+    help="Exit with 1 on a regression, a gated case, or any of them and cases without an answer.",
+)
+@click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML.")
+@click.option("--sarif", type=click.Path(path_type=Path), help="Also write SARIF.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Also write Markdown.")
+@click.option(
+    "--show-secrets", is_flag=True, help="Do not mask secrets and personal data in the report."
+)
+@json_option
+@db_option
+def command(
+    *,
+    fail_on: str,
+    junit: Path | None,
+    sarif: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+    **asked: object,
+) -> int:
+    """Compare a new run with a baseline: what changed, why, and whether to ship.
+
+    A side is a run directory (run.json and one response per case), a file of traces (JSON lines,
+    OTLP JSON, message logs; gzip or not), or a run of Evalwright's own log (an id, or latest).
+    The report is one folder that opens anywhere: report.html, compare-report.json, a page for
+    each case, and copies of all it rests on. Secrets and personal data are masked.
+    """
+    options = msgspec.convert(asked, Options)
+    forms = {"junit": junit, "sarif": sarif, "markdown": markdown}
+    for path in forms.values():
+        if path is not None:
+            check_place(path)
+    emit = reserve_stdout() if as_json else None
+    report = _compare(options)
+    _write_forms(options.out, forms)
+    if emit is not None:
+        result = {"summary": report.summary, "quality_flags": report.quality}
+        emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    else:
+        _tell(options, report)
+    return 1 if _fails(report.summary, fail_on) else 0
+
+
+def _compare(options: Options) -> Report:
+    suppressions = _suppressions(options.suppress)
+    today = datetime.now(UTC).date()
+    with tempfile.TemporaryDirectory(prefix="evalwright-") as work:
+        export = partial(_exported, options.db)
+        sides = BothSides(options.baseline, options.new)
+        inputs = open_inputs(sides, options.cases, export, Path(work))
+        request = Request(
+            baseline=inputs.baseline,
+            new=inputs.new,
+            cases=inputs.cases,
+            tops=inputs.tops,
+            out=options.out,
+            suppressions=suppressions,
+            today=today,
+            report_id=options.report_id or _report_id(inputs),
+            masked=not options.show_secrets,
+            notes=(*inputs.notes, *_expired(suppressions, today)),
+        )
+        return write_report(request, _Progress())
+
+
+def _exported(db: str | None, reference: str) -> ExportedRun:
+    """A run of the own log, read whole, so that the log can be closed."""
+    with existing_log(db) as log:
+        exported = export_run(log, find_run(log, reference))
+        cases, responses = list(exported.cases), list(exported.responses)
+    return msgspec.structs.replace(exported, cases=iter(cases), responses=iter(responses))
+
+
+def _suppressions(path: Path | None) -> Suppressions:
+    return parse_suppressions(read_input(path), str(path)) if path else Suppressions(())
+
+
+def _report_id(inputs: Inputs) -> str:
+    """From the ids of the two runs, where they tell them apart."""
+    before, after = (run.meta.get("run_id") for run in (inputs.baseline, inputs.new))
+    if isinstance(before, str) and isinstance(after, str) and before and before != after:
+        return f"{before[:100]}..{after[:100]}"
+    return "latest"
+
+
+def _expired(suppressions: Suppressions, today: date) -> list[str]:
+    return [
+        f"The suppression of {each.kind} expired on {each.expires} and no longer applies."
+        for each in suppressions.expired(today)
+    ]
+
+
+def _write_forms(out: Path, forms: dict[str, Path | None]) -> None:
+    if any(forms.values()):
+        report = read_machine_report(out)
+        for name, path in forms.items():
+            if path is not None:
+                write_file(path, [_FORMS[name](report)])
+
+
+def _tell(options: Options, report: Report) -> None:
+    summary = report.summary
+    tell(summary.verdict)
+    if summary.significance is not msgspec.UNSET:
+        tell(significance_in_words(summary.significance))
+    causes = [f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count]
+    if causes:
+        tell(f"Root causes: {', '.join(causes)}")
+    if summary.security.top_signal_kinds_new:
+        tell(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
+    for note in report.notes:
+        say(f"note: {note}")
+    if not report.quality.self_contained:
+        count = report.quality.missing_assets_count
+        say(f"note: {count} captured bodies are not in the report; see quality_flags")
+    if options.show_secrets:
+        say("note: secrets and personal data are NOT masked; do not pass this report on")
+    tell(f"Report: {options.out / 'report.html'}")
+
+
+def _fails(summary: Summary, fail_on: str) -> bool:
+    worse, gated = summary.regressions > 0, summary.gated_cases > 0
+    found = {
+        "any": worse or gated or summary.unanswered_cases > 0,
+        "regression": worse,
+        "gate": gated,
+        "none": False,
+    }
+    return found[fail_on]
+
+
+class _Progress:
+    """A line on a terminal that says how far the comparison is."""
+
+    def __init__(self) -> None:
+        self._shown = stderr().isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._shown and (done % _PROGRESS_EVERY == 0 or done == total > _PROGRESS_EVERY):
+            stderr().write(f"\r{done:,} of {total:,} cases" + ("\n" if done == total else ""))
+            stderr().flush()

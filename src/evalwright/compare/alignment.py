@@ -1,0 +1,163 @@
+"""Two traces side by side: which step of one is which step of the other."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from evalwright.trace.model import (
+    Event,
+    FinalOutput,
+    Json,
+    Message,
+    Retrieval,
+    ToolCall,
+    ToolResult,
+    Trace,
+)
+from evalwright.trace.pairing import Step, pair_steps
+
+State: TypeAlias = Literal["same", "changed", "only_baseline", "only_new"]
+
+_MOST_CELLS = 40_000  # of the alignment table; longer traces are aligned in order
+
+
+class AlignedStep(msgspec.Struct, frozen=True, gc=False):
+    """A step of the baseline beside the step of the new trace that stands for it."""
+
+    baseline: Step | None
+    new: Step | None
+    state: State
+
+
+def align(baseline: Trace, new: Trace) -> list[AlignedStep]:
+    """The steps of both traces in order, matched where they do the same kind of thing."""
+    left, right = pair_steps(baseline), pair_steps(new)
+    left_keys = [_key(step.event) for step in left]
+    right_keys = [_key(step.event) for step in right]
+    if left_keys == right_keys:
+        return [_aligned(a, b) for a, b in zip(left, right, strict=True)]
+    start = _common_start(left, right, left_keys, right_keys)
+    middle = _match(left[start:], right[start:], left_keys[start:], right_keys[start:])
+    return [_aligned(a, b) for a, b in zip(left[:start], right[:start], strict=True)] + middle
+
+
+def same_call(a: Event, b: Event) -> bool:
+    """Whether two events did the same, whatever came of it; times and ids are left out."""
+    return _key(a) == _key(b) and _substance(a) == _substance(b)
+
+
+def same_result(a: ToolResult | None, b: ToolResult | None) -> bool:
+    """Whether two results said the same."""
+    if a is None or b is None:
+        return a is b
+    return (a.status, a.payload, a.error) == (b.status, b.payload, b.error)
+
+
+def _key(event: Event) -> tuple[type, str]:
+    if isinstance(event, ToolCall):
+        return ToolCall, event.tool
+    if isinstance(event, ToolResult):
+        return ToolResult, event.tool or ""
+    if isinstance(event, Message):
+        return Message, event.role
+    if isinstance(event, Retrieval | FinalOutput):
+        return type(event), ""
+    return type(event), event.type
+
+
+def _substance(event: Event) -> Json:
+    if isinstance(event, ToolCall):
+        return event.args
+    if isinstance(event, ToolResult):
+        return event.status, event.payload, event.error
+    if isinstance(event, Retrieval):
+        return event.query, event.doc_ids, event.content
+    if isinstance(event, Message | FinalOutput):
+        return event.content
+    return event.raw
+
+
+def _aligned(a: Step, b: Step) -> AlignedStep:
+    same = _substance(a.event) == _substance(b.event) and same_result(a.result, b.result)
+    return AlignedStep(a, b, "same" if same else "changed")
+
+
+def _common_start(
+    left: Sequence[Step],
+    right: Sequence[Step],
+    left_keys: Sequence[tuple[type, str]],
+    right_keys: Sequence[tuple[type, str]],
+) -> int:
+    """How many steps at the start are the same calls: the table need not hold them."""
+    count = 0
+    for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
+        if left_key != right_key or _substance(a.event) != _substance(b.event):
+            break
+        count += 1
+    return count
+
+
+def _match(
+    left: Sequence[Step],
+    right: Sequence[Step],
+    left_keys: Sequence[tuple[type, str]],
+    right_keys: Sequence[tuple[type, str]],
+) -> list[AlignedStep]:
+    if len(left) * len(right) > _MOST_CELLS:
+        return _in_order(left, right, left_keys, right_keys)
+    best = _best_from(left, right, left_keys, right_keys)
+    steps: list[AlignedStep] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        here = best[i][j]
+        if left_keys[i] == right_keys[j] and here == best[i + 1][j + 1] + _worth(left[i], right[j]):
+            steps.append(_aligned(left[i], right[j]))
+            i, j = i + 1, j + 1
+        elif here == best[i + 1][j]:
+            steps.append(AlignedStep(left[i], None, "only_baseline"))
+            i += 1
+        else:
+            steps.append(AlignedStep(None, right[j], "only_new"))
+            j += 1
+    return steps + _alone(left[i:], right[j:])
+
+
+def _best_from(
+    left: Sequence[Step],
+    right: Sequence[Step],
+    left_keys: Sequence[tuple[type, str]],
+    right_keys: Sequence[tuple[type, str]],
+) -> list[list[int]]:
+    """The worth of the best alignment from each pair of places to the ends."""
+    best = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for i in range(len(left) - 1, -1, -1):
+        below, row = best[i + 1], best[i]
+        for j in range(len(right) - 1, -1, -1):
+            row[j] = max(below[j], row[j + 1])
+            if left_keys[i] == right_keys[j]:
+                row[j] = max(row[j], below[j + 1] + _worth(left[i], right[j]))
+    return best
+
+
+def _worth(a: Step, b: Step) -> int:
+    return 3 if _substance(a.event) == _substance(b.event) else 2
+
+
+def _in_order(
+    left: Sequence[Step],
+    right: Sequence[Step],
+    left_keys: Sequence[tuple[type, str]],
+    right_keys: Sequence[tuple[type, str]],
+) -> list[AlignedStep]:
+    steps: list[AlignedStep] = []
+    for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
+        steps += [_aligned(a, b)] if left_key == right_key else _alone([a], [b])
+    shorter = min(len(left), len(right))
+    return steps + _alone(left[shorter:], right[shorter:])
+
+
+def _alone(left: Sequence[Step], right: Sequence[Step]) -> list[AlignedStep]:
+    return [AlignedStep(step, None, "only_baseline") for step in left] + [
+        AlignedStep(None, step, "only_new") for step in right
+    ]

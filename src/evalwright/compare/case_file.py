@@ -1,0 +1,178 @@
+"""cases.json, read piece by piece: only the places of its cases are kept in memory."""
+
+import json
+import re
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput
+from evalwright.trace.model import Json
+
+_BLOCK = 1 << 20
+_MOST_IN_ONE_CASE = 256 << 20
+_REMEDY = "expected an array of cases, or an object with such an array as its `cases`"
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class CaseFile:
+    """The cases of a file by their number, each read when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offsets = array("Q")
+        self._lengths = array("Q")
+        try:
+            with path.open("rb") as file:
+                for offset, length in _Scanner(file, str(path)).elements():
+                    self._offsets.append(offset)
+                    self._lengths.append(length)
+        except OSError as error:
+            raise BadInput(f"{path}: the cases cannot be read: {error.strerror}") from None
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def ids(self) -> Iterator[Json]:
+        """What each case has as its id, in order; None where there is none."""
+        with self.path.open("rb") as file:
+            for number in range(len(self)):
+                yield _id_of(self._raw(file, number))
+
+    def case(self, file: BinaryIO, number: int) -> Json:
+        """One case from the opened file; a case that is no JSON value is None."""
+        return _value(self._raw(file, number))
+
+    def _raw(self, file: BinaryIO, number: int) -> bytes:
+        file.seek(self._offsets[number])
+        return file.read(self._lengths[number])
+
+
+class _Identified(msgspec.Struct):
+    id: Json = None
+
+
+def _id_of(raw: bytes) -> Json:
+    try:
+        return msgspec.json.decode(raw, type=_Identified).id
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _value(raw: bytes) -> Json:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+class _Scanner:
+    """Finds the elements of the array of cases without holding more than one block and one case.
+
+    Bytes are read as Latin-1, so that a place in the text is a place in the file; structure in
+    JSON is ASCII alone.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._text = ""
+        self._start = 0  # the place in the file of the text's first character
+        self._at = 0
+        self._decoder = json.JSONDecoder()
+
+    def elements(self) -> Iterator[tuple[int, int]]:
+        """The offset and length of each case."""
+        if self._peek() == "\xef":  # a byte order mark
+            self._at += 3
+        opening = self._peek()
+        if opening == "{":
+            self._find_cases()
+            opening = self._peek()
+        if opening != "[":
+            raise self._wrong(_REMEDY)
+        self._at += 1
+        yield from self._array()
+
+    def _array(self) -> Iterator[tuple[int, int]]:
+        if self._peek() == "]":
+            return
+        while True:
+            yield self._element()
+            mark = self._peek()
+            self._at += 1
+            if mark == "]":
+                return
+            if mark != ",":
+                raise self._wrong("expected `,` or `]` after a case; is the file cut off?")
+
+    def _find_cases(self) -> None:
+        self._at += 1
+        while self._peek() != "}":
+            key = self._decoded()
+            if self._peek() != ":":
+                raise self._wrong("expected `:` after a key")
+            self._at += 1
+            self._peek()
+            if key == "cases":
+                return
+            self._decoded()
+            if self._peek() == ",":
+                self._at += 1
+        raise self._wrong(_REMEDY)
+
+    def _element(self) -> tuple[int, int]:
+        self._peek()
+        offset = self._start + self._at
+        self._decoded()
+        return offset, self._start + self._at - offset
+
+    def _decoded(self) -> Json:
+        """The value here; more of the file is read until it is whole."""
+        self._drop()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except (json.JSONDecodeError, RecursionError) as error:
+                if not self._more():
+                    raise self._wrong(_reason(error)) from None
+                continue
+            if end < len(self._text) or not self._more():  # a number may go on in the next block
+                self._at = end
+                return value
+
+    def _peek(self) -> str:
+        while True:
+            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._text):
+                return self._text[self._at]
+            self._drop()
+            if not self._more():
+                return ""
+
+    def _drop(self) -> None:
+        self._text = self._text[self._at :]
+        self._start += self._at
+        self._at = 0
+
+    def _more(self) -> bool:
+        # Doubling keeps the work linear for one huge case.
+        block = self._file.read(max(_BLOCK, len(self._text)))
+        self._text += block.decode("latin-1")
+        if len(self._text) > _MOST_IN_ONE_CASE:
+            raise self._wrong("a single case of more than 256 MiB")
+        return bool(block)
+
+    def _wrong(self, reason: str) -> BadInput:
+        return BadInput(
+            f"{self._name}: not a file of cases, at byte {self._start + self._at}: {reason}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON ({error.msg}); is the file cut off?"
+    return "nested too deeply"

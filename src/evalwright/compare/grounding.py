@@ -1,0 +1,299 @@
+"""Values in an answer that contradict what the tools said: ids, amounts, dates and names.
+
+A value is a contradiction only when the results hold another one for the same thing, and when it
+stands nowhere in what the agent was told. What can be computed from known values is none.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from evalwright.compare.stated_values import (
+    Kind,
+    Label,
+    Statement,
+    days_in,
+    entities_in,
+    first_value,
+    hundredths_in,
+    is_derived,
+    label_of,
+    number_in,
+    same_shape,
+    scalars,
+    stands_in,
+    statements,
+)
+from evalwright.trace.model import Message, Retrieval, ToolCall, ToolResult, Trace, text_of
+from evalwright.trace.pairing import pair_results
+
+_COMPUTED = frozenset(
+    {
+        "total", "sum", "subtotal", "difference", "average", "mean", "remaining", "new", "refund",
+        "change", "estimated", "count", "duration", "score", "confidence", "rank", "page",
+        "length", "size", "percent", "percentage", "per", "each", "more", "less", "cost", "costs",
+        "fee", "maximum", "minimum", "max", "min",
+    }
+)  # fmt: skip
+_MOST_NUMBERS = 2_000
+_REACH = 200  # characters around a name in which a result speaks of it
+_SMALL = 31  # counts, days and ratings up to here are reckoned, not quoted
+# `re` here, and for numbers: nothing in them can backtrack, and many matches are quicker with it
+_LINE = re.compile(r"^[ \t-]{0,40}[\"']?([A-Za-z][\w ]{0,40})[\"']?:[ \t]+(\S[^\n]*)", re.MULTILINE)
+
+
+class Contradiction(msgspec.Struct, frozen=True):
+    """A stated value, and the result that holds another one for the same thing."""
+
+    kind: Kind
+    value: str
+    rival: str
+    message: str
+    result_index: int
+    output_index: int | None
+
+
+class Rival(msgspec.Struct, frozen=True, gc=False):
+    """A value that a result gave, by the index of its event."""
+
+    value: str
+    index: int
+
+
+def contradictions(trace: Trace, baseline: Trace | None = None) -> list[Contradiction]:
+    """The values of the answer that contradict the tool results, each once.
+
+    What the tools told the baseline is known too: the world is the same, only the way differs.
+    """
+    output = trace.output
+    if output is None or trace.failure is not None:
+        return []
+    stated = statements(_structured(output.content))
+    if not stated:
+        return []
+    told = Told(trace, baseline)
+    found: dict[str, Contradiction] = {}
+    for each in stated:
+        rival = None if each.value in found else _rival(each, told)
+        if rival is not None:
+            found[each.value] = _contradiction(each, rival, output.index)
+    return list(found.values())
+
+
+def _contradiction(stated: Statement, rival: Rival, output_index: int | None) -> Contradiction:
+    what = " ".join(stated.label) or stated.kind
+    return Contradiction(
+        stated.kind,
+        stated.value,
+        rival.value[:100],
+        f"the output states {what} {stated.value}, the tool results hold {rival.value[:100]}",
+        rival.index,
+        output_index,
+    )
+
+
+def _structured(content: Any) -> Any:
+    """JSON that an agent answered as text is read as JSON."""
+    return _parsed(content) if isinstance(content, str) else content
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            return text
+    return text
+
+
+class Told:
+    """What the agent was told, in the forms that statements are held against."""
+
+    def __init__(self, trace: Trace, baseline: Trace | None) -> None:
+        self._trace = trace
+        self._baseline = baseline
+        self.results = [
+            (event.index, text_of(event.payload))
+            for event in trace.events
+            if isinstance(event, ToolResult)
+        ]
+
+    @cached_property
+    def text(self) -> str:
+        """Results, retrievals, the words of user and operator, and arguments that worked."""
+        said = [self._trace.system, self._trace.prompt, *(text for _, text in self.results)]
+        said += _other_words(self._trace)
+        return "\n".join(said)
+
+    @cached_property
+    def baseline_text(self) -> str:
+        """What the baseline's tools said."""
+        return (
+            "\n".join(text for _, text in Told(self._baseline, None).results)
+            if self._baseline
+            else ""
+        )
+
+    def holds(self, value: str) -> bool:
+        """Whether a value stands in it as a word of its own."""
+        return stands_in(value, self.text) or stands_in(value, self.baseline_text)
+
+    @cached_property
+    def folded(self) -> str:
+        """All of it without regard to case."""
+        return f"{self.text}\n{self.baseline_text}".casefold()
+
+    @cached_property
+    def cents(self) -> set[int]:
+        """Every number in it, in hundredths."""
+        return hundredths_in(self.text) | hundredths_in(self.baseline_text)
+
+    @cached_property
+    def days(self) -> set[tuple[int, int]]:
+        """Every day of the year in it."""
+        return days_in(self.text) | days_in(self.baseline_text)
+
+    @cached_property
+    def fields(self) -> dict[Label, list[Rival]]:
+        """The scalars of the results by the name of their field."""
+        fields: dict[Label, list[Rival]] = {}
+        for event in self._trace.events:
+            if isinstance(event, ToolResult):
+                for label, value in _fields_of(event.payload):
+                    fields.setdefault(label, []).append(Rival(value, event.index))
+        return fields
+
+
+def _other_words(trace: Trace) -> Iterator[str]:
+    answers = pair_results(trace)
+    for event in trace.events:
+        if isinstance(event, Retrieval):
+            yield text_of(event.content)
+            yield " ".join(event.doc_ids)
+        elif isinstance(event, Message) and event.role != "assistant":
+            yield text_of(event.content)
+        elif isinstance(event, ToolCall) and _worked(answers.get(event.index)):
+            yield text_of(event.args)
+
+
+def _worked(result: ToolResult | None) -> bool:
+    return result is not None and result.status not in ("error", "timeout")
+
+
+def _fields_of(payload: Any) -> Iterator[tuple[Label, str]]:
+    content = _structured(payload)
+    if isinstance(content, str):
+        return ((label_of(name), value.strip("\"' ,")) for name, value in _LINE.findall(content))
+    return scalars(content)
+
+
+def _rival(stated: Statement, told: Told) -> Rival | None:
+    """The value of the results that a statement contradicts."""
+    if told.holds(stated.value):
+        return None
+    if stated.kind == "id" and not stated.exact:
+        return _other_id(stated.value, told)
+    rivals = _rivals(stated, told)
+    if not rivals or _is_known(stated, told):
+        return None
+    return rivals[0]
+
+
+def _rivals(stated: Statement, told: Told) -> list[Rival]:
+    if stated.before:
+        return _of_same_entity(stated, told)
+    found = [each for each in _same_thing(stated, told) if _comparable(stated, each)]
+    # one of several persons is often rightly called by another name
+    several = stated.kind == "name" and len({each.value for each in found}) > 1
+    return [] if several else found
+
+
+def _of_same_entity(stated: Statement, told: Told) -> list[Rival]:
+    """The amount or date that a result holds close to a name which the answer names as well."""
+    if is_derived(stated.around):
+        return []
+    for entity in entities_in(stated.before):
+        for index, text in told.results:
+            place = text.find(entity)
+            if place >= 0:
+                near = text[max(0, place - _REACH) : place + len(entity) + _REACH]
+                value = first_value(stated.kind, near)
+                return [Rival(value, index)] if value else []
+    return []
+
+
+def _other_id(identifier: str, told: Told) -> Rival | None:
+    pattern = same_shape(identifier)
+    for index, text in told.results:
+        match = pattern.search(text)
+        if match:
+            return Rival(match.group(0), index)
+    return None
+
+
+def _same_thing(stated: Statement, told: Told) -> list[Rival]:
+    """The fields of the same name; before a value in a text, other words may precede the name."""
+    if stated.exact:
+        return told.fields.get(stated.label, [])
+    for start in range(len(stated.label)):
+        found = told.fields.get(stated.label[start:])
+        if found:
+            return found
+    return []
+
+
+def _comparable(stated: Statement, rival: Rival) -> bool:
+    match stated.kind:
+        case "amount":
+            return number_in(rival.value) is not None
+        case "date":
+            return bool(days_in(rival.value[:60]))
+        case "name":
+            return rival.value[:1].isupper() and " " in rival.value and rival.value.isascii()
+        case "id":
+            return len(rival.value) <= 100 and any(map(str.isdigit, rival.value))
+
+
+def _is_known(stated: Statement, told: Told) -> bool:
+    match stated.kind:
+        case "amount":
+            return not _COMPUTED.isdisjoint(stated.label) or _reckoned(stated.value, told)
+        case "date":
+            return not days_in(stated.value).isdisjoint(told.days)
+        case "name":
+            return all(word in told.folded for word in stated.value.casefold().split())
+        case "id":
+            return stated.value.casefold() in told.folded
+
+
+def _reckoned(value: str, told: Told) -> bool:
+    """Whether a number is small, known, a rounding of a known one, or made of two known ones."""
+    number = number_in(value)
+    if number is None or (number <= _SMALL and number == int(number)):
+        return True
+    cents = told.cents
+    if len(cents) > _MOST_NUMBERS:  # too many to say that it was not computed
+        return True
+    if any(number == round(each / 100, places) for each in cents for places in (0, 1)):
+        return True
+    wanted = round(number * 100)
+    return wanted in cents or any(_made_of(wanted, each, cents) for each in cents)
+
+
+def _made_of(wanted: int, one: int, known: set[int]) -> bool:
+    """Whether an amount is a sum, difference, multiple, product or percentage of a known one."""
+    if wanted - one in known or wanted + one in known:
+        return True
+    if one <= 0:
+        return False
+    if wanted % one == 0 and wanted // one <= _SMALL:
+        return True
+    return _product(wanted, one, 100, known) or _product(wanted, one, 10_000, known)
+
+
+def _product(wanted: int, one: int, scale: int, known: set[int]) -> bool:
+    other = round(wanted * scale / one)
+    return other in known and abs(one * other / scale - wanted) <= 0.5

@@ -1,0 +1,105 @@
+"""What the user named as a side of the comparison: a directory, a file of traces, an own run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from evalwright.compare.case_file import CaseFile
+from evalwright.compare.run_folder import RunFolder
+from evalwright.compare.spool import spool, spool_file
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.report import BothSides
+from evalwright.engine.export import ExportedRun
+from evalwright.trace.importers import Imported
+
+ExportRun = Callable[[str], ExportedRun]
+
+_CASES = "cases.json"
+_HIGHEST = 4  # folders above a run directory in which its cases are looked for
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """Both sides and their cases; `tops` bound where captured bodies may lie."""
+
+    baseline: RunFolder
+    new: RunFolder
+    cases: CaseFile | None
+    tops: BothSides[Path]
+    notes: tuple[str, ...]
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    run: RunFolder
+    cases: Path | None
+
+
+def open_inputs(named: BothSides[str], cases: Path | None, export: ExportRun, work: Path) -> Inputs:
+    """Both sides as run folders. What is no run directory is laid out in the work folder."""
+    baseline = _open_side(named.baseline, export, work / "baseline")
+    new = _open_side(named.new, export, work / "new")
+    found = cases or new.cases or baseline.cases
+    note = "No cases.json was found, so nothing is expected of the cases; see --cases."
+    return Inputs(
+        baseline=baseline.run,
+        new=new.run,
+        cases=CaseFile(found) if found else None,
+        tops=BothSides(_top(baseline.run.root, found), _top(new.run.root, found)),
+        notes=() if found or _is_work(new.run, work) else (note,),
+    )
+
+
+def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
+    path = Path(named)
+    try:
+        if path.is_dir():
+            run = RunFolder(path)
+            return _Opened(run, find_cases(run))
+        if path.is_file():
+            return _Opened(spool_file(path, work), None)
+    except ValueError:  # a NUL in the name
+        raise BadInput(f"{named!r}: not a directory, a file or a run") from None
+    if path.suffix or "/" in named or path.exists():
+        raise BadInput(f"{named}: no such run directory or file of traces")
+    return _open_own_run(export(named), work)
+
+
+def _open_own_run(exported: ExportedRun, work: Path) -> _Opened:
+    responses = (Imported(response["case_id"], response) for response in exported.responses)
+    run = spool(responses, exported.meta, work)
+    cases = work.with_name(f"{work.name}-{_CASES}")
+    with cases.open("wb") as file:
+        file.write(b"[")
+        for number, case in enumerate(exported.cases):
+            file.write((b",\n" if number else b"") + msgspec.json.encode(case))
+        file.write(b"]")
+    return _Opened(run, cases)
+
+
+def find_cases(run: RunFolder) -> Path | None:
+    """The cases of a run directory: where its run.json says, or cases.json, here or above."""
+    told = run.meta.get("cases_path")
+    names = [told, _CASES] if isinstance(told, str) and _is_inside(told) else [_CASES]
+    root = run.root.resolve()
+    for folder in (root, *root.parents[:_HIGHEST]):
+        for name in names:
+            if (folder / name).is_file():
+                return folder / name
+    return None
+
+
+def _is_inside(name: str) -> bool:
+    path = Path(name)
+    return bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts
+
+
+def _top(run: Path, cases: Path | None) -> Path:
+    """The folder of the cases, if it lies above the run; else the folder of the run itself."""
+    root = run.resolve()
+    if cases is not None and root.is_relative_to(cases.resolve().parent):
+        return cases.resolve().parent
+    return root.parent
+
+
+def _is_work(run: RunFolder, work: Path) -> bool:
+    return run.root.is_relative_to(work)

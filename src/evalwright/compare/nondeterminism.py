@@ -1,0 +1,41 @@
+"""What in a trace would come out differently next time, although the agent were the same."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from evalwright.trace.model import Retrieval, ToolCall, Trace
+from evalwright.trace.pairing import pair_results
+
+_HTTP = frozenset({"http", "https", "fetch", "browse", "browser", "web", "url", "webpage", "curl"})
+_TIME = frozenset({"now", "time", "today", "date", "day", "clock", "datetime"})
+_RANDOM = frozenset({"random", "uuid", "shuffle", "sample"})
+_WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
+
+
+def nondeterminism_sources(trace: Trace, *, repeats_disagree: bool = False) -> tuple[str, ...]:
+    """The sources of chance in one side, each once, in order."""
+    found = set(_sources(trace))
+    if repeats_disagree:
+        found.add("sampling")
+    return tuple(sorted(found))
+
+
+def _sources(trace: Trace) -> Iterator[str]:
+    if trace.failure is not None:
+        yield "transport"
+    for event in trace.events:
+        if isinstance(event, ToolCall):
+            yield from _of_tool(event.tool)
+        elif isinstance(event, Retrieval) and event.content is None:
+            yield "unrecorded_retrieval"
+    calls = sum(isinstance(event, ToolCall) for event in trace.events)
+    if calls > len(pair_results(trace)):
+        yield "unrecorded_tool_result"
+
+
+@lru_cache(maxsize=4096)
+def _of_tool(tool: str) -> tuple[str, ...]:
+    words = {word.lower() for word in _WORDS.findall(tool[:200])}
+    named = (("external_http", _HTTP), ("time", _TIME), ("randomness", _RANDOM))
+    return tuple(source for source, names in named if words & names)

@@ -1,0 +1,121 @@
+"""One side of a case: its responses judged, and the one that stands for it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from evalwright.compare.cases import Case
+from evalwright.compare.expectations import failed_assertions
+from evalwright.compare.run_folder import IMPORT_FAULT, Unreadable
+from evalwright.contracts.report import SEVERITIES, FailedAssertion, Integrity, Signal
+from evalwright.signals.detect import detect
+from evalwright.trace.decode import decode_trace
+from evalwright.trace.integrity import check_integrity
+from evalwright.trace.model import Json, Trace
+
+_GRAVE = SEVERITIES.index("high")
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One response of a case: the trace, what failed, what is suspicious."""
+
+    trace: Trace
+    failures: tuple[FailedAssertion, ...]
+    signals: tuple[Signal, ...]
+    fault: str | None
+    timed: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether every expectation held."""
+        return not self.failures
+
+
+class SideResult(msgspec.Struct, frozen=True):
+    """What one side did with a case; `chosen` is the place of `shown` among the responses."""
+
+    shown: Judged
+    chosen: int
+    runs: int
+    passes: int
+    integrity: Integrity
+    failures: tuple[FailedAssertion, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether most of the runs passed; a tie is a failure."""
+        return self.passes * 2 > self.runs
+
+    @property
+    def flaky(self) -> bool:
+        """Whether the runs disagree."""
+        return 0 < self.passes < self.runs
+
+
+def judge_side(
+    case: Case, responses: Sequence[Json | Unreadable], baseline: Trace | None
+) -> SideResult:
+    """Judge all responses of one side; no response at all is a failure of its own."""
+    judged = [judge(case, each, baseline) for each in responses] or [_missing(case)]
+    passes = sum(each.passed for each in judged)
+    passed = passes * 2 > len(judged)
+    chosen = max(range(len(judged)), key=lambda place: _telling(judged, place, verdict=passed))
+    shown = judged[chosen]
+    integrity = check_integrity(shown.trace, case.expected.documents)
+    failures = shown.failures
+    if not passed and shown.passed:
+        message = f"passed in {passes} of {len(judged)} runs"
+        failures = (FailedAssertion("repeats", "most runs pass", message, message),)
+    return SideResult(
+        shown,
+        chosen,
+        len(judged),
+        passes,
+        Integrity(integrity.status, integrity.issues),
+        failures,
+    )
+
+
+def judge(case: Case, response: Json | Unreadable, baseline: Trace | None) -> Judged:
+    """Judge one response against its case and, where there is one, the baseline's trace."""
+    if isinstance(response, Unreadable):
+        return _without_response(case, f"the response is not used: {response.reason}")
+    if isinstance(response.get(IMPORT_FAULT), str):
+        return _without_response(case, f"the response is not used: {response[IMPORT_FAULT]}")
+    trace = decode_trace(response, case.id, case.prompt)
+    failures = (*_scored(response), *failed_assertions(case, trace))
+    timed = response.get("ts_synthetic") is not True
+    return Judged(trace, failures, detect(trace, baseline), _other_case(case, response), timed)
+
+
+def _other_case(case: Case, response: Json) -> str | None:
+    named = response.get("case_id")
+    if not isinstance(named, str) or named in ("", case.id) or "base_case_id" in response:
+        return None
+    return f"the response says that it is of case {named[:200]!r}"
+
+
+def _missing(case: Case) -> Judged:
+    return _without_response(case, "there is no response")
+
+
+def _without_response(case: Case, reason: str) -> Judged:
+    failure = FailedAssertion("response", "a response", None, reason)
+    return Judged(Trace(case.id, case.prompt), (failure,), (), reason, timed=False)
+
+
+def _scored(response: Json) -> tuple[FailedAssertion, ...]:
+    """The verdict that Evalwright itself recorded in the run, where the response holds one."""
+    scored = response.get("scored")
+    if not isinstance(scored, dict) or scored.get("passed") is not False:
+        return ()
+    threshold, score = scored.get("threshold"), scored.get("score")
+    message = f"the recorded score is {score}"
+    return (FailedAssertion("scored", {"at_least": threshold}, score, message),)
+
+
+def _telling(judged: Sequence[Judged], place: int, *, verdict: bool) -> tuple[int, bool, int]:
+    """What makes a repeat worth showing: grave signals, then the side's verdict, then order."""
+    each = judged[place]
+    gravest = max((SEVERITIES.index(signal.severity) for signal in each.signals), default=-1)
+    return (gravest if gravest >= _GRAVE else -1, each.passed == verdict, -place)

@@ -1,0 +1,50 @@
+"""Recorded traffic and own runs, laid out as a run directory for the time of a comparison."""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from evalwright.compare.run_folder import IMPORT_FAULT, RUN_META, RunFolder
+from evalwright.contracts.errors import BadInput
+from evalwright.trace.importers import Imported, import_responses
+
+_BLOCK = 1 << 20
+
+
+def spool_file(path: Path, folder: Path) -> RunFolder:
+    """The traces of a file, each as a response in the folder."""
+    meta = {"run_id": path.name.partition(".")[0]}
+    return spool(import_responses(blocks(path), path.name), meta, folder)
+
+
+def spool(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
+    """Write each response under a number of its own, and remember which case it answers."""
+    folder.mkdir()
+    (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
+    run = RunFolder(folder)
+    for number, record in enumerate(records):
+        response: dict[str, Any] = {**record.response}
+        if record.fault:
+            response[IMPORT_FAULT] = record.fault
+        name = f"{number:08}.json"
+        (folder / name).write_bytes(msgspec.json.encode(response))
+        run.assign(record.case_id, record.base_case_id, name)
+    return run
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """The content of a file, unpacked where it is packed, piece by piece."""
+    try:
+        with path.open("rb") as plain:
+            packed = plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            file = gzip.GzipFile(fileobj=plain) if packed else plain
+            while block := file.read(_BLOCK):
+                yield block
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"{path}: cannot be read: {reason}") from None

@@ -1,0 +1,203 @@
+"""All cases together: counts, significance, and the verdict in one sentence."""
+
+from array import array
+from collections import Counter
+from statistics import fmean
+
+import msgspec
+
+from evalwright.contracts.report import (
+    ROOT_CAUSES,
+    SEVERITIES,
+    BothSides,
+    Change,
+    Delta,
+    Item,
+    SecuritySummary,
+    SeverityCounts,
+    Significance,
+    Summary,
+)
+from evalwright.scoring.statistics import PairedChange, paired_change
+
+_TOP_KINDS = 10
+
+
+class SideFacts(msgspec.Struct, frozen=True, array_like=True):
+    """What the summary needs to know of one side of a case."""
+
+    passed: bool
+    root: str
+    gated: bool
+    answered: bool
+    flaky: bool
+    signals: tuple[tuple[str, str], ...]
+    latency_ms: float | None
+    cost_usd: float | None
+
+
+class CaseFacts(msgspec.Struct, frozen=True, array_like=True):
+    """What the summary needs to know of a case."""
+
+    change: Change
+    baseline: SideFacts
+    new: SideFacts
+
+
+def facts_of(item: Item) -> CaseFacts:
+    """The facts of an item that the summary counts."""
+    return CaseFacts(item.change, _side_facts(item, "baseline"), _side_facts(item, "new"))
+
+
+def _side_facts(item: Item, side: str) -> SideFacts:
+    root = getattr(item, f"{side}_root")
+    security = getattr(item.security, side)
+    failures = getattr(item.failed_assertions, side)
+    return SideFacts(
+        passed=getattr(item, f"{side}_pass"),
+        root="" if root is msgspec.UNSET else root,
+        gated=security.requires_gate_recommendation,
+        answered=not any(each.name in ("response", "transport") for each in failures),
+        flaky=item.repeats is not msgspec.UNSET and getattr(item.repeats, side).flaky,
+        signals=tuple((signal.kind, signal.severity) for signal in security.signals),
+        latency_ms=None if item.latency_ms is msgspec.UNSET else getattr(item.latency_ms, side),
+        cost_usd=None if item.cost_usd is msgspec.UNSET else getattr(item.cost_usd, side),
+    )
+
+
+class _SideTally:
+    def __init__(self) -> None:
+        self.passed = self.gated = self.flaky = self.unanswered = self.with_signals = 0
+        self.roots: Counter[str] = Counter()
+        self.severities: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.latencies = array("d")
+        self.costs = array("d")
+
+    def add(self, facts: SideFacts) -> None:
+        self.passed += facts.passed
+        self.gated += facts.gated
+        self.flaky += facts.flaky
+        self.unanswered += not facts.answered
+        self.with_signals += bool(facts.signals)
+        if facts.root:
+            self.roots[facts.root] += 1
+        for kind, severity in facts.signals:
+            self.kinds[kind] += 1
+            self.severities[severity] += 1
+        if facts.latency_ms is not None:
+            self.latencies.append(facts.latency_ms)
+        if facts.cost_usd is not None:
+            self.costs.append(facts.cost_usd)
+
+    def breakdown(self) -> dict[str, int]:
+        return {cause: self.roots[cause] for cause in ROOT_CAUSES}
+
+    def counts(self) -> SeverityCounts:
+        return SeverityCounts(*(self.severities[severity] for severity in SEVERITIES))
+
+    def top_kinds(self) -> tuple[str, ...]:
+        ordered = sorted(self.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
+        return tuple(kind for kind, _ in ordered[:_TOP_KINDS])
+
+
+class Tally:
+    """Counts cases as they come; the order does not matter."""
+
+    def __init__(self) -> None:
+        self.cases = 0
+        self.changes: Counter[str] = Counter()
+        self.baseline = _SideTally()
+        self.new = _SideTally()
+
+    def add(self, facts: CaseFacts) -> None:
+        """Count one case."""
+        self.cases += 1
+        self.changes[facts.change] += 1
+        self.baseline.add(facts.baseline)
+        self.new.add(facts.new)
+
+    def summary(self) -> Summary:
+        """The summary of all cases counted so far."""
+        change = paired_change(
+            self.changes["still_passing"],
+            self.changes["regression"],
+            self.changes["improvement"],
+            self.changes["still_failing"],
+        )
+        flaky = BothSides(self.baseline.flaky, self.new.flaky)
+        return Summary(
+            total_cases=self.cases,
+            baseline_pass=self.baseline.passed,
+            new_pass=self.new.passed,
+            regressions=self.changes["regression"],
+            improvements=self.changes["improvement"],
+            gated_cases=self.new.gated,
+            unanswered_cases=self.new.unanswered,
+            root_cause_breakdown=self.new.breakdown(),
+            root_cause_breakdown_baseline=self.baseline.breakdown(),
+            security=self._security(),
+            verdict=self._verdict(change),
+            significance=_significance(change) if change else msgspec.UNSET,
+            latency_ms=_mean_delta(self.baseline.latencies, self.new.latencies),
+            cost_usd=_mean_delta(self.baseline.costs, self.new.costs),
+            flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
+        )
+
+    def _security(self) -> SecuritySummary:
+        return SecuritySummary(
+            total_cases=self.cases,
+            cases_with_signals_new=self.new.with_signals,
+            cases_with_signals_baseline=self.baseline.with_signals,
+            signal_counts_new=self.new.counts(),
+            signal_counts_baseline=self.baseline.counts(),
+            top_signal_kinds_new=self.new.top_kinds(),
+            top_signal_kinds_baseline=self.baseline.top_kinds(),
+            signal_kinds_new=dict(sorted(self.new.kinds.items())),
+            signal_kinds_baseline=dict(sorted(self.baseline.kinds.items())),
+        )
+
+    def _verdict(self, change: PairedChange | None) -> str:
+        if change is None:
+            return "Nothing to compare: neither run has a case."
+        against = [
+            *_count(self.changes["regression"], "got worse", "got worse"),
+            *_count(self.new.gated, "asks for a gate", "ask for a gate"),
+            *_count(self.new.unanswered, "has no answer", "have no answer"),
+        ]
+        rates = f"pass rate {change.baseline_rate:.1%} → {change.new_rate:.1%}"
+        if against:
+            return f"Do not ship yet: {', '.join(against)} ({self.cases:,} compared, {rates})."
+        better, failing = self.changes["improvement"], self.changes["still_failing"]
+        parts = [
+            "no case got worse or asks for a gate",
+            *_count(better, "got better", "got better"),
+            *_count(failing, "fails as before", "fail as before"),
+        ]
+        return f"Nothing speaks against it: {', '.join(parts)} ({self.cases:,} compared, {rates})."
+
+
+def _count(number: int, one: str, many: str) -> list[str]:
+    if not number:
+        return []
+    return [f"1 case {one}" if number == 1 else f"{number:,} cases {many}"]
+
+
+def _significance(change: PairedChange) -> Significance:
+    return Significance(
+        test="McNemar, exact, two-sided; interval: Newcombe, 95 %",
+        cases=change.cases,
+        baseline_rate=change.baseline_rate,
+        new_rate=change.new_rate,
+        difference=change.difference,
+        confidence_interval=(change.low, change.high),
+        p_value=change.p_value,
+        significant=change.significant,
+    )
+
+
+def _mean_delta(baseline: "array[float]", new: "array[float]") -> Delta | msgspec.UnsetType:
+    if not baseline or not new:
+        return msgspec.UNSET
+    before, after = fmean(baseline), fmean(new)
+    return Delta(before, after, after - before)

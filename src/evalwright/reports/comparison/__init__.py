@@ -1,0 +1,1 @@
+"""A comparison as other tools read it: JUnit, SARIF, Markdown."""

@@ -1,0 +1,22 @@
+"""The machine report, read back: what every other form of a comparison is made from."""
+
+from pathlib import Path
+
+import msgspec
+
+from evalwright.contracts.report import Item, QualityFlags, Summary
+from evalwright.reports.folder.build import MACHINE_REPORT
+
+
+class MachineReport(msgspec.Struct, frozen=True):
+    """`compare-report.json`."""
+
+    report_id: str
+    summary: Summary
+    quality_flags: QualityFlags
+    items: list[Item]
+
+
+def read_machine_report(folder: Path) -> MachineReport:
+    """The machine report of a report directory that we wrote."""
+    return msgspec.json.decode((folder / MACHINE_REPORT).read_bytes(), type=MachineReport)

@@ -1,0 +1,100 @@
+"""A comparison as Markdown: short enough for a pull request, complete about what got worse."""
+
+import re
+
+import msgspec
+
+from evalwright.contracts.report import Item, Significance
+from evalwright.reports.comparison.machine import MachineReport
+from evalwright.reports.text import one_line
+
+_MOST_CASES = 25
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~@&-])")
+
+
+def render_markdown(report: MachineReport) -> bytes:
+    """The verdict, the numbers, and the cases that need a look."""
+    summary = report.summary
+    lines = [f"# {escape(summary.verdict)}", ""]
+    lines += [
+        "| | baseline | new |",
+        "| --- | ---: | ---: |",
+        f"| passed of {summary.total_cases} | {summary.baseline_pass} | {summary.new_pass} |",
+        *_cause_rows(report),
+        *_severity_rows(report),
+        "",
+    ]
+    if summary.significance is not msgspec.UNSET:
+        lines += [escape(significance_in_words(summary.significance)), ""]
+    shown = [item for item in report.items if _needs_a_look(item)]
+    lines += _table(sorted(shown, key=_order))
+    return ("\n".join(lines).rstrip() + "\n").encode()
+
+
+def _cause_rows(report: MachineReport) -> list[str]:
+    before = report.summary.root_cause_breakdown_baseline
+    after = report.summary.root_cause_breakdown
+    return [
+        f"| {escape(cause)} | {before[cause]} | {count} |"
+        for cause, count in after.items()
+        if count or before[cause]
+    ]
+
+
+def _severity_rows(report: MachineReport) -> list[str]:
+    security = report.summary.security
+    before = msgspec.to_builtins(security.signal_counts_baseline)
+    after = msgspec.to_builtins(security.signal_counts_new)
+    return [
+        f"| signals: {severity} | {before[severity]} | {after[severity]} |"
+        for severity in reversed(list(after))
+        if after[severity] or before[severity]
+    ]
+
+
+def significance_in_words(found: Significance) -> str:
+    """How sure the change of the pass rate is."""
+    low, high = found.confidence_interval
+    chance = "more than chance" if found.significant else "within chance"
+    return (
+        f"Pass rate {found.baseline_rate:.1%} → {found.new_rate:.1%} "
+        f"({found.difference * 100:+.1f} points, 95 % interval {low * 100:+.1f} to "
+        f"{high * 100:+.1f}, p = {found.p_value:.3g}): {chance}."
+    )
+
+
+def _needs_a_look(item: Item) -> bool:
+    return item.change == "regression" or item.security.new.requires_gate_recommendation
+
+
+def _order(item: Item) -> tuple[bool, bool]:
+    return (
+        not item.security.new.requires_gate_recommendation,
+        item.change != "regression",
+    )
+
+
+def _table(items: list[Item]) -> list[str]:
+    if not items:
+        return []
+    lines = ["| case | what | why | gate |", "| --- | --- | --- | --- |"]
+    lines += [_row(item) for item in items[:_MOST_CASES]]
+    hidden = len(items) - _MOST_CASES
+    if hidden > 0:
+        lines += ["", f"… and {hidden} more, all in `report.html`."]
+    return lines
+
+
+def _row(item: Item) -> str:
+    root = "" if item.new_root is msgspec.UNSET else item.new_root
+    reasons = [one_line(each.message, 120) for each in item.failed_assertions.new[:2]]
+    ruling = item.governance_preview.new
+    gate = f"{ruling.recommendation}: {one_line(ruling.reason, 120)}"
+    change = item.change.replace("_", " ")
+    cells = (item.case_id, f"{change} {root}".strip(), "; ".join(reasons), gate)
+    return f"| {' | '.join(escape(one_line(cell, 300)) for cell in cells)} |"
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", text)

@@ -1,0 +1,90 @@
+"""A comparison as SARIF 2.1.0: regressions and signals of the new run, for code review tools."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from evalwright import __version__
+from evalwright.contracts.report import Item, Signal
+from evalwright.reports.comparison.machine import MachineReport
+
+_LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
+# What dashboards sort by: a number from 0 to 10.
+_SECURITY_SEVERITY = {"critical": "9.5", "high": "8.0", "medium": "5.0", "low": "2.0"}
+
+
+def render_sarif(report: MachineReport) -> bytes:
+    """All findings of the new run, with suppressed ones marked as such."""
+    results = [result for item in report.items for result in _results(item)]
+    rules = sorted({result["ruleId"] for result in results})
+    document = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "evalwright",
+                        "version": __version__,
+                        "rules": [{"id": rule, "name": _camel(rule)} for rule in rules],
+                    }
+                },
+                "automationDetails": {"id": f"compare/{report.report_id}"},
+                "results": [
+                    {**result, "ruleIndex": rules.index(result["ruleId"])} for result in results
+                ],
+            }
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def _results(item: Item) -> Iterator[dict[str, Any]]:
+    if item.change == "regression":
+        root = "unknown" if item.new_root is msgspec.UNSET else item.new_root
+        said = "; ".join(each.message for each in item.failed_assertions.new)
+        yield _result(item, f"regression/{root}", "error", f"{item.title}: {said[:2000]}")
+    for signal in item.security.new.signals:
+        yield _signal(item, signal)
+    if item.security.new.suppressed is not msgspec.UNSET:
+        for each in item.security.new.suppressed:
+            justification = f"{each.reason} (until {each.expires})"
+            suppression = {"kind": "external", "justification": justification}
+            yield {**_signal(item, each.signal), "suppressions": [suppression]}
+
+
+def _signal(item: Item, signal: Signal) -> dict[str, Any]:
+    notes = f" {signal.details.notes}" if signal.details.notes else ""
+    result = _result(
+        item, f"signal/{signal.kind}", _LEVELS[signal.severity], f"{signal.title}.{notes}"
+    )
+    result["properties"] = {
+        "confidence": signal.confidence,
+        "severity": signal.severity,
+        "security-severity": _SECURITY_SEVERITY[signal.severity],
+        "evidence": msgspec.to_builtins(signal.evidence_refs),
+    }
+    return result
+
+
+def _result(item: Item, rule: str, level: str, message: str) -> dict[str, Any]:
+    place = item.artifacts.new_case_response_href or item.artifacts.replay_diff_href
+    print_ = sha256(f"{item.case_id}\0{rule}\0{message}".encode()).hexdigest()[:32]
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": message},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": place}},
+                "logicalLocations": [{"name": item.case_id, "kind": "case"}],
+            }
+        ],
+        "partialFingerprints": {"caseAndFinding/v1": print_},
+    }
+
+
+def _camel(rule: str) -> str:
+    return "".join(word.capitalize() for word in rule.replace("/", "_").split("_"))

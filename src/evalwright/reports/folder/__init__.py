@@ -1,0 +1,1 @@
+"""The portable report: one folder that opens anywhere."""

@@ -1,0 +1,236 @@
+"""The report directory: every case written, then the overview, then the machine report."""
+
+import contextlib
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from evalwright.compare.case_file import CaseFile
+from evalwright.compare.environment import env_snapshot
+from evalwright.compare.matching import Plan
+from evalwright.compare.policy import CATALOGUE
+from evalwright.compare.run_folder import RUN_META, RunFolder, Unreadable, read_inside
+from evalwright.compare.summary import Tally
+from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.report import BothSides, QualityFlags, Summary
+from evalwright.reports.folder.case import Settings, Written, write_new
+from evalwright.reports.folder.failures import Captures
+from evalwright.reports.folder.pool import write_cases
+from evalwright.reports.folder.quality import check_quality
+from evalwright.reports.folder.rows import SortedRows
+from evalwright.reports.html.pages import ASSETS, OverviewView, render_overview, render_rows_chunk
+from evalwright.signals.masking import mask_bytes, mask_text, mask_value
+from evalwright.signals.suppression import Suppressions
+
+MACHINE_REPORT = "compare-report.json"
+_ROWS_IN_PAGE = 100
+_ROWS_IN_CHUNK = 2_500
+
+Progress = Callable[[int, int], None]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Two runs to compare, and how. `top` bounds where captured bodies are looked for."""
+
+    baseline: RunFolder
+    new: RunFolder
+    cases: CaseFile | None
+    tops: BothSides[Path]
+    out: Path
+    suppressions: Suppressions
+    today: date
+    report_id: str
+    masked: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What came of a comparison."""
+
+    summary: Summary
+    quality: QualityFlags
+    notes: tuple[str, ...]
+
+
+def write_report(request: Request, progress: Progress) -> Report:
+    """Compare two runs and put the report in its place, whole or not at all."""
+    check_out(request)
+    beside = request.out.resolve().with_name(f".{request.out.name}.{secrets.token_hex(6)}")
+    try:
+        report = _Build(request, beside).run(progress)
+        _move_into_place(beside, request.out.resolve())
+    except OSError as error:
+        message = f"{request.out}: the report cannot be written: {error.strerror or error}"
+        raise CannotEvaluate(message) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return report
+
+
+def check_out(request: Request) -> None:
+    """Refuse a place that holds something else than a report, or the inputs."""
+    out = request.out.resolve()
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{request.out}: is a file; give a folder for the report")
+    if out.is_dir() and any(out.iterdir()) and not (out / MACHINE_REPORT).is_file():
+        message = f"{request.out}: holds other files; give an empty or new folder for the report"
+        raise BadInput(message)
+    inputs = [request.baseline.root, request.new.root]
+    inputs += [request.cases.path] if request.cases else []
+    for path in inputs:
+        if path.resolve().is_relative_to(out):
+            message = f"{request.out}: holds the input {path}, and inputs are never written to"
+            raise BadInput(message)
+    if any(out.is_relative_to(run.root.resolve()) for run in (request.baseline, request.new)):
+        raise BadInput(f"{request.out}: lies in a run directory, and inputs are never written to")
+
+
+def _move_into_place(beside: Path, out: Path) -> None:
+    """The old report, if there is one, goes only once the new one is whole."""
+    old = out.with_name(f"{beside.name}.old")
+    if out.exists():
+        out.rename(old)
+    try:
+        beside.rename(out)
+    except OSError:
+        with contextlib.suppress(OSError):
+            old.rename(out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _Build:
+    def __init__(self, request: Request, folder: Path) -> None:
+        self._request = request
+        self._folder = folder
+        self._work = folder / ".work"
+        self._tally = Tally()
+        self._missing: list[str] = []
+
+    def run(self, progress: Progress) -> Report:
+        for part in ("", "baseline", "new", "assets", ".work"):
+            (self._folder / part).mkdir()
+        plan = Plan(self._request.cases, self._request.baseline, self._request.new)
+        settings = self._settings()
+        rows = SortedRows(self._work)
+        with (
+            (self._folder / "cases.json").open("xb") as definitions,
+            (self._work / "items").open("xb") as items,
+        ):
+            definitions.write(b"[")
+            written = write_cases(plan, len(plan), settings, self._request.cases)
+            for number, case in enumerate(written):
+                self._take(case, rows)
+                items.write(case.item + b"\n")
+                definitions.write((b",\n" if number else b"\n") + case.definition)
+                progress(number + 1, len(plan))
+            definitions.write(b"\n]\n")
+        return self._finish(rows, (*self._request.notes, *plan.notes, *self._meta_notes()))
+
+    def _settings(self) -> Settings:
+        request = self._request
+        hrefs = BothSides(self._copy_meta("baseline"), self._copy_meta("new"))
+        return Settings(
+            report=self._folder,
+            report_id=request.report_id,
+            baseline=Captures(request.baseline.root, request.tops.baseline),
+            new=Captures(request.new.root, request.tops.new),
+            meta_hrefs=hrefs,
+            suppressions=request.suppressions,
+            today=request.today,
+            masked=request.masked,
+        )
+
+    def _copy_meta(self, side: str) -> str | None:
+        run: RunFolder = getattr(self._request, side)
+        data = read_inside(run.root, RUN_META)
+        if isinstance(data, Unreadable):
+            return None
+        href = f"{side}/{RUN_META}"
+        write_new(self._folder / href, mask_bytes(data) if self._request.masked else data)
+        return href
+
+    def _meta_notes(self) -> list[str]:
+        sides = (("Baseline", self._request.baseline), ("New run", self._request.new))
+        return [f"{name}: {run.meta_fault}." for name, run in sides if run.meta_fault]
+
+    def _take(self, case: Written, rows: SortedRows) -> None:
+        self._tally.add(case.facts)
+        self._missing += case.missing_assets
+        rows.add(case.row)
+
+    def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> Report:
+        for name, data in ASSETS.items():
+            write_new(self._folder / "assets" / name, data)
+        chunks = self._write_chunks(rows)
+        summary = self._tally.summary()
+        quality = check_quality(
+            self._folder, self._items(), self._missing, masked=self._request.masked
+        )
+        notes = tuple(mask_text(note) for note in notes) if self._request.masked else notes
+        snapshot = self._snapshot()
+        page = render_overview(
+            OverviewView(
+                report_id=self._request.report_id,
+                summary=summary,
+                quality=quality,
+                env_snapshot=snapshot,
+                rows=rows.first(_ROWS_IN_PAGE),
+                total_rows=self._tally.cases,
+                chunk_hrefs=chunks,
+                policy=CATALOGUE,
+                notes=notes,
+                masked=self._request.masked,
+            )
+        )
+        write_new(self._folder / "report.html", page)
+        self._write_machine_report(summary, quality, snapshot, notes)
+        rows.close()
+        shutil.rmtree(self._work)
+        return Report(summary, quality, notes)
+
+    def _snapshot(self) -> dict[str, Any]:
+        snapshot = env_snapshot(self._request.baseline.meta, self._request.new.meta)
+        return mask_value(snapshot) if self._request.masked else snapshot
+
+    def _write_chunks(self, rows: SortedRows) -> list[str]:
+        hrefs = []
+        for number, chunk in enumerate(rows.chunks(_ROWS_IN_CHUNK), 1):
+            hrefs.append(f"assets/rows-{number:04}.js")
+            write_new(self._folder / hrefs[-1], render_rows_chunk(chunk, number))
+        return hrefs
+
+    def _items(self) -> Iterator[bytes]:
+        with (self._work / "items").open("rb") as file:
+            for line in file:
+                yield line.rstrip(b"\n")
+
+    def _write_machine_report(
+        self,
+        summary: Summary,
+        quality: QualityFlags,
+        snapshot: dict[str, Any],
+        notes: Iterable[str],
+    ) -> None:
+        head = {
+            "report_id": self._request.report_id,
+            "baseline_dir": "baseline",
+            "new_dir": "new",
+            "cases_path": "cases.json",
+            "summary": summary,
+            "quality_flags": quality,
+            "env_snapshot": snapshot,
+            "policy_catalogue": list(CATALOGUE.values()),
+            "notes": list(notes),
+        }
+        opening = msgspec.json.format(msgspec.json.encode(head), indent=2)
+        with (self._folder / MACHINE_REPORT).open("xb") as file:
+            file.write(opening.removesuffix(b"\n}") + b',\n  "items": [')
+            for number, item in enumerate(self._items()):
+                file.write((b",\n    " if number else b"\n    ") + item)
+            file.write(b"\n  ]\n}\n")

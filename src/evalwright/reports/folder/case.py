@@ -1,0 +1,257 @@
+"""One case of the report: compared, masked, and its page and copies written."""
+
+from datetime import date
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from evalwright.compare.alignment import AlignedStep, align
+from evalwright.compare.case_file import CaseFile
+from evalwright.compare.cases import Case, parse_case
+from evalwright.compare.comparison import Comparison, Hrefs, compare_case
+from evalwright.compare.matching import PlannedCase
+from evalwright.compare.policy import CATALOGUE
+from evalwright.compare.run_folder import Unreadable, parse_response, read_inside
+from evalwright.compare.side import SideResult
+from evalwright.compare.summary import CaseFacts, facts_of
+from evalwright.contracts.report import Artifacts, BothSides, Item
+from evalwright.reports.folder.failures import Captures
+from evalwright.reports.folder.names import file_stem
+from evalwright.reports.html.pages import CaseView, OverviewRow, overview_row, render_case
+from evalwright.signals.masking import mask_bytes, mask_value
+from evalwright.signals.suppression import Suppressions
+from evalwright.trace.decode import decode_trace
+from evalwright.trace.model import Json, Trace
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What every case of a report needs to know."""
+
+    report: Path
+    report_id: str
+    baseline: Captures
+    new: Captures
+    meta_hrefs: BothSides[str | None]
+    suppressions: Suppressions
+    today: date
+    masked: bool
+
+
+class Written(msgspec.Struct, frozen=True, array_like=True):
+    """What is left to do once a case is written: its item, its row, its facts, its definition."""
+
+    item: bytes
+    row: OverviewRow
+    facts: CaseFacts
+    definition: bytes
+    missing_assets: tuple[str, ...]
+
+
+class _Response(NamedTuple):
+    """A response as it was read, and as it may be shown."""
+
+    value: Json | Unreadable
+    shown: Json | Unreadable
+    href: str
+
+
+class CaseWriter:
+    """Writes the cases of a report, one after the other."""
+
+    def __init__(self, settings: Settings, cases: CaseFile | None) -> None:
+        self._settings = settings
+        self._cases = cases
+        self._file: BinaryIO | None = cases.path.open("rb") if cases is not None else None
+
+    def close(self) -> None:
+        """Let go of the case file."""
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, planned: PlannedCase) -> Written:
+        """Compare one case and write all that belongs to it."""
+        stem = file_stem(planned.id, planned.repetition)
+        raw = self._definition(planned)
+        case = parse_case(raw, planned.id)
+        baseline = self._responses("baseline", planned.baseline, stem)
+        new = self._responses("new", planned.new, stem)
+        compared = compare_case(
+            case,
+            [response.value for response in baseline],
+            [response.value for response in new],
+            self._settings.suppressions,
+            self._settings.today,
+        )
+        masked = mask_value(raw) if self._settings.masked else raw
+        shown = parse_case(masked, planned.id)
+        traces = BothSides(
+            _shown_trace(compared.baseline.result, baseline, shown),
+            _shown_trace(compared.new.result, new, shown),
+        )
+        steps = align(traces.baseline, traces.new)
+        links = _Links(self._settings, stem)
+        hrefs = Hrefs(
+            links.artifacts(compared, baseline, new),
+            BothSides(_hrefs(baseline), _hrefs(new)),
+        )
+        faults = [*planned.faults, *case.faults, *_faults(compared), *links.faults]
+        item = compared.item(hrefs, steps, faults)
+        if self._settings.masked and _holds_masked(raw, masked, [*baseline, *new]):
+            item = _masked_item(item)
+        self._write_page(item, shown.prompt, steps, traces)
+        return Written(
+            msgspec.json.encode(item),
+            overview_row(item),
+            facts_of(item),
+            msgspec.json.encode(_definition(masked, shown)),
+            tuple(links.missing),
+        )
+
+    def _write_page(
+        self, item: Item, prompt: str, steps: list[AlignedStep], traces: BothSides[Trace]
+    ) -> None:
+        page = render_case(
+            CaseView(
+                item=item,
+                prompt=prompt,
+                steps=steps,
+                baseline=traces.baseline,
+                new=traces.new,
+                policy=CATALOGUE,
+                masked=self._settings.masked,
+                report_id=self._settings.report_id,
+            )
+        )
+        write_new(self._settings.report / item.artifacts.replay_diff_href, page)
+
+    def _definition(self, planned: PlannedCase) -> Json:
+        if self._cases is None or self._file is None or planned.number is None:
+            return {"id": planned.id}
+        return self._cases.case(self._file, planned.number)
+
+    def _responses(self, side: str, names: tuple[str, ...], stem: str) -> list[_Response]:
+        return [
+            self._response(side, name, stem if place == 0 else f"{stem}~r{place + 1}")
+            for place, name in enumerate(names)
+        ]
+
+    def _response(self, side: str, name: str, stem: str) -> _Response:
+        captures: Captures = getattr(self._settings, side)
+        data = read_inside(captures.run, name)
+        value = data if isinstance(data, Unreadable) else parse_response(data)
+        if isinstance(data, Unreadable):
+            return _Response(value, value, "")
+        href = f"{side}/{stem}.json"
+        copy = mask_bytes(data) if self._settings.masked else data
+        write_new(self._settings.report / href, copy)
+        return _Response(value, value if copy is data else parse_response(copy), href)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file of the report; that it exists already would be a mistake of ours."""
+    with open(path, "xb") as file:  # noqa: PTH123 - thousands of files: no overhead
+        file.write(data)
+
+
+def _definition(raw: Json, case: Case) -> Json:
+    """The case as the report's own cases.json has it; what was no object is made one."""
+    if isinstance(raw, dict) and len(raw) > 1:
+        return raw
+    return {"id": case.id, "title": case.title, "input": {"user": case.prompt}}
+
+
+def _shown_trace(side: SideResult, responses: list[_Response], case: Case) -> Trace:
+    """The trace that stands for a side, masked where its response is."""
+    if not responses:
+        return side.shown.trace
+    chosen = responses[side.chosen]
+    if chosen.shown is chosen.value and case.prompt == side.shown.trace.prompt:
+        return side.shown.trace
+    shown = {} if isinstance(chosen.shown, Unreadable) else chosen.shown
+    return decode_trace(shown, case.id, case.prompt)
+
+
+def _holds_masked(raw: Json, masked: Json, responses: list[_Response]) -> bool:
+    return masked != raw or any(each.shown is not each.value for each in responses)
+
+
+def _masked_item(item: Item) -> Item:
+    """The item with its texts masked; ids and links stay, or nothing would resolve."""
+    masked = msgspec.convert(mask_value(msgspec.to_builtins(item)), Item)
+    return msgspec.structs.replace(masked, case_id=item.case_id, artifacts=item.artifacts)
+
+
+def _hrefs(responses: list[_Response]) -> tuple[str, ...]:
+    return tuple(response.href for response in responses if response.href)
+
+
+def _faults(compared: Comparison) -> list[str]:
+    return [
+        f"{name}: {side.result.shown.fault}"
+        for name, side in (("baseline", compared.baseline), ("new", compared.new))
+        if side.result.shown.fault
+    ]
+
+
+class _Links:
+    """The links of one case; what they need is copied, what is not to be had is kept count of."""
+
+    def __init__(self, settings: Settings, stem: str) -> None:
+        self._settings = settings
+        self._stem = stem
+        self.missing: list[str] = []
+        self.faults: list[str] = []
+
+    def artifacts(
+        self, compared: Comparison, baseline: list[_Response], new: list[_Response]
+    ) -> Artifacts:
+        before, after = compared.baseline.result, compared.new.result
+        return Artifacts(
+            replay_diff_href=f"case-{self._stem}.html",
+            baseline_failure_body_href=self._body("baseline", before),
+            baseline_failure_meta_href=self._meta("baseline", before),
+            new_failure_body_href=self._body("new", after),
+            new_failure_meta_href=self._meta("new", after),
+            baseline_case_response_href=_response_href(baseline, before),
+            new_case_response_href=_response_href(new, after),
+            baseline_run_meta_href=self._settings.meta_hrefs.baseline,
+            new_run_meta_href=self._settings.meta_hrefs.new,
+        )
+
+    def _body(self, side: str, result: SideResult) -> str | None:
+        failure = result.shown.trace.failure
+        return (
+            self._copy(side, "body", failure.body_path) if failure and failure.body_path else None
+        )
+
+    def _meta(self, side: str, result: SideResult) -> str | None:
+        failure = result.shown.trace.failure
+        return (
+            self._copy(side, "meta", failure.meta_path) if failure and failure.meta_path else None
+        )
+
+    def _copy(self, side: str, part: str, reference: str) -> str | None:
+        captures: Captures = getattr(self._settings, side)
+        data = captures.read(reference)
+        if isinstance(data, Unreadable):
+            self.missing.append(f"assets/{side}-{self._stem}.{part}")
+            self.faults.append(f"{side}: the captured {part} is not in the report: {data.reason}")
+            return None
+        href = f"assets/{side}-{self._stem}.{part}.{_suffix(data)}"
+        copy = mask_bytes(data) if self._settings.masked else data
+        write_new(self._settings.report / href, copy)
+        return href
+
+
+def _suffix(data: bytes) -> str:
+    """Text opens in a browser as text, never as a page; anything else is to be saved."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "bin"
+    return "bin" if "\0" in text else "txt"
+
+
+def _response_href(responses: list[_Response], result: SideResult) -> str | None:
+    return (responses[result.chosen].href or None) if responses else None

@@ -1,0 +1,140 @@
+"""A report directory, held against the contract's checklist: by whomever it was made."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from evalwright.contracts.documents import parse_json
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.schema import COMPARE_REPORT, check_schema
+from evalwright.reports.folder.build import MACHINE_REPORT
+from evalwright.reports.folder.quality import is_portable
+
+_GRAVE = ("high", "critical")
+
+
+def check_report(folder: Path) -> int:
+    """The number of items of a report that keeps the contract; raises with all its problems."""
+    path = folder / MACHINE_REPORT
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        remedy = "a report directory holds this file"
+        raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
+    report = parse_json(source, str(path))
+    problems = check_schema(report, COMPARE_REPORT) or [*_beyond_the_schema(folder, report)]
+    if problems:
+        raise InvalidDocument(str(path), problems)
+    return len(report["items"])
+
+
+def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
+    yield from _human_report(folder)
+    yield from _top_paths(folder, report)
+    unresolved: list[str] = []
+    for number, item in enumerate(report["items"]):
+        place = f"$.items[{number}]"
+        yield from _links(folder, item["artifacts"], f"{place}.artifacts", unresolved)
+        yield from _gates(item["security"], f"{place}.security")
+    yield from _flags(folder, report["quality_flags"], unresolved)
+    yield from _counts(report["summary"], report["items"])
+
+
+def _human_report(folder: Path) -> Iterator[Problem]:
+    if not (folder / "report.html").is_file():
+        yield Problem("report.html", "is missing", "the report for people stands beside this file")
+
+
+def _top_paths(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
+    for name in ("baseline_dir", "new_dir", "cases_path"):
+        if not is_portable(report[name]):
+            yield Problem(f"$.{name}", f"{report[name]!r} is not a relative path", _RELATIVE)
+        elif not (folder / report[name]).exists():
+            remedy = "the report holds copies of what it rests on"
+            yield Problem(f"$.{name}", f"{report[name]!r} is not in the report", remedy)
+
+
+_RELATIVE = "give a path relative to the report directory, without `..`"
+
+
+def _links(
+    folder: Path, artifacts: dict[str, Any], place: str, unresolved: list[str]
+) -> Iterator[Problem]:
+    root = folder.resolve()
+    for name, href in artifacts.items():
+        if not name.endswith("_href") or not isinstance(href, str):
+            continue
+        if not is_portable(href):
+            yield Problem(f"{place}.{name}", f"{href!r} is not a relative link", _RELATIVE)
+            continue
+        target = (folder / unquote(href)).resolve()
+        if not target.is_relative_to(root):
+            yield Problem(f"{place}.{name}", f"{href!r} leads out of the report", _RELATIVE)
+        elif not target.is_file():
+            unresolved.append(href)
+            yield Problem(f"{place}.{name}", f"{href!r} is not in the report", "copy it there")
+
+
+def _gates(security: dict[str, Any], place: str) -> Iterator[Problem]:
+    for side in ("baseline", "new"):
+        grave = any(each["severity"] in _GRAVE for each in security[side]["signals"])
+        if security[side]["requires_gate_recommendation"] and not grave:
+            message = "is true, but no signal of this side is high or critical"
+            yield Problem(f"{place}.{side}.requires_gate_recommendation", message)
+
+
+def _flags(folder: Path, flags: dict[str, Any], unresolved: list[str]) -> Iterator[Problem]:
+    place = "$.quality_flags"
+    for noun in ("missing_assets", "path_violations"):
+        listed, count = len(flags[noun]), flags[f"{noun}_count"]
+        if count < listed or (count > 0) != (listed > 0):
+            yield Problem(f"{place}.{noun}_count", f"is {count}, but {listed} are listed")
+    if flags["self_contained"] != (flags["missing_assets_count"] == 0 and not unresolved):
+        message = f"is {_json(flags['self_contained'])}, but the files on disk say otherwise"
+        yield Problem(f"{place}.self_contained", message)
+    if flags["portable_paths"] != (flags["path_violations_count"] == 0):
+        message = f"is {_json(flags['portable_paths'])}, but the violations say otherwise"
+        yield Problem(f"{place}.portable_paths", message)
+    for href in flags["missing_assets"]:
+        if is_portable(href) and (folder / unquote(href)).is_file():
+            yield Problem(f"{place}.missing_assets", f"{href!r} is listed, but it is there")
+
+
+def _counts(summary: dict[str, Any], items: list[dict[str, Any]]) -> Iterator[Problem]:
+    pairs = [(item["baseline_pass"], item["new_pass"]) for item in items]
+    counted = {
+        "baseline_pass": sum(before for before, _ in pairs),
+        "new_pass": sum(after for _, after in pairs),
+        "regressions": sum(before and not after for before, after in pairs),
+        "improvements": sum(after and not before for before, after in pairs),
+    }
+    for name, count in counted.items():
+        if summary[name] != count:
+            yield Problem(f"$.summary.{name}", f"is {summary[name]}, but the items give {count}")
+    total = summary["security"]["total_cases"]
+    if total != len(items):
+        message = f"is {total}, but there are {len(items)} items"
+        yield Problem("$.summary.security.total_cases", message)
+    for side in ("baseline", "new"):
+        yield from _signal_counts(summary["security"], items, side)
+
+
+def _signal_counts(
+    security: dict[str, Any], items: list[dict[str, Any]], side: str
+) -> Iterator[Problem]:
+    signals = [item["security"][side]["signals"] for item in items]
+    with_signals = sum(bool(each) for each in signals)
+    name = f"cases_with_signals_{side}"
+    if security[name] != with_signals:
+        message = f"is {security[name]}, but the items give {with_signals}"
+        yield Problem(f"$.summary.security.{name}", message)
+    for severity, told in security[f"signal_counts_{side}"].items():
+        count = sum(signal["severity"] == severity for each in signals for signal in each)
+        if told != count:
+            place = f"$.summary.security.signal_counts_{side}.{severity}"
+            yield Problem(place, f"is {told}, but the items give {count}")
+
+
+def _json(value: bool) -> str:  # noqa: FBT001 - a JSON boolean as JSON writes it
+    return "true" if value else "false"

@@ -1,0 +1,85 @@
+"""Cases shared out among processes; what they give back comes in the order of the cases."""
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+
+from evalwright.compare.case_file import CaseFile
+from evalwright.compare.matching import PlannedCase
+from evalwright.contracts.errors import CannotEvaluate
+from evalwright.reports.folder.case import CaseWriter, Settings, Written
+
+_BATCH = 32
+_WORTH_PROCESSES = 200
+_MOST_PROCESSES = 4  # each holds its own detectors and templates
+_WAITING_FOR_EACH = 2
+
+
+def write_cases(
+    planned: Iterable[PlannedCase], count: int, settings: Settings, cases: CaseFile | None
+) -> Iterator[Written]:
+    """Write all cases, on as many cores as are worth it."""
+    processes = min(_cores(), _MOST_PROCESSES)
+    if count < _WORTH_PROCESSES or processes == 1:
+        yield from _write_here(planned, settings, cases)
+    else:
+        yield from _write_in_processes(planned, processes, settings, cases)
+
+
+def _write_here(
+    planned: Iterable[PlannedCase], settings: Settings, cases: CaseFile | None
+) -> Iterator[Written]:
+    writer = CaseWriter(settings, cases)
+    try:
+        yield from map(writer.write, planned)
+    finally:
+        writer.close()
+
+
+def _write_in_processes(
+    planned: Iterable[PlannedCase], processes: int, settings: Settings, cases: CaseFile | None
+) -> Iterator[Written]:
+    waiting: deque[Future[list[Written]]] = deque()
+    source = iter(planned)
+    with ProcessPoolExecutor(processes, _context(), _prepare, (settings, cases)) as pool:
+        try:
+            while batch := list(islice(source, _BATCH)):
+                waiting.append(pool.submit(_write_batch, batch))
+                if len(waiting) >= processes * _WAITING_FOR_EACH:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        except BrokenProcessPool:
+            message = "a process that wrote cases was killed; is there enough memory?"
+            raise CannotEvaluate(message) from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """Forked where that is possible: it starts at once, with everything loaded."""
+    methods = multiprocessing.get_all_start_methods()
+    return multiprocessing.get_context("fork" if "fork" in methods else None)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_writers: list[CaseWriter] = []  # of this process: one, made when the process starts
+
+
+def _prepare(settings: Settings, cases: CaseFile | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    _writers[:] = [CaseWriter(settings, cases)]
+
+
+def _write_batch(batch: list[PlannedCase]) -> list[Written]:
+    return [_writers[0].write(planned) for planned in batch]

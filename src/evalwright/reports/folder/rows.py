@@ -1,0 +1,57 @@
+"""The rows of the overview, sorted by what a reader must see first, kept on disk until then."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from evalwright.contracts.report import SEVERITIES
+from evalwright.reports.html.pages import OverviewRow
+
+_RANKS = 8
+
+
+def rank(row: OverviewRow) -> int:
+    """0 is read first: what got worse and asks for a gate."""
+    worse = row.change == "regression"
+    if row.gated or worse:
+        return 0 if row.gated and worse else 1 if worse else 2
+    grave = any(SEVERITIES.index(severity) >= 2 for _, severity in row.signals)
+    if row.change == "still_failing":
+        return 3 if grave else 4
+    if grave:
+        return 5
+    return 6 if row.change == "improvement" else 7
+
+
+class SortedRows:
+    """Rows in the order of their rank, then of the cases."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = [(folder / f"rows-{number}").open("w+b") for number in range(_RANKS)]
+
+    def add(self, row: OverviewRow) -> None:
+        """Take one row."""
+        self._files[rank(row)].write(msgspec.json.encode(row) + b"\n")
+
+    def first(self, count: int) -> list[OverviewRow]:
+        """The rows that a reader sees first."""
+        return list(islice(self._all(), count))
+
+    def chunks(self, size: int) -> Iterator[list[OverviewRow]]:
+        """All rows, some at a time."""
+        rows = self._all()
+        while chunk := list(islice(rows, size)):
+            yield chunk
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in self._files:
+            file.close()
+
+    def _all(self) -> Iterator[OverviewRow]:
+        for file in self._files:
+            file.seek(0)
+            for line in file:
+                yield msgspec.json.decode(line, type=OverviewRow)

@@ -1,0 +1,134 @@
+"""A payload as rows of a page: its fields, shortened with a mark, and what differs in them."""
+
+from html import escape
+from typing import Any
+
+from evalwright.reports.html.markup import link_html, name_html, text_html
+from evalwright.reports.html.visible import as_json, shown, visible
+from evalwright.reports.html.worddiff import Segment, mark_differences
+
+_SAME = ""
+_PARTLY = ' class="x"'  # some words are marked
+_WHOLLY = ' class="x w"'
+
+
+class PayloadWriter:
+    """Writes the payloads of one side; what it leaves out is in the file at `href`."""
+
+    def __init__(self, events: int, href: str) -> None:
+        self.characters, self.fields = _limits(events)
+        self._full = f"; full: {link_html(href)}" if href else ""
+
+    def rows(self, value: Any) -> str:
+        """The rows of a payload that is not compared."""
+        if type(value) is dict and value:
+            kept = list(value.items())[: self.fields]
+            rows = [self.row(key, shown(each)) for key, each in kept]
+            return "".join(rows) + self.rest(len(rows), len(value))
+        return self.row("", shown(value))
+
+    def row(self, key: str, text: str, mark: str = _SAME) -> str:
+        """One field and its text."""
+        if len(text) > self.characters:
+            body = text_html(text[: self.characters]) + self.cut(text)
+        else:
+            body = text_html(text)
+        return f"<dt>{name_html(key)}<dd{mark}>{body}" if key else f"<dd{mark}>{body}"
+
+    def marked_row(self, key: str, text: str, parts: list[Segment]) -> str:
+        """One field with the words marked that differ; the parts are visible already."""
+        body = "".join([_part(differs, part) for differs, part in parts]) + self.cut(text)
+        return f"<dt>{name_html(key)}<dd{_PARTLY}>{body}" if key else f"<dd{_PARTLY}>{body}"
+
+    def cut(self, text: str, more: str = "") -> str:
+        """The remark that a text was shortened, where it was."""
+        if len(text) <= self.characters:
+            return ""
+        size = f"{self.characters:,} of {len(text):,} characters"
+        return f' <small class="cut">[shortened, {size}{more}{self._full}]</small>'
+
+    def rest(self, written: int, fields: int) -> str:
+        """The remark that fields were left out, where some were."""
+        if written >= fields:
+            return ""
+        size = f"{written} of {fields:,} fields"
+        return f'<dd><small class="cut">[shortened, {size}{self._full}]</small>'
+
+
+def _part(differs: bool, part: str) -> str:  # noqa: FBT001 - a segment, unpacked
+    text = escape(part, quote=False)
+    return f"<mark>{text}</mark>" if differs else text
+
+
+def compared_rows(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
+    """The rows of two payloads, with their differences marked; fields of both come first."""
+    if type(a) is not dict or type(b) is not dict:
+        return _of_other_kinds(a, b, old, new)
+    rows_a, rows_b = [], []
+    for key, value in a.items():
+        if len(rows_a) == old.fields:
+            break
+        if key in b:
+            row, twin = _compared(key, value, b[key], old, new)
+            rows_b.append(twin)
+        else:
+            row = old.row(key, shown(value), _WHOLLY)
+        rows_a.append(row)
+    added = [key for key in b if key not in a][: new.fields - len(rows_b)]
+    rows_b += [new.row(key, shown(b[key]), _WHOLLY) for key in added]
+    rest_a, rest_b = old.rest(len(rows_a), len(a)), new.rest(len(rows_b), len(b))
+    return "".join(rows_a) + rest_a, "".join(rows_b) + rest_b
+
+
+def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
+    if type(a) is dict or type(b) is dict:
+        return old.row("", shown(a), _WHOLLY), new.row("", shown(b), _WHOLLY)
+    return _compared("", a, b, old, new)
+
+
+def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
+    text_a, text_b = shown(a), shown(b)
+    if type(a) is not type(b) and text_a == text_b:
+        text_a, text_b = as_json(a), as_json(b)
+    if text_a == text_b and len(text_a) <= old.characters:
+        row = old.row(key, text_a)
+        return row, row
+    if text_a == text_b or _equal(a, b):
+        return old.row(key, text_a), new.row(key, text_b)
+    if text_a[:4] != text_b[:4] and text_a[-4:] != text_b[-4:]:  # spares the search: quicker
+        return old.row(key, text_a, _WHOLLY), new.row(key, text_b, _WHOLLY)
+    return _marked(key, text_a, text_b, old, new)
+
+
+def _marked(key: str, a: str, b: str, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
+    short_a, short_b = a[: old.characters], b[: new.characters]
+    if short_a == short_b:
+        return _later(key, a, old), _later(key, b, new)
+    marked = mark_differences(visible(short_a), visible(short_b))
+    if marked is None:
+        return old.row(key, a, _WHOLLY), new.row(key, b, _WHOLLY)
+    return old.marked_row(key, a, marked[0]), new.marked_row(key, b, marked[1])
+
+
+def _later(key: str, text: str, side: PayloadWriter) -> str:
+    """A field whose difference lies in what was left out."""
+    remark = side.cut(text, "; the difference comes after them")
+    name = f"<dt>{name_html(key)}" if key else ""
+    return f"{name}<dd{_PARTLY}>{text_html(text[: side.characters])}{remark}"
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two containers hold the same; their texts may differ in the order of keys."""
+    if type(a) is not dict and type(a) is not list:
+        return False
+    try:
+        return bool(a == b)
+    except RecursionError:
+        return False
+
+
+def _limits(events: int) -> tuple[int, int]:
+    """Characters of a field, and fields: fewer where events are very many, so the page opens."""
+    if events <= 400:
+        return 1_500, 40
+    return (300, 12) if events <= 4_000 else (80, 4)

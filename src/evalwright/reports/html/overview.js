@@ -1,0 +1,155 @@
+"use strict";
+(() => {
+  const PAGE = 100;
+  const HREF = 0, ID = 1, TITLE = 2, CHANGE = 3, ROOT = 6, GATED = 7, INTEGRITY = 8, SIGNALS = 9, RECOMMENDATION = 10;
+  const SEVERITIES = ["low", "medium", "high", "critical"];
+  const at = (id) => document.getElementById(id);
+  const table = at("case-table"), form = at("filters"), count = at("count"), pager = at("pager");
+  const body = table.tBodies[0];
+  const words = JSON.parse(table.dataset.words);
+  const hrefs = JSON.parse(table.dataset.parts);
+  const total = Number(table.dataset.total);
+  const parts = [JSON.parse(table.dataset.rows)];
+  let asked = false, waiting = hrefs.length, lost = 0, page = 0;
+
+  window.evalwrightRows = (number, rows) => { parts[number] = rows; };
+
+  function load() {
+    if (asked) return;
+    asked = true;
+    for (const href of hrefs) {
+      const script = document.createElement("script");
+      script.src = href;
+      script.onload = () => { waiting -= 1; arrived(); };
+      script.onerror = () => { waiting -= 1; lost += 1; arrived(); };
+      document.head.append(script);
+    }
+  }
+
+  function arrived() {
+    if (waiting % 10 && waiting) return;
+    offerKinds();
+    show();
+  }
+
+  function offerKinds() {
+    const select = form.elements.kind, chosen = select.value || wanted.get("kind") || "";
+    const kinds = new Set(parts.flat().flatMap((row) => row[SIGNALS].map((signal) => signal[0])));
+    const options = [...kinds].sort().map((kind) => option(kind, kind.replaceAll("_", " ")));
+    select.replaceChildren(option("", "any"), ...options);
+    select.value = kinds.has(chosen) ? chosen : "";
+  }
+
+  function option(value, text) {
+    const made = element("option", "", text);
+    made.value = value;
+    return made;
+  }
+
+  function matching() {
+    const chosen = Object.fromEntries(new FormData(form));
+    const text = chosen.q.trim().toLowerCase(), least = SEVERITIES.indexOf(chosen.severity);
+    const grave = (signal) => (!chosen.kind || signal[0] === chosen.kind) && SEVERITIES.indexOf(signal[1]) >= least;
+    return parts.flat().filter((row) =>
+      (!chosen.change || row[CHANGE] === chosen.change) &&
+      (!chosen.root || row[ROOT] === chosen.root) &&
+      (!chosen.integrity || row[INTEGRITY] === chosen.integrity) &&
+      (!chosen.gated || row[GATED] === (chosen.gated === "yes")) &&
+      (!(chosen.kind || chosen.severity) || row[SIGNALS].some(grave)) &&
+      (!text || row[ID].toLowerCase().includes(text) || row[TITLE].toLowerCase().includes(text)));
+  }
+
+  function show() {
+    const found = matching(), last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
+    const open = !asked && hrefs.length > 0;
+    page = Math.min(page, open ? page : last);
+    const first = page * PAGE, rows = found.slice(first, first + PAGE);
+    body.replaceChildren(...rows.map(rowOf));
+    const all = open ? total : found.length;
+    const filtered = all === total ? "" : " that match, of " + number(total);
+    const range = all > PAGE ? number(first + 1) + "\u2013" + number(first + rows.length) + " of " : "";
+    const state = waiting && asked ? " (loading the rest\u2026)" : lost ? " (" + lost + " parts could not be loaded)" : "";
+    count.textContent = range + number(all) + (all === 1 ? " case" : " cases") + filtered + state;
+    const pages = Math.max(1, Math.ceil(all / PAGE));
+    pager.hidden = pages < 2;
+    at("page").textContent = "Page " + number(page + 1) + " of " + number(pages);
+    at("previous").disabled = page === 0;
+    at("next").disabled = page + 1 >= pages;
+  }
+
+  const number = (value) => value.toLocaleString("en");
+
+  function rowOf(row) {
+    const tr = element("tr", "");
+    tr.setAttribute("role", "row");
+    const name = row[HREF] ? element("a", "", row[TITLE]) : element("span", "", row[TITLE]);
+    if (row[HREF]) name.setAttribute("href", row[HREF]);
+    const head = cell("th", "rowheader", name, " ", element("code", "", row[ID]));
+    head.scope = "row";
+    const recommendation = words.recommendation[row[RECOMMENDATION]];
+    tr.append(
+      head,
+      cell("td", "cell", label("badge", words.change[row[CHANGE]])),
+      cell("td", "cell", row[ROOT].replaceAll("_", " ")),
+      cell("td", "cell", ...row[SIGNALS].map(signalOf)),
+      cell("td", "cell", label("st", words.integrity[row[INTEGRITY]])),
+      cell("td", "cell", row[GATED] ? label("badge", recommendation) : recommendation[0]));
+    return tr;
+  }
+
+  function signalOf(signal) {
+    const [name, sign, tone] = words.severity[signal[1]];
+    const made = label("signal", [name + ": " + signal[0].replaceAll("_", " "), sign, tone]);
+    made.title = name;
+    return made;
+  }
+
+  function label(kind, [text, sign, tone]) {
+    const made = element("span", kind + " " + tone), mark = element("span", "", sign);
+    mark.setAttribute("aria-hidden", "true");
+    made.append(mark, " " + text);
+    return made;
+  }
+
+  function cell(tag, role, ...content) {
+    const made = element(tag, "");
+    made.setAttribute("role", role);
+    made.append(...content);
+    return made;
+  }
+
+  function element(tag, name, text) {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  function remember() {
+    const kept = new URLSearchParams([...new FormData(form)].filter((pair) => pair[1]));
+    if (page) kept.set("page", page + 1);
+    try { history.replaceState(null, "", "#" + kept); } catch { /* the address then stays as it is */ }
+  }
+
+  function turn(step) {
+    load();
+    page += step;
+    show();
+    remember();
+    at("cases").scrollIntoView();
+  }
+
+  const wanted = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+  form.hidden = false;
+  offerKinds();
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("focusin", load);
+  form.addEventListener("input", () => { load(); wanted.delete("kind"); page = 0; show(); remember(); });
+  form.addEventListener("reset", () => setTimeout(() => { wanted.delete("kind"); page = 0; show(); remember(); }));
+  at("previous").addEventListener("click", () => turn(-1));
+  at("next").addEventListener("click", () => turn(1));
+  for (const [name, value] of wanted) if (form.elements[name]) form.elements[name].value = value;
+  page = Math.max(0, (Number(wanted.get("page")) || 1) - 1);
+  if (wanted.size) load();
+  show();
+})();

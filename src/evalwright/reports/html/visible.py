@@ -1,0 +1,66 @@
+"""Text from outside, made visible and short enough for a page; escaping is the templates' work."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from evalwright.trace.model import text_of
+
+# Control, zero-width, bidi, tag and variation characters, and halves of pairs: what a reader
+# cannot see, or what makes a text read otherwise than it is. Tab and newline stay.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
+)
+_LEFT_OUT = "(this value cannot be written as text)"
+_SCHEME_OR_ROOT = re.compile(r"[/\\]|[^/?#]*:")
+
+
+def visible(text: str) -> str:
+    """The text with its hidden characters written out: `␛`, `⟦U+202E⟧`."""
+    if text.isprintable() or _HIDDEN.search(text) is None:
+        return text
+    return _HIDDEN.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return f"⟦U+{code:04X}⟧"
+
+
+def shown(value: Any) -> str:
+    """A JSON value as a reader sees it: strings as they are, the rest as JSON."""
+    if type(value) is str:
+        return value or '""'
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    return as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """A JSON value as JSON, also where it is too deep or too odd to be encoded."""
+    try:
+        return text_of(value) if type(value) is not str else msgspec.json.encode(value).decode()
+    except (RecursionError, OverflowError, TypeError, ValueError):
+        return repr(value)[:200] if isinstance(value, str | int) else _LEFT_OUT
+
+
+def clipped(value: Any, limit: int) -> str:
+    """A value for a table cell: visible, and with a mark where it was shortened."""
+    text = shown(value)
+    if len(text) <= limit:
+        return visible(text)
+    return f"{visible(text[:limit])}… (shortened, {limit:,} of {len(text):,} characters)"
+
+
+def relative_href(href: str | None) -> str:
+    """A link that stays in the report folder, or nothing."""
+    if not href or not href.isprintable() or _SCHEME_OR_ROOT.match(href):
+        return ""
+    return "" if ".." in href.replace("\\", "/").split("/") else href

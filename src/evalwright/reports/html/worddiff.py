@@ -1,0 +1,155 @@
+"""What differs between two texts, in words, at a cost that is linear in their length."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Segment: TypeAlias = tuple[bool, str]  # whether it differs, and the text
+Marked: TypeAlias = list[Segment]
+
+_LONGEST = 4_000  # of both texts; longer ones are not searched for common words
+_LEAST_COMMON = 10  # a tenth of the shorter text
+
+
+def mark_differences(a: str, b: str) -> tuple[Marked, Marked] | None:
+    """Both texts, cut into parts that are common and parts that are not.
+
+    Nothing where their starts and ends hardly agree: such texts were not edited but replaced,
+    and marks on the few words that they happen to share would only confuse.
+    """
+    start = _common_start(a, b)
+    end = _common_end(a, b, start)
+    if _LEAST_COMMON * (start + end) < min(len(a), len(b)):
+        return None
+    middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
+    inner_a, inner_b = _inner(middle_a, middle_b)
+    before, after = a[:start], a[len(a) - end :] if end else ""
+    return _joined(before, inner_a, after), _joined(before, inner_b, after)
+
+
+def _joined(before: str, inner: list[Segment], after: str) -> Marked:
+    parts = [(False, before), *inner, (False, after)]
+    return [part for part in parts if part[1]]
+
+
+def _common_start(a: str, b: str) -> int:
+    """The length of the common start, ending where a word ends."""
+    if a[:1] != b[:1]:
+        return 0
+    count = _agreeing(a, b)
+    if count == len(a) == len(b):
+        return count
+    while count and not _between_words(a, count):
+        count -= 1
+    return count
+
+
+def _agreeing(a: str, b: str) -> int:
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _between_words(text: str, place: int) -> bool:
+    return place >= len(text) or not (text[place - 1].isalnum() and text[place].isalnum())
+
+
+def _common_end(a: str, b: str, start: int) -> int:
+    if a[-1:] != b[-1:]:
+        return 0
+    low, high = 0, min(len(a), len(b)) - start
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[len(a) - middle :] == b[len(b) - middle :]:
+            low = middle
+        else:
+            high = middle - 1
+    while low and not _between_words(a, len(a) - low):
+        low -= 1
+    return low
+
+
+def _inner(a: str, b: str) -> tuple[list[Segment], list[Segment]]:
+    """The middles, held together at words that each of them has exactly once."""
+    if not a or not b or len(a) + len(b) > _LONGEST:
+        return [(True, a)], [(True, b)]
+    words_a, words_b = a.split(" "), b.split(" ")
+    anchors = _anchors(words_a, words_b)
+    return _segments(words_a, [i for i, _ in anchors]), _segments(words_b, [j for _, j in anchors])
+
+
+def _anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of places in rising order: the words unique to both, and their equal neighbours."""
+    places = _unique_places(b)
+    pairs = [(i, places[word]) for word, i in _unique_places(a).items() if word in places]
+    anchors: list[tuple[int, int]] = []
+    i = j = 0
+    for next_i, next_j in [*_rising(pairs), (len(a), len(b))]:
+        anchors += _neighbours(a, b, (i, j), (next_i, next_j))
+        i, j = next_i, next_j
+    return anchors
+
+
+def _neighbours(
+    a: Sequence[str], b: Sequence[str], since: tuple[int, int], until: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """The pairs of equal words from one anchor on, and those that lead up to the next."""
+    (i, j), (end_i, end_j) = since, until
+    after = []
+    while i < end_i and j < end_j and a[i] == b[j]:
+        after.append((i, j))
+        i, j = i + 1, j + 1
+    before = []
+    while end_i > i and end_j > j and a[end_i - 1] == b[end_j - 1]:
+        end_i, end_j = end_i - 1, end_j - 1
+        before.append((end_i, end_j))
+    return after + before[::-1]
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs, given in the order of one side, that is in the other's order."""
+    ends: list[int] = []
+    holders: list[int] = []
+    previous: list[int] = []
+    for place, (_, j) in enumerate(pairs):
+        length = bisect_left(ends, j)
+        previous.append(holders[length - 1] if length else -1)
+        ends[length : length + 1] = [j]
+        holders[length : length + 1] = [place]
+    run = []
+    place = holders[-1] if holders else -1
+    while place >= 0:
+        run.append(pairs[place])
+        place = previous[place]
+    return run[::-1]
+
+
+def _unique_places(words: Sequence[str]) -> dict[str, int]:
+    places: dict[str, int] = {}
+    twice = set()
+    for place, word in enumerate(words):
+        if word in places:
+            twice.add(word)
+        places[word] = place
+    for word in twice:
+        del places[word]
+    return places
+
+
+def _segments(words: Sequence[str], common: Sequence[int]) -> list[Segment]:
+    kept = set(common)
+    segments: list[Segment] = []
+    run: list[str] = []
+    differs = 0 not in kept
+    for place, word in enumerate(words):
+        if (place not in kept) != differs:
+            segments.append((differs, " ".join(run) + " "))
+            run, differs = [], not differs
+        run.append(word)
+    segments.append((differs, " ".join(run)))
+    return segments

@@ -1,0 +1,143 @@
+"""Masks secrets and personal data: the mask says which rule found it, and shows nothing of it."""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from hashlib import sha256
+
+import msgspec
+
+from evalwright.signals.finding import Finding
+from evalwright.signals.sensitive import default_scanner, spelled_out
+from evalwright.trace.model import Json
+
+_ROUNDS = 8
+_UNREADABLE = "[masked: nested too deeply to be checked]"
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NUMBER = b"0123456789+-.eE"
+_BORDERS = frozenset([b"", b" ", b'"', b"'", b",", b"<", b">", b"(", b")", b"`"])
+_KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
+
+
+def mask_text(text: str) -> str:
+    """The text with every finding masked; the same object where there is none."""
+    data = text.encode("utf-8", "surrogatepass")
+    masked = mask_bytes(data)
+    return text if masked is data else masked.decode("utf-8", "surrogatepass")
+
+
+def mask_bytes(data: bytes) -> bytes:
+    """Any bytes with every finding masked; the same object where there is none."""
+    for _ in range(_ROUNDS):
+        findings = default_scanner().scan_bytes(data)
+        masked = _spliced(data, findings) if findings else data
+        if _stands_alone(data, findings):
+            return masked
+        data = masked
+    return data
+
+
+def _stands_alone(data: bytes, findings: list[Finding]) -> bool:
+    """Otherwise what is beside a finding can be one itself once that is masked."""
+    return all(
+        data[each.start - 1 : each.start] in _BORDERS and data[each.end : each.end + 1] in _BORDERS
+        for each in findings
+    )
+
+
+def mask_json_bytes(data: bytes) -> bytes:
+    """JSON stays JSON, with values and keys masked; other bytes are masked as they are.
+
+    The same object where nothing is sensitive.
+    """
+    findings = default_scanner().scan_bytes(data)
+    if not findings:
+        return data
+    masked = _spliced(data, findings)
+    careful = any(_is_personal_key(data, each) for each in findings) or not _is_json(masked)
+    if careful and _is_json(data):
+        masked = _spliced_json(data, findings)
+    return masked if _stands_alone(data, findings) else mask_bytes(masked)
+
+
+def mask_value(value: Json) -> Json:
+    """A JSON value with every finding masked, in keys, in nested values, and in JSON in strings."""
+    try:
+        data = msgspec.json.encode(value)
+        masked = mask_json_bytes(data)
+        return value if masked is data else msgspec.json.decode(masked)
+    except (RecursionError, TypeError, ValueError, msgspec.MsgspecError):
+        return _UNREADABLE
+
+
+def mask_of(value: bytes, finding: Finding) -> str:
+    """What stands for a finding: equal secrets show as equal.
+
+    A fingerprint of what has few possible values could be reversed, so those have none.
+    """
+    if finding.family == "pii" or finding.rule in _GUESSABLE:
+        return f"[masked:{finding.rule}]"
+    return f"[masked:{finding.rule}#{sha256(value).hexdigest()[:6]}]"
+
+
+# Six digits, or a word with a number: a list of all of them finds the one with the fingerprint.
+_GUESSABLE = frozenset({"one-time-code", "password", "url-password", "basic-credentials"})
+
+
+def _spliced(data: bytes, findings: list[Finding]) -> bytes:
+    return _replaced(data, [(each.start, each.end, _mask_in(data, each)) for each in findings])
+
+
+def _mask_in(data: bytes, finding: Finding) -> bytes:
+    return mask_of(spelled_out(data[finding.start : finding.end]), finding).encode()
+
+
+def _replaced(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
+    pieces = []
+    last = 0
+    for start, end, replacement in changes:
+        pieces += [data[last:start], replacement]
+        last = end
+    pieces.append(data[last:])
+    return b"".join(pieces)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _is_personal_key(data: bytes, finding: Finding) -> bool:
+    """Two keys with the same mask would be one key."""
+    return "#" not in mask_of(b"", finding) and _KEY_END.match(data, finding.end) is not None
+
+
+def _spliced_json(data: bytes, findings: list[Finding]) -> bytes:
+    """Numbers become strings, and keys that would get the same mask are counted."""
+    strings = [match.span() for match in _STRING.finditer(data)]
+    starts = [start for start, _ in strings]
+    seen: Counter[bytes] = Counter()
+    changes: list[tuple[int, int, bytes]] = []
+    for each in findings:
+        mask = _mask_in(data, each)
+        place = bisect_right(starts, each.start) - 1
+        if place < 0 or strings[place][1] <= each.start:
+            changes.append(_whole_number(data, each, mask))
+            continue
+        if _is_personal_key(data, each):
+            seen[mask] += 1
+            mask += b" (%d)" % seen[mask] if seen[mask] > 1 else b""
+        changes.append((each.start, each.end, mask))
+    return _replaced(data, changes)
+
+
+def _whole_number(data: bytes, finding: Finding, mask: bytes) -> tuple[int, int, bytes]:
+    """Half a number cannot be masked: what is left would stick to the mask."""
+    before = data[max(0, finding.start - 400) : finding.start]
+    after = data[finding.end : finding.end + 400]
+    start = finding.start - (len(before) - len(before.rstrip(_NUMBER)))
+    end = finding.end + (len(after) - len(after.lstrip(_NUMBER)))
+    return start, end, b'"' + mask + b'"'

@@ -1,0 +1,157 @@
+"""What is known of a token beyond its shape: checksums, structure, entropy, placeholders."""
+
+import base64
+import binascii
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from evalwright.contracts.report import CONFIDENCES, Confidence
+
+# The confidence that a value deserves, given the one its rule has; None: it is no secret.
+Check: TypeAlias = Callable[[bytes, Confidence], Confidence | None]
+
+_BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_PLACEHOLDER = re.compile(
+    rb"example|placeholder|redacted|masked|change_?me|your|my[_-]|dummy|insert|sample|todo|"
+    rb"xxxx|\*\*\*|\.\.\.|here\b|[<>{}\[\]]|\$[A-Z(]|%[A-Z(]|0123456789|1234567890",
+    re.IGNORECASE,
+)
+
+
+def entropy(value: bytes) -> float:
+    """Shannon entropy in bits per byte."""
+    size = len(value)
+    return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Whether a value stands for a secret instead of being one."""
+    return _PLACEHOLDER.search(value) is not None or len(set(value)) <= 2
+
+
+def lower(confidence: Confidence) -> Confidence:
+    """One step less confident."""
+    return CONFIDENCES[max(CONFIDENCES.index(confidence) - 1, 0)]
+
+
+def random_looking(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Neither a placeholder nor a word: what most formats can say."""
+    return None if is_placeholder(value) or entropy(value) < 3 else confidence
+
+
+def mixed_case(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Random letters have both cases; an identifier that happens to fit the shape is made of words."""
+    capitals = sum(byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ" for byte in value)
+    small = sum(byte in b"abcdefghijklmnopqrstuvwxyz" for byte in value)
+    if 4 * capitals < small or 4 * small < capitals:
+        return None
+    return random_looking(value, confidence)
+
+
+def with_digit(value: bytes, confidence: Confidence) -> Confidence | None:
+    """A token without any digit in its payload is more likely a name."""
+    if not any(byte in b"0123456789" for byte in value[6:]):
+        return None
+    return random_looking(value, confidence)
+
+
+def aws_key_id(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Key ids are base32 after the prefix; ones without a digit could be a word in capitals."""
+    payload = value[4:]
+    in_base32 = all(byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" for byte in payload)
+    if not in_base32 or payload.isalpha():
+        confidence = "low"
+    return random_looking(value, confidence)
+
+
+def crc32_base62(value: bytes, confidence: Confidence) -> Confidence | None:
+    """The last six characters are the CRC-32 of those after the prefix, in base 62."""
+    payload = value[value.index(b"_") + 1 :]
+    checked = confidence if _base62(crc32(payload[:-6])) == payload[-6:] else lower(confidence)
+    return random_looking(value, checked)
+
+
+def _base62(number: int) -> bytes:
+    digits = bytearray()
+    while number:
+        number, rest = divmod(number, 62)
+        digits.append(_BASE62[rest])
+    return bytes(digits[::-1]).rjust(6, b"0")
+
+
+def grafana(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Ends in the little-endian CRC-32 of what stands before it."""
+    body, _, checksum = value.rpartition(b"_")
+    right = crc32(body).to_bytes(4, "little").hex().encode() == checksum.lower()
+    return random_looking(value, confidence if right else lower(confidence))
+
+
+def age_key(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Bech32 with its six-character checksum."""
+    prefix, _, data = value.decode("latin-1").lower().rpartition("1")
+    values = [ord(each) >> 5 for each in prefix] + [0] + [ord(each) & 31 for each in prefix]
+    values += [_BECH32.index(each) for each in data]
+    return random_looking(value, confidence if _bech32_sum(values) == 1 else lower(confidence))
+
+
+def _bech32_sum(values: list[int]) -> int:
+    generators = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+    total = 1
+    for value in values:
+        top = total >> 25
+        total = (total & 0x1FFFFFF) << 5 ^ value
+        for place, generator in enumerate(generators):
+            total ^= generator if top >> place & 1 else 0
+    return total
+
+
+def jwt(value: bytes, confidence: Confidence) -> Confidence | None:
+    """The header is a JSON object that names its algorithm."""
+    header = _base64_json(value.split(b".", 1)[0])
+    return confidence if isinstance(header, dict) and "alg" in header else "low"
+
+
+def _base64_json(text: bytes) -> object:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
+    except (binascii.Error, ValueError, msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def basic_credentials(value: bytes, confidence: Confidence) -> Confidence | None:
+    """HTTP basic authentication is `user:password` in base 64."""
+    try:
+        decoded = base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
+    except binascii.Error:
+        return None
+    user, colon, password = decoded.partition(b":")
+    if not colon or not password or not decoded.isascii():
+        return None
+    return None if is_placeholder(decoded) or password.lower() in COMMON_WORDS else confidence
+
+
+def pypi(value: bytes, confidence: Confidence) -> Confidence | None:
+    """A macaroon: base 64 of the version, then the location."""
+    text = value[len(b"pypi-") :]
+    try:
+        macaroon = base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+    except binascii.Error:
+        return random_looking(value, lower(confidence))
+    right = macaroon.startswith((b"\x02\x01\x08pypi.org", b"\x02\x01\x0dtest.pypi.org"))
+    return random_looking(value, confidence if right else lower(confidence))
+
+
+COMMON_WORDS = frozenset(
+    b"password passwd pass pwd secret token key value string str text none null nil true false "
+    b"required optional hidden user username admin root test testing guest default unknown "
+    b"undefined empty invalid incorrect wrong expired missing reset field input type object "
+    b"boolean integer number varchar bytes any your the and for self this prompt login email "
+    b"foobar foo bar baz enter forgot new old current confirm".split()
+)

@@ -1,0 +1,105 @@
+"""Matching bytes in linear time: google-re2 and Aho-Corasick, or the standard library without them.
+
+Every pattern is written so that `re` gives the same matches, and has bounded repetition, so that
+`re` is linear on it as well.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+
+class Match(Protocol):
+    """What both engines' matches offer."""
+
+    @property
+    def lastindex(self) -> int | None: ...  # noqa: D102
+
+    def group(self, group: int = 0, /) -> bytes: ...  # noqa: D102
+
+    def span(self, group: int = 0, /) -> tuple[int, int]: ...  # noqa: D102
+
+
+class Pattern(Protocol):
+    """What both engines' compiled patterns offer."""
+
+    def match(self, text: bytes, pos: int = 0, endpos: int = 0, /) -> Match | None: ...  # noqa: D102
+
+    def search(self, text: bytes, /) -> Match | None: ...  # noqa: D102
+
+    def finditer(self, text: bytes, /) -> Iterator[Match]: ...  # noqa: D102
+
+
+LiteralFinder: TypeAlias = Callable[[bytes], Iterable[tuple[int, bytes]]]
+
+
+class Engine(msgspec.Struct, frozen=True):
+    """A way to compile patterns, and to find all places of many lower-case literals."""
+
+    compile: Callable[[bytes], Pattern]
+    literals: Callable[[Iterable[bytes]], LiteralFinder]
+
+
+def plain_engine() -> Engine:
+    """Only the standard library."""
+    return Engine(_compile_plain, _find_one_by_one)
+
+
+def best_engine() -> Engine:
+    """The fastest of what is installed."""
+    return Engine(_fast_compiler() or _compile_plain, _fast_finder() or _find_one_by_one)
+
+
+def _compile_plain(pattern: bytes) -> Pattern:
+    compiled: Any = re.compile(pattern)
+    return compiled  # type: ignore[no-any-return]
+
+
+def _fast_compiler() -> Callable[[bytes], Pattern] | None:
+    try:
+        import re2
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    return lambda pattern: re2.compile(pattern, options)  # type: ignore[no-any-return]
+
+
+def _find_one_by_one(literals: Iterable[bytes]) -> LiteralFinder:
+    words = sorted(literals)
+
+    def find(lowered: bytes) -> list[tuple[int, bytes]]:
+        return sorted((place, word) for word in words for place in _places(lowered, word))
+
+    return find
+
+
+def _places(text: bytes, word: bytes) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
+
+
+def _fast_finder() -> Callable[[Iterable[bytes]], LiteralFinder] | None:
+    try:
+        import ahocorasick
+    except ImportError:
+        return None
+
+    def build(literals: Iterable[bytes]) -> LiteralFinder:
+        automaton = ahocorasick.Automaton()
+        for word in literals:
+            automaton.add_word(word.decode("latin-1"), (len(word) - 1, word))
+        automaton.make_automaton()
+
+        def find(lowered: bytes) -> list[tuple[int, bytes]]:
+            hits = automaton.iter(lowered.decode("latin-1"))
+            return sorted((end - back, word) for end, (back, word) in hits)
+
+        return find
+
+    return build

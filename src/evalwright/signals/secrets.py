@@ -1,0 +1,133 @@
+"""Finds secrets in bytes: a first look, then the literals of all rules, then the rules they name."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from evalwright.contracts.report import Confidence, Severity
+from evalwright.signals.finding import Finding
+from evalwright.signals.secret_context import (
+    CONTEXT_RULES,
+    PRIVATE_KEY_LITERAL,
+    ContextRule,
+    private_key_end,
+)
+from evalwright.signals.secret_matching import Engine
+from evalwright.signals.secret_rules import RULES, Rule
+
+# No format is longer, but for tokens that go on: those are followed to their end.
+_WINDOW = 2048
+_WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_TOKEN = frozenset(_WORD | frozenset(b"-.~+/="))
+_PUNCTUATION = b".,;:)]}'\"`"
+
+
+Matcher: TypeAlias = Callable[[bytes, int], Finding | None]
+
+
+class SecretFinder:
+    """All secret rules, compiled with one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._matchers: dict[bytes, list[Matcher]] = {}
+        for rule in RULES:
+            self._add(rule.literals, _token_matcher(rule, engine))
+        for context in CONTEXT_RULES:
+            self._add(context.literals, _context_matcher(context, engine))
+        self._add((PRIVATE_KEY_LITERAL,), _private_key)
+        self._gate = engine.compile(_gate_pattern(self._matchers))
+        self._longest = max(map(len, self._matchers))
+        self._literals = engine.literals(self._matchers)
+
+    def _add(self, literals: Iterable[bytes], matcher: Matcher) -> None:
+        for literal in literals:
+            self._matchers.setdefault(literal, []).append(matcher)
+
+    def find(self, data: bytes) -> list[Finding]:
+        """Every secret, in order of its place; several rules may find the same one."""
+        lowered = data.lower()
+        found = []
+        for hit in self._gate.finditer(lowered):
+            start, end = hit.span()
+            for place, literal in self._literals(lowered[start : end + self._longest]):
+                # A literal that starts further right is in a later hit of the gate.
+                if place < end - start:
+                    found += [match(data, start + place) for match in self._matchers[literal]]
+        return [each for each in found if each is not None]
+
+
+def _gate_pattern(literals: Iterable[bytes]) -> bytes:
+    """Matches wherever a rule could; some rules have a literal that alone says too little."""
+    gated = {literal: rule.gate for rule in RULES if rule.gate for literal in rule.literals}
+    alternatives = {gated.get(literal) or _escaped(literal) for literal in literals}
+    return b"|".join(sorted(alternatives))
+
+
+def _escaped(literal: bytes) -> bytes:
+    return b"".join(
+        bytes([byte]) if byte in _WORD or byte in b" -/:@~" else b"\\" + bytes([byte])
+        for byte in literal
+    )
+
+
+def _token_matcher(rule: Rule, engine: Engine) -> Matcher:
+    pattern = engine.compile(rule.pattern)
+
+    def match(data: bytes, place: int) -> Finding | None:
+        for reach in rule.reach:
+            start = place - reach
+            if start < 0 or (start and data[start - 1] in _WORD):
+                continue
+            matched = pattern.match(data, start, start + _WINDOW)
+            if matched is None:
+                continue
+            first, last = matched.span(matched.lastindex or 0)
+            last = _followed(data, last, start + _WINDOW)
+            if last < len(data) and data[last] in _WORD:
+                continue
+            confidence = rule.check(data[first:last], rule.confidence)
+            if confidence is not None:
+                return _finding(rule, first, last, confidence, rule.severity)
+        return None
+
+    return match
+
+
+def _finding(
+    rule: Rule | ContextRule, start: int, end: int, confidence: Confidence, severity: Severity
+) -> Finding:
+    return Finding(start, end, rule.id, "secret", severity, confidence, rule.label)
+
+
+def _followed(data: bytes, end: int, limit: int) -> int:
+    """The end of a token that reaches the end of the window."""
+    if end < limit:
+        return end
+    while end < len(data) and data[end] in _TOKEN:
+        end += 1
+    return end
+
+
+def _context_matcher(rule: ContextRule, engine: Engine) -> Matcher:
+    pattern = engine.compile(rule.pattern)
+
+    def match(data: bytes, place: int) -> Finding | None:
+        matched = pattern.match(data, place, place + _WINDOW)
+        if matched is None:
+            return None
+        start, end = matched.span(1)
+        end = start + len(data[start:end].rstrip(_PUNCTUATION))
+        before = data[max(0, place - 16) : place]
+        confidence = rule.judge(before, data[place:end], data[start:end])
+        if confidence is None:
+            return None
+        severity: Severity = "medium" if confidence == "low" else rule.severity
+        return _finding(rule, start, end, confidence, severity)
+
+    return match
+
+
+def _private_key(data: bytes, place: int) -> Finding | None:
+    end = private_key_end(data, place)
+    if end is None:
+        return None
+    return Finding(place, end, "private-key", "secret", "critical", "high", "private key")

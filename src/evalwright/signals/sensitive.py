@@ -1,0 +1,167 @@
+"""One scan for all that is sensitive in a text: secrets and personal data, each place once."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import cache
+
+import msgspec
+
+from evalwright.contracts.report import CONFIDENCES, SEVERITIES
+from evalwright.signals.finding import Finding
+from evalwright.signals.pii import KINDS, PiiFinder
+from evalwright.signals.secret_context import CONTEXT_RULES
+from evalwright.signals.secret_matching import Engine, best_engine
+from evalwright.signals.secret_rules import RULES
+from evalwright.signals.secrets import SecretFinder
+
+
+class Scanner:
+    """Secrets and personal data with one engine; a scanner is built once and used for all texts."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._secrets = SecretFinder(engine)
+        self._pii = PiiFinder(engine)
+
+    def scan_bytes(self, data: bytes) -> list[Finding]:
+        """The findings in bytes of any encoding that holds ASCII, in order, without overlap."""
+        plain, offsets = _readable(data)
+        merged = _without_overlap(self._secrets.find(plain) + self._pii.find(plain))
+        return merged if offsets is None else [_placed(each, offsets) for each in merged]
+
+    def scan(self, text: str) -> list[Finding]:
+        """The findings in a text."""
+        data = text.encode("utf-8", "surrogatepass")
+        findings = self.scan_bytes(data)
+        return findings if len(data) == len(text) else _in_characters(findings, data)
+
+
+@cache
+def default_scanner() -> Scanner:
+    """The scanner with the best engine there is."""
+    return Scanner(best_engine())
+
+
+def scan(text: str) -> list[Finding]:
+    """All secrets and personal data in a text, in order, without overlap."""
+    return default_scanner().scan(text)
+
+
+def scan_bytes(data: bytes) -> list[Finding]:
+    """All secrets and personal data in bytes, in order, without overlap."""
+    return default_scanner().scan_bytes(data)
+
+
+@cache
+def rule_ids() -> frozenset[str]:
+    """The ids of all rules, of secrets and of personal data."""
+    ids = {rule.id for rule in RULES} | {rule.id for rule in CONTEXT_RULES}
+    return frozenset(ids | {kind.id for kind in KINDS} | {"private-key", "email"})
+
+
+def _without_overlap(found: Iterable[Finding]) -> list[Finding]:
+    """Findings that share a place become one over all of it, named after the gravest."""
+    merged: list[Finding] = []
+    for each in sorted(found, key=lambda each: (each.start, -each.end)):
+        if merged and each.start < merged[-1].end:
+            merged[-1] = _joined(merged[-1], each)
+        else:
+            merged.append(each)
+    return merged
+
+
+def _joined(one: Finding, other: Finding) -> Finding:
+    gravest = max(one, other, key=_gravity)
+    return msgspec.structs.replace(gravest, start=one.start, end=max(one.end, other.end))
+
+
+def _gravity(finding: Finding) -> tuple[bool, int, int]:
+    severity = SEVERITIES.index(finding.severity)
+    return finding.family == "secret", severity, CONFIDENCES.index(finding.confidence)
+
+
+def _in_characters(findings: list[Finding], data: bytes) -> list[Finding]:
+    placed = []
+    byte = character = 0
+    for each in findings:
+        start = character + len(data[byte : each.start].decode("utf-8", "surrogatepass"))
+        end = start + len(data[each.start : each.end].decode("utf-8", "surrogatepass"))
+        placed.append(msgspec.structs.replace(each, start=start, end=end))
+        byte, character = each.end, end
+    return placed
+
+
+# Below: JSON escapes, at any depth of nesting, become what they stand for, so that they neither
+# hide a secret nor stick to one. Masks become a barrier: nothing is found in or across them.
+
+_SPELLED = re.compile(rb"\\+(?:u00([2-7][0-9a-fA-F])|/)")
+_MASK = re.compile(rb"\[masked:([a-z0-9-]{1,40})(?:#[0-9a-f]{6})?\]")
+_MASK_START = b"[masked:"
+
+
+class Offsets:
+    """Where the bytes of a shortened text came from."""
+
+    def __init__(self) -> None:
+        self._here = [0]
+        self._there = [0]
+
+    def note(self, here: int, there: int) -> None:
+        """From `here` on, bytes are those from `there` on."""
+        self._here.append(here)
+        self._there.append(there)
+
+    def origin(self, here: int) -> int:
+        """The original place of a byte."""
+        nearest = bisect_right(self._here, here) - 1
+        return self._there[nearest] + here - self._here[nearest]
+
+
+def _readable(data: bytes) -> tuple[bytes, Offsets | None]:
+    if _MASK_START in data:
+        data = _MASK.sub(_barrier, data)
+    if b"\\" not in data:
+        return data, None
+    usual = data.replace(b"\\n", b"\n ").replace(b'\\"', b' "')
+    return _all_escapes(data) if b"\\" in usual else (usual, None)
+
+
+def _all_escapes(data: bytes) -> tuple[bytes, Offsets | None]:
+    offsets = None
+    if b"\\u00" in data or b"\\/" in data:
+        data, offsets = _spelled_out(data)
+    for escape, meaning in ((b"\\n", b"\n "), (b"\\r", b"  "), (b"\\t", b"  "), (b'\\"', b' "')):
+        data = data.replace(escape, meaning)
+    return data.replace(b"\\", b" "), offsets
+
+
+def _barrier(mask: re.Match[bytes]) -> bytes:
+    known = mask[1].decode() in rule_ids()
+    return b"\x01" * len(mask[0]) if known else mask[0]
+
+
+def spelled_out(data: bytes) -> bytes:
+    """The bytes with the escapes that can hide a secret replaced by what they stand for."""
+    return _spelled_out(data)[0] if b"\\" in data else data
+
+
+def _spelled_out(data: bytes) -> tuple[bytes, Offsets]:
+    pieces = []
+    offsets = Offsets()
+    last = size = 0
+    for escape in _SPELLED.finditer(data):
+        meaning = bytes([int(escape[1], 16)]) if escape[1] else b"/"
+        pieces += [data[last : escape.start()], meaning]
+        size += escape.start() - last + 1
+        last = escape.end()
+        # The byte itself came from the start of its escape, what follows from after it.
+        offsets.note(size - 1, escape.start())
+        offsets.note(size, last)
+    pieces.append(data[last:])
+    return b"".join(pieces), offsets
+
+
+def _placed(finding: Finding, offsets: Offsets) -> Finding:
+    # The end is the start of what follows, so that a last escape is inside as a whole.
+    start, end = offsets.origin(finding.start), offsets.origin(finding.end)
+    return msgspec.structs.replace(finding, start=start, end=end)

@@ -1,0 +1,41 @@
+"""Signals about the transport: the agent could not be called at all."""
+
+from collections.abc import Iterator
+
+from evalwright.contracts.report import Severity, Signal, SignalDetails
+from evalwright.signals.scene import Scene
+from evalwright.trace.model import RunnerFailure
+
+_LONGEST_KIND = 60  # a word of the runner; whatever else stands there is not repeated
+
+
+def runner_failures(scene: Scene) -> Iterator[Signal]:
+    """`runner_failure_detected`: there is no answer, so no event can prove it."""
+    failure = scene.trace.failure
+    if failure is None:
+        return
+    severity: Severity = "low" if failure.transient else "medium"
+    yield Signal(
+        "runner_failure_detected",
+        severity,
+        "high",
+        "The agent could not be called",
+        SignalDetails(rule=f"transport/{failure.kind[:_LONGEST_KIND]}", notes=_notes(failure)),
+        (),
+    )
+
+
+def _notes(failure: RunnerFailure) -> str:
+    status = "" if failure.status is None else f" with status {failure.status}"
+    attempt = "" if failure.attempt is None else f" on attempt {failure.attempt}"
+    lasting = "" if failure.transient is None else _lasting(failure)
+    return (
+        f"The call to the agent ended in {failure.kind[:_LONGEST_KIND]}{status}{attempt}{lasting}."
+    )
+
+
+def _lasting(failure: RunnerFailure) -> str:
+    return ", which may pass" if failure.transient else ", which will not pass by itself"
+
+
+TRANSPORT_DETECTORS = (runner_failures,)

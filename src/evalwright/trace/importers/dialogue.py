@@ -1,0 +1,77 @@
+"""From the events of a conversation to a response: what was asked, what was done, what came out."""
+
+from typing import Any
+
+from evalwright.trace.importers.canonical import CanonicalEvent, is_answer, is_message
+from evalwright.trace.model import Json, text_of
+
+_OPERATOR = ("system", "developer")
+
+
+class Dialogue:
+    """Takes events in order; those before the agent's first act are the prompts."""
+
+    def __init__(self) -> None:
+        self._instructions: list[str] = []
+        self._system: list[str] = []
+        self._prompt: list[str] = []
+        self._events: list[CanonicalEvent] = []
+        self._has_acted = False
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether the user said something."""
+        return bool(self._prompt)
+
+    def add(self, event: CanonicalEvent) -> None:
+        """Take the next event."""
+        if not self._has_acted and is_message(event, *_OPERATOR):
+            self._system.append(text_of(event["content"]))
+        elif not self._has_acted and is_message(event, "user"):
+            self._prompt.append(text_of(event["content"]))
+        else:
+            # What is looked up before the first prompt of a model belongs to the question.
+            self._has_acted = self._has_acted or event["type"] != "retrieval"
+            self._events.append(event)
+
+    def instruct(self, text: str) -> None:
+        """Take what the operator said apart from the messages; it comes first."""
+        self._instructions.append(text)
+
+    def ask(self, text: str) -> None:
+        """Take what the user said apart from the messages."""
+        self._prompt.append(text)
+
+    def response(self, case_id: str, extras: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The response object; what is not known is absent."""
+        events = list(self._events)
+        place = _place_of_answer(events)
+        response: dict[str, Any] = {"case_id": case_id}
+        if self._prompt:
+            response["user_prompt"] = "\n\n".join(self._prompt)
+        if told := dict.fromkeys(self._instructions + self._system):
+            response["system_prompt"] = "\n\n".join(told)
+        if place is not None:
+            events[place] = _final(events[place])
+            response["final_output"] = final_output(events[place]["content"])
+        return {**response, "proposed_actions": [], "events": events, **(extras or {})}
+
+
+def final_output(content: Json) -> dict[str, Any]:
+    """The final output of a response."""
+    return {"content_type": "text" if isinstance(content, str) else "json", "content": content}
+
+
+def _place_of_answer(events: list[CanonicalEvent]) -> int | None:
+    """Where the last words of the assistant stand that no further step followed."""
+    for place in range(len(events) - 1, -1, -1):
+        if is_answer(events[place]):
+            return place
+        if not is_message(events[place]):
+            return None
+    return None
+
+
+def _final(event: CanonicalEvent) -> CanonicalEvent:
+    kept = {key: event[key] for key in event if key not in ("role", "type")}
+    return {"type": "final_output", **final_output(event["content"]), **kept}

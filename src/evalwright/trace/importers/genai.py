@@ -1,0 +1,154 @@
+"""Spans by the GenAI conventions of OpenTelemetry, the current ones and those before."""
+
+from typing import Any
+
+from evalwright.trace.importers.canonical import (
+    CanonicalEvent,
+    retrieval,
+    tool_call,
+    tool_result,
+)
+from evalwright.trace.importers.flattened import nested
+from evalwright.trace.importers.messages import events_of_messages, plain_content
+from evalwright.trace.importers.operation import Kind, Operation, with_outcome
+from evalwright.trace.importers.spans import Span, SpanEvent
+from evalwright.trace.importers.tools import tool_names
+from evalwright.trace.importers.values import (
+    arguments,
+    from_text,
+    number,
+    structure_from_text,
+    text,
+    whole_number,
+)
+from evalwright.trace.model import Json, text_of
+
+_KINDS: dict[str, Kind] = {
+    "chat": "model",
+    "text_completion": "model",
+    "generate_content": "model",
+    "execute_tool": "tool",
+    "retrieval": "retrieval",
+    "invoke_agent": "agent",
+    "invoke_workflow": "agent",
+    "create_agent": "agent",
+}
+_MODEL_MARKS = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.system")
+_MESSAGE_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+
+
+def read_genai(span: Span) -> Operation | None:
+    """What a span says by these conventions; None if it follows none of them."""
+    kind = _kind(span)
+    if kind == "tool":
+        return _tool(span)
+    if kind == "retrieval":
+        return _retrieval(span)
+    return _model(span, kind) if kind else None
+
+
+def _kind(span: Span) -> Kind | None:
+    operation = span.attributes.get("gen_ai.operation.name")
+    if isinstance(operation, str):
+        return _KINDS.get(operation)
+    if "gen_ai.tool.name" in span.attributes:
+        return "tool"
+    return "model" if any(key in span.attributes for key in _MODEL_MARKS) else None
+
+
+def _tool(span: Span) -> Operation:
+    said = span.attributes
+    name = text(said.get("gen_ai.tool.name")) or span.name.removeprefix("execute_tool ")
+    call_id = said.get("gen_ai.tool.call.id")
+    args = arguments(said.get("gen_ai.tool.call.arguments"))
+    payload = structure_from_text(said.get("gen_ai.tool.call.result"))
+    result = with_outcome(tool_result(call_id, name, payload), span)
+    return Operation(span, "tool", call=tool_call(call_id, name, args), result=result)
+
+
+def _retrieval(span: Span) -> Operation:
+    found = structure_from_text(span.attributes.get("gen_ai.retrieval.documents"))
+    documents = found if isinstance(found, list) else []
+    query = span.attributes.get("gen_ai.retrieval.query.text")
+    return Operation(span, "retrieval", result=retrieval(query, documents))
+
+
+def _model(span: Span, kind: Kind) -> Operation:
+    sources = [span.attributes, *(each.attributes for each in span.events)]
+    operation = Operation(span, kind, usage=_usage(span.attributes))
+    for said in sources:
+        operation.history += _messages(said.get("gen_ai.input.messages"))
+        operation.output += _messages(said.get("gen_ai.output.messages"))
+        operation.instructions += _instructions(said.get("gen_ai.system_instructions"))
+        operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
+    for event in span.events:
+        _take_event(operation, event)
+    operation.history += events_of_messages(nested(span.attributes, "gen_ai.prompt"))
+    operation.output += events_of_messages(
+        [_with_role(each, "assistant") for each in nested(span.attributes, "gen_ai.completion")]
+    )
+    return operation
+
+
+def _take_event(operation: Operation, event: SpanEvent) -> None:
+    """The events in which older versions of the conventions recorded what was said."""
+    if event.name == "gen_ai.content.prompt":
+        operation.history += _messages(event.attributes.get("gen_ai.prompt"))
+    elif event.name == "gen_ai.content.completion":
+        said = from_text(event.attributes.get("gen_ai.completion"))
+        said = said if isinstance(said, list) else [said]
+        operation.output += events_of_messages([_with_role(each, "assistant") for each in said])
+    elif event.name in _MESSAGE_ROLES:
+        said = events_of_messages([_event_message(event)])
+        if event.name == "gen_ai.choice":
+            operation.output += said
+        else:
+            operation.history += said
+
+
+def _event_message(event: SpanEvent) -> Json:
+    """The message that an event holds: in its body, in its attributes, or in `message` of them."""
+    body = structure_from_text(event.body or event.attributes.get("gen_ai.event.content"))
+    fields = body if isinstance(body, dict) else {"content": body} if body else event.attributes
+    inner = structure_from_text(fields.get("message"))
+    fields = {**fields, **inner} if isinstance(inner, dict) else fields
+    fields = {**fields, "tool_calls": structure_from_text(fields.get("tool_calls"))}
+    if isinstance(inner, str) and "content" not in fields:
+        fields["content"] = inner
+    return _with_role(fields, _MESSAGE_ROLES[event.name])
+
+
+def _with_role(raw: Json, role: str) -> Json:
+    if not isinstance(raw, dict):
+        return {"role": role, "content": raw}
+    known = {key: raw[key] for key in raw if key not in ("timestamp", "time")}
+    return known if isinstance(raw.get("role"), str) else {**known, "role": role}
+
+
+def _messages(value: Json) -> list[CanonicalEvent]:
+    return events_of_messages(structure_from_text(value))
+
+
+def _instructions(value: Json) -> list[str]:
+    found = plain_content(structure_from_text(value))
+    return [text_of(found)] if found else []
+
+
+def _usage(said: dict[str, Any]) -> dict[str, Json]:
+    found = {
+        "input_tokens": _count(said, "input_tokens", "prompt_tokens"),
+        "output_tokens": _count(said, "output_tokens", "completion_tokens"),
+        "cost_usd": number(said.get("gen_ai.usage.cost")),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _count(said: dict[str, Any], *names: str) -> int | None:
+    found = (whole_number(said.get(f"gen_ai.usage.{name}")) for name in names)
+    return next((each for each in found if each is not None), None)

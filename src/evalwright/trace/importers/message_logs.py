@@ -1,0 +1,196 @@
+"""Logs of chat APIs: conversations, and the requests and responses that one is made of."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from evalwright.trace.importers.canonical import CanonicalEvent
+from evalwright.trace.importers.dialogue import Dialogue
+from evalwright.trace.importers.imported import Imported, faulty, numbered
+from evalwright.trace.importers.messages import events_of_messages, plain_content
+from evalwright.trace.importers.records import Record
+from evalwright.trace.importers.tools import tool_names
+from evalwright.trace.importers.usage import sum_usage, usage_of
+from evalwright.trace.importers.values import first_identifier, text
+from evalwright.trace.model import Json, text_of
+
+_CASE_KEYS = ("case_id", "id", "custom_id", "conversation_id", "session_id", "thread_id")
+_REQUEST_KEYS = ("request", "body", "input")
+_RESPONSE_KEYS = ("response", "output")
+_MESSAGE_KEYS = ("messages", "input", "items")
+
+
+class _Exchange(msgspec.Struct, frozen=True):
+    """What one record says: the conversation up to the answer, the answer, and about both."""
+
+    record: Record
+    case_id: str | None
+    history: Json
+    answer: Json
+    request: dict[str, Any]
+    response: dict[str, Any]
+    usage: dict[str, Any] = {}
+
+
+class MessageLogs:
+    """Reads records one by one; an exchange that goes on in the next record waits for it."""
+
+    def __init__(self) -> None:
+        self._waiting: _Exchange | None = None
+
+    def take(self, record: Record) -> Iterator[Imported]:
+        """Take a record; gives the case that has ended with it or before it."""
+        exchange = _exchange(record)
+        if exchange is None:
+            yield from self.rest()
+            yield _no_conversation(record)
+            return
+        before = self._waiting
+        if before is not None and _goes_on(before, exchange):
+            spent = sum_usage([before.usage, exchange.usage])
+            self._waiting = msgspec.structs.replace(exchange, usage=spent)
+            return
+        yield from self.rest()
+        self._waiting = exchange
+
+    def rest(self) -> Iterator[Imported]:
+        """The case that is still waiting."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            yield _imported(waiting)
+
+
+def _exchange(record: Record) -> _Exchange | None:
+    value = record.value
+    if isinstance(value, list):
+        return _Exchange(record, None, value, None, {}, {})
+    request, history = _request(value)
+    response, answer = _response(value)
+    if history is None and answer is None and not isinstance(response.get("error"), dict):
+        return None
+    metadata = value.get("metadata")
+    case_id = first_identifier(metadata, "case_id") if isinstance(metadata, dict) else None
+    case_id = first_identifier(value, "case_id") or case_id or first_identifier(value, *_CASE_KEYS)
+    usage = usage_of(response) or usage_of(request)
+    return _Exchange(record, case_id, history, answer, request, response, usage)
+
+
+def _request(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
+    """The request, and the messages in it; a record may be the request itself."""
+    if _messages_in(record) is not None:
+        return record, _messages_in(record)
+    for key in _REQUEST_KEYS:
+        inner = record.get(key)
+        if isinstance(inner, dict):
+            found = inner.get("body") if isinstance(inner.get("body"), dict) else inner
+            if isinstance(found, dict) and _messages_in(found) is not None:
+                return found, _messages_in(found)
+    return record, None
+
+
+def _messages_in(holder: dict[str, Any]) -> Json:
+    """A list of messages, or the one text that stands for it."""
+    found = (holder.get(key) for key in _MESSAGE_KEYS)
+    return next((each for each in found if isinstance(each, list | str)), None)
+
+
+def _response(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
+    for key in _RESPONSE_KEYS:
+        inner = record.get(key)
+        if isinstance(inner, dict):
+            found = inner["body"] if isinstance(inner.get("body"), dict) else inner
+            return found, _answer_in(found)
+        if isinstance(inner, list | str):
+            return {}, _as_assistant(inner)
+    return record, _answer_in(record)
+
+
+def _answer_in(response: dict[str, Any]) -> Json:
+    """The message or the items that a model answered with."""
+    choices = response.get("choices")
+    if isinstance(choices, list):
+        first = choices[0] if choices else None
+        return first.get("message", first) if isinstance(first, dict) else first
+    if isinstance(response.get("output"), list | str):
+        return _as_assistant(response["output"])
+    if isinstance(response.get("message"), dict):
+        return response["message"]
+    return response if isinstance(response.get("role"), str) else None
+
+
+def _as_assistant(value: Json) -> Json:
+    return {"role": "assistant", "content": value} if isinstance(value, str) else value
+
+
+def _goes_on(before: _Exchange, after: _Exchange) -> bool:
+    """Whether a request repeats the one before and adds to it: the next step of one agent."""
+    if before.answer is None or before.case_id is None or before.case_id != after.case_id:
+        return False
+    old, new = before.history, after.history
+    if not isinstance(old, list) or not isinstance(new, list):
+        return False
+    if len(new) <= len(old) or new[: len(old)] != old:
+        return False
+    answered = _untimed(events_of_messages(before.answer))
+    return _untimed(events_of_messages(new[len(old) :]))[: len(answered)] == answered
+
+
+def _untimed(events: list[CanonicalEvent]) -> list[CanonicalEvent]:
+    return [{key: event[key] for key in event if key != "ts"} for event in events]
+
+
+def _imported(exchange: _Exchange) -> Imported:
+    dialogue = Dialogue()
+    for instruction in _instructions(exchange.request):
+        dialogue.instruct(instruction)
+    for event in _events(exchange):
+        dialogue.add(event)
+    extras: dict[str, Any] = {}
+    if names := tool_names(exchange.request.get("tools") or exchange.request.get("functions")):
+        extras["tools_offered"] = names
+    if exchange.usage:
+        extras["usage"] = exchange.usage
+    if failure := _failure(exchange):
+        extras["runner_failure"] = failure
+    case_id = exchange.case_id or numbered(exchange.record.number)
+    value = exchange.record.value
+    ids = value if isinstance(value, dict) else {}
+    return Imported(
+        case_id,
+        dialogue.response(case_id, extras),
+        first_identifier(ids, "base_case_id"),
+        first_identifier(ids, "trace_id"),
+    )
+
+
+def _failure(exchange: _Exchange) -> dict[str, Any]:
+    """The error that an API answered with, in place of a message."""
+    error = exchange.response.get("error")
+    if exchange.answer is not None or not isinstance(error, dict):
+        return {}
+    return {
+        "class": "http_error",
+        "error_name": error.get("type") or error.get("code"),
+        "error_message": error.get("message"),
+    }
+
+
+def _instructions(request: dict[str, Any]) -> list[str]:
+    found = (request.get(key) for key in ("system", "instructions"))
+    return [text_of(plain_content(each)) for each in found if isinstance(each, list) or text(each)]
+
+
+def _events(exchange: _Exchange) -> list[CanonicalEvent]:
+    return events_of_messages(exchange.history) + events_of_messages(exchange.answer)
+
+
+def _no_conversation(record: Record) -> Imported:
+    fault = (
+        f"{record.place}: holds no messages, neither as a list `messages` nor in `request` and "
+        "`response`; see the page on trace formats"
+    )
+    value = record.value if isinstance(record.value, dict) else {}
+    case_id = first_identifier(value, *_CASE_KEYS)
+    found = faulty(record.number, fault)
+    return msgspec.structs.replace(found, case_id=case_id) if case_id else found

@@ -1,0 +1,224 @@
+"""Messages of chat APIs as canonical events: OpenAI, Anthropic and OpenTelemetry forms."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from evalwright.trace.importers.canonical import (
+    CanonicalEvent,
+    message,
+    reasoning,
+    retrieval,
+    tool_call,
+    tool_result,
+    unrecognised,
+)
+from evalwright.trace.importers.values import arguments, milliseconds, text
+from evalwright.trace.model import Json
+
+_ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": "tool"}
+_TIMES = ("ts", "timestamp", "created_at", "created", "time")
+_TEXT_FIELDS = {
+    "text": ("text", "content"),
+    "input_text": ("text",),
+    "output_text": ("text",),
+    "summary_text": ("text",),
+    "refusal": ("refusal",),
+}
+
+
+def events_of_messages(messages: Json) -> list[CanonicalEvent]:
+    """The events of a conversation; a single text is what the user said."""
+    if isinstance(messages, str):
+        return [message("user", messages)]
+    if isinstance(messages, dict):
+        return events_of(messages)
+    if not isinstance(messages, list):
+        return [] if messages is None else [unrecognised("messages", messages)]
+    return [event for each in messages for event in events_of(each)]
+
+
+def events_of(raw: Json) -> list[CanonicalEvent]:
+    """The events of one message or item, in order."""
+    if not isinstance(raw, dict):
+        return [message("user", raw)] if isinstance(raw, str) else [unrecognised("message", raw)]
+    role, kind = raw.get("role"), raw.get("type")
+    if isinstance(role, str):
+        events = _turn(_ROLES.get(role, role), raw)
+    elif isinstance(kind, str) and kind in _ITEMS:
+        events = _ITEMS[kind](raw)
+    else:
+        events = [unrecognised(kind or "message", raw)]
+    return _timed(events, raw)
+
+
+def _timed(events: list[CanonicalEvent], raw: dict[str, Any]) -> list[CanonicalEvent]:
+    ts = next((found for key in _TIMES if (found := milliseconds(raw.get(key))) is not None), None)
+    return events if ts is None else [{**event, "ts": ts} for event in events]
+
+
+def _turn(role: str, raw: dict[str, Any]) -> list[CanonicalEvent]:
+    content = raw["parts"] if "parts" in raw else raw.get("content")
+    if role == "tool" and not _has_result_parts(content):
+        return [_tool_message(raw, content)]
+    events = []
+    if text(raw.get("reasoning_content")):
+        events.append(reasoning(raw["reasoning_content"]))
+    events += _content(role, content)
+    if text(raw.get("refusal")):
+        events.append(message(role, raw["refusal"]))
+    events += _calls(raw.get("tool_calls")) + _legacy_call(raw.get("function_call"))
+    return events or [message(role, "")]
+
+
+def _tool_message(raw: dict[str, Any], content: Json) -> CanonicalEvent:
+    call_id = raw.get("tool_call_id") or raw.get("id")
+    return tool_result(call_id, raw.get("name"), plain_content(content), raw.get("status"))
+
+
+def _has_result_parts(content: Json) -> bool:
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and str(part.get("type")).endswith(("_response", "_result"))
+        for part in content
+    )
+
+
+def plain_content(content: Json) -> Json:
+    """Content that is text alone as this text; other content as it is."""
+    if not isinstance(content, list):
+        return content
+    texts = [_text_of_part(part) for part in content]
+    return content if None in texts else "\n".join(filter(None, texts))
+
+
+def _text_of_part(part: Json) -> str | None:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return None
+    fields = _TEXT_FIELDS.get(part["type"], ()) if isinstance(part.get("type"), str) else ()
+    return next((part[key] for key in fields if isinstance(part.get(key), str)), None)
+
+
+def _content(role: str, content: Json) -> list[CanonicalEvent]:
+    if content in (None, "", []):
+        return []
+    if not isinstance(content, list):
+        return [message(role, content)]
+    events: list[CanonicalEvent] = []
+    said: list[Json] = []
+    for part in content:
+        build = _part_builder(part)
+        if build is None:
+            said.append(part)
+            continue
+        events += _said(role, said) + build(part)
+        said = []
+    return events + _said(role, said)
+
+
+def _said(role: str, parts: list[Json]) -> list[CanonicalEvent]:
+    return [message(role, plain_content(parts))] if parts else []
+
+
+def _part_builder(part: Json) -> Callable[[dict[str, Any]], list[CanonicalEvent]] | None:
+    kind = part.get("type") if isinstance(part, dict) else None
+    return _PARTS.get(kind) if isinstance(kind, str) else None
+
+
+def _calls(calls: Json) -> list[CanonicalEvent]:
+    if calls is None:
+        return []
+    return [_call(each) for each in (calls if isinstance(calls, list) else [calls])]
+
+
+def _call(raw: Json) -> CanonicalEvent:
+    if not isinstance(raw, dict):
+        return unrecognised("tool_call", raw)
+    inner = next(
+        (raw[key] for key in ("function", "custom") if isinstance(raw.get(key), dict)), raw
+    )
+    args = next((inner[key] for key in ("arguments", "args", "input") if key in inner), None)
+    return tool_call(raw.get("id") or raw.get("call_id"), inner.get("name"), arguments(args))
+
+
+def _legacy_call(raw: Json) -> list[CanonicalEvent]:
+    return [] if raw is None else [_call(raw)]
+
+
+def _block_result(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    """An Anthropic result block: not being marked as an error means that it is none."""
+    status = "error" if raw.get("is_error") is True else "ok"
+    payload = plain_content(raw.get("content"))
+    return [tool_result(raw.get("tool_use_id"), raw.get("name"), payload, status)]
+
+
+def _response_part(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    keys = ("response", "result", "content", "server_tool_call_response")
+    payload = next((raw[key] for key in keys if key in raw), None)
+    return [tool_result(raw.get("id"), raw.get("name"), payload, raw.get("status"))]
+
+
+def _server_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    return [tool_call(raw.get("id"), raw.get("name"), raw.get("server_tool_call"))]
+
+
+def _thought(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    for key in ("thinking", "content", "summary", "text"):
+        if raw.get(key):
+            return [reasoning(plain_content(raw[key]))]
+    return [reasoning("")]
+
+
+def _one_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    call = _call(raw)
+    return [{**call, "call_id": text(raw.get("call_id")) or call["call_id"]}]
+
+
+def _call_output(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    return [tool_result(raw.get("call_id"), None, plain_content(raw.get("output")))]
+
+
+def _remote_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    failed = raw.get("error") is not None
+    payload = raw["error"] if failed else raw.get("output")
+    status = "error" if failed else "ok"
+    return [_call(raw), tool_result(raw.get("id"), raw.get("name"), payload, status)]
+
+
+def _file_search(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    found = raw.get("results")
+    return [retrieval(_joined(raw.get("queries")), found if isinstance(found, list) else [])]
+
+
+def _joined(queries: Json) -> Json:
+    if isinstance(queries, list) and all(isinstance(each, str) for each in queries):
+        return "\n".join(_texts(queries))
+    return queries
+
+
+def _texts(values: Iterable[Json]) -> list[str]:
+    return [value for value in values if isinstance(value, str)]
+
+
+_PARTS: dict[str, Callable[[dict[str, Any]], list[CanonicalEvent]]] = {
+    "tool_use": _one_call,
+    "server_tool_use": _one_call,
+    "tool_result": _block_result,
+    "web_search_tool_result": _block_result,
+    "thinking": _thought,
+    "reasoning": _thought,
+    "tool_call": _one_call,
+    "tool_call_response": _response_part,
+    "server_tool_call": _server_call,
+    "server_tool_call_response": _response_part,
+}
+
+_ITEMS: dict[str, Callable[[dict[str, Any]], list[CanonicalEvent]]] = {
+    **_PARTS,
+    "function_call": _one_call,
+    "custom_tool_call": _one_call,
+    "function_call_output": _call_output,
+    "custom_tool_call_output": _call_output,
+    "mcp_call": _remote_call,
+    "file_search_call": _file_search,
+}

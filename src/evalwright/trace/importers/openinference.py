@@ -1,0 +1,150 @@
+"""Spans by the OpenInference conventions: attributes that are flattened lists of messages."""
+
+from typing import Any
+
+from evalwright.trace.importers.canonical import (
+    CanonicalEvent,
+    message,
+    retrieval,
+    tool_call,
+    tool_result,
+)
+from evalwright.trace.importers.flattened import nested
+from evalwright.trace.importers.messages import events_of_messages
+from evalwright.trace.importers.operation import Kind, Operation, with_outcome
+from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.tools import tool_names
+from evalwright.trace.importers.values import (
+    arguments,
+    first_identifier,
+    from_text,
+    number,
+    text,
+    whole_number,
+)
+from evalwright.trace.model import Json
+
+_KINDS: dict[str, Kind] = {
+    "LLM": "model",
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+    "AGENT": "agent",
+    "CHAIN": "agent",
+}
+_JSON_TYPE = "application/json"
+
+
+def read_openinference(span: Span) -> Operation | None:
+    """What a span says by these conventions; None if it follows none of them."""
+    kind = _KINDS.get(str(span.attributes.get("openinference.span.kind")).upper())
+    match kind:
+        case "model":
+            return _model(span)
+        case "tool":
+            return _tool(span)
+        case "retrieval":
+            return _retrieval(span)
+        case "agent":
+            asked, answered = _value(span, "input"), _value(span, "output")
+            return Operation(span, "agent", asked=asked, answered=answered)
+    return None
+
+
+def _model(span: Span) -> Operation:
+    said = span.attributes
+    offered = [each.get("tool", each) for each in _dicts(nested(said, "llm.tools"))]
+    return Operation(
+        span,
+        "model",
+        history=_said(span, "llm.input_messages") or _as_history(_value(span, "input")),
+        output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
+        tools=tool_names([each.get("json_schema", each) for each in _dicts(offered)]),
+        usage=_usage(said),
+    )
+
+
+def _said(span: Span, prefix: str) -> list[CanonicalEvent]:
+    found = nested(span.attributes, prefix)
+    return events_of_messages([_chat_message(each) for each in found])
+
+
+def _chat_message(raw: Json) -> Json:
+    """A message as chat APIs have it: the conventions wrap every object in its own name."""
+    fields = raw.get("message", raw) if isinstance(raw, dict) else raw
+    if not isinstance(fields, dict):
+        return fields
+    built = {
+        key: fields[key] for key in ("role", "content", "name", "tool_call_id") if key in fields
+    }
+    if isinstance(fields.get("contents"), list):
+        built["content"] = [_part(each) for each in fields["contents"]]
+    if isinstance(fields.get("tool_calls"), list):
+        built["tool_calls"] = [_unwrapped(each, "tool_call") for each in fields["tool_calls"]]
+    if text(fields.get("function_call_name")):
+        args = fields.get("function_call_arguments_json")
+        built["function_call"] = {"name": fields["function_call_name"], "arguments": args}
+    return {"role": "assistant", **built}
+
+
+def _part(raw: Json) -> Json:
+    return _unwrapped(raw, "message_content")
+
+
+def _unwrapped(raw: Json, name: str) -> Json:
+    return raw.get(name, raw) if isinstance(raw, dict) else raw
+
+
+def _as_history(value: Json) -> list[CanonicalEvent]:
+    """The input of a model call whose messages were not recorded one by one."""
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        return events_of_messages(value["messages"])
+    return [] if value is None else [message("user", value)]
+
+
+def _as_output(value: Json) -> list[CanonicalEvent]:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(first, dict) and isinstance(first.get("message"), dict):
+        return events_of_messages([first["message"]])
+    return [] if value is None else [message("assistant", value)]
+
+
+def _value(span: Span, side: str) -> Json:
+    value = span.attributes.get(f"{side}.value")
+    return from_text(value) if span.attributes.get(f"{side}.mime_type") == _JSON_TYPE else value
+
+
+def _tool(span: Span) -> Operation:
+    said = span.attributes
+    name = text(said.get("tool.name")) or text(said.get("tool_call.function.name")) or span.name
+    call_id = first_identifier(said, "tool_call.id", "tool.id")
+    result = with_outcome(tool_result(call_id, name, _value(span, "output")), span)
+    return Operation(span, "tool", call=tool_call(call_id, name, _arguments(said)), result=result)
+
+
+def _arguments(said: dict[str, Json]) -> Json:
+    """What the tool was given; `tool.parameters` is often the tool's schema, so it comes last."""
+    keys = ("tool_call.function.arguments", "input.value", "tool.parameters")
+    found = [arguments(said[key]) for key in keys if said.get(key) is not None]
+    objects = (each for each in found if isinstance(each, dict))
+    return next(objects, found[0] if found else None)
+
+
+def _retrieval(span: Span) -> Operation:
+    found = [
+        _unwrapped(each, "document") for each in nested(span.attributes, "retrieval.documents")
+    ]
+    return Operation(span, "retrieval", result=retrieval(_value(span, "input"), found))
+
+
+def _usage(said: dict[str, Any]) -> dict[str, Json]:
+    found = {
+        "input_tokens": whole_number(said.get("llm.token_count.prompt")),
+        "output_tokens": whole_number(said.get("llm.token_count.completion")),
+        "cost_usd": number(said.get("llm.cost.total")),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _dicts(values: list[Any]) -> list[dict[str, Any]]:
+    return [each for each in values if isinstance(each, dict)]

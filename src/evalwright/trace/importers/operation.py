@@ -1,0 +1,49 @@
+"""What one span says the agent did, whichever convention it follows."""
+
+from typing import Literal
+
+import msgspec
+
+from evalwright.trace.importers.canonical import CanonicalEvent
+from evalwright.trace.importers.spans import Span
+from evalwright.trace.model import Json
+
+Kind = Literal["model", "tool", "retrieval", "agent"]
+
+
+class Operation(msgspec.Struct):
+    """A span, read. `history` is what a model was given, `output` what it answered.
+
+    A tool has its call and its result in `call` and `result`, a retrieval has `result` alone.
+    `asked` and `answered` are what an agent's span says of the whole: used where no model does.
+    """
+
+    span: Span
+    kind: Kind
+    history: list[CanonicalEvent] = []
+    output: list[CanonicalEvent] = []
+    call: CanonicalEvent | None = None
+    result: CanonicalEvent | None = None
+    instructions: list[str] = []
+    tools: list[str] = []
+    usage: dict[str, Json] = {}
+    asked: Json = None
+    answered: Json = None
+
+
+def result_status(span: Span) -> str:
+    """`ok`, `error` or `timeout`, by the status of a tool's span."""
+    if not span.failed and span.attributes.get("error.type") is None:
+        return "ok"
+    told = f"{span.error_type()} {span.error_text()}".lower()
+    return "timeout" if "timeout" in told or "timed out" in told else "error"
+
+
+def with_outcome(event: CanonicalEvent, span: Span) -> CanonicalEvent:
+    """A result with the status, the error and the duration of its span."""
+    event["status"] = result_status(span)
+    if event["status"] != "ok" and (told := span.error_text() or span.error_type()):
+        event["error_message"] = told
+    if span.start is not None and span.end is not None:
+        event["latency_ms"] = max(0.0, round(span.end - span.start, 3))
+    return event

@@ -1,0 +1,137 @@
+"""From bytes to records: one per line, or a whole document; what cannot be read is said."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from evalwright.contracts.jsonvalue import NotJson
+from evalwright.trace.importers.values import parse_bounded
+from evalwright.trace.model import Json
+
+MAX_RECORD_BYTES = 128 * 1024 * 1024
+_KEPT_OF_REFUSED = 4096
+_BOM = b"\xef\xbb\xbf"
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One JSON value of the input, or the fault that names why there is none."""
+
+    number: int
+    place: str
+    value: Json = None
+    fault: str | None = None
+    head: bytes = b""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    number: int
+    text: bytes
+    refused: bool = False
+
+
+def read_records(chunks: Iterable[bytes], name: str) -> Iterator[Record]:
+    """The records of a file: of each line its own, or one of a document over many lines.
+
+    Chunks are lines or blocks, cut anywhere.
+    """
+    lines = _written(_lines(chunks))
+    first, second = next(lines, None), next(lines, None)
+    if first is None:
+        return
+    head = [line for line in (first, second) if line is not None]
+    if second is None or _is_line_by_line(first, second):
+        for number, line in enumerate(chain(head, lines), 1):
+            yield _record(number, f"{name}: line {line.number}", line)
+    else:
+        yield _record(1, name, _joined(chain(head, lines)))
+
+
+def _is_line_by_line(first: _Line, second: _Line) -> bool:
+    if first.refused or isinstance(_value(first.text), dict | list):
+        return True
+    # A damaged first line must not make one broken document of all that follow.
+    return first.text.strip() != b"[" and isinstance(_value(second.text), dict)
+
+
+def _value(source: bytes) -> Json:
+    try:
+        return parse_bounded(source)
+    except NotJson:
+        return None
+
+
+def _record(number: int, place: str, line: _Line) -> Record:
+    if line.refused:
+        size = MAX_RECORD_BYTES // 1024 // 1024
+        fault = f"{place}: larger than {size} MiB, which is not read; write one record per line"
+        return Record(number, place, fault=fault, head=line.text)
+    try:
+        return Record(number, place, parse_bounded(line.text))
+    except NotJson as error:
+        fault = f"{place}: not readable as JSON ({error.reason}); repair or remove it"
+        return Record(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])
+
+
+def _joined(lines: Iterable[_Line]) -> _Line:
+    parts: list[bytes] = []
+    size = 0
+    for line in lines:
+        size += len(line.text) + 1
+        if line.refused or size > MAX_RECORD_BYTES:
+            return _Line(1, b"\n".join(parts)[:_KEPT_OF_REFUSED], refused=True)
+        parts.append(line.text)
+    return _Line(1, b"\n".join(parts))
+
+
+def _written(lines: Iterable[_Line]) -> Iterator[_Line]:
+    """The lines that say something, the first without its byte order mark."""
+    for line in lines:
+        told = line.text.removeprefix(_BOM) if line.number == 1 else line.text
+        if told.strip():
+            yield _Line(line.number, told, line.refused)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[_Line]:
+    pending = _Pending()
+    stripped = False
+    for place, chunk in enumerate(chunks):
+        if place == 1:
+            stripped = pending.is_whole()
+        if stripped:
+            yield pending.take()
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            pending.add(part)
+            yield pending.take()
+        pending.add(rest)
+    yield pending.take()
+
+
+class _Pending:
+    """The line that is being put together; beyond the limit only its beginning is kept."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._number = 0
+
+    def add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= MAX_RECORD_BYTES:
+            self._parts.append(part)
+        elif not self._parts:
+            self._parts.append(part[:_KEPT_OF_REFUSED])
+        else:
+            del self._parts[1:]
+            self._parts[0] = self._parts[0][:_KEPT_OF_REFUSED]
+
+    def is_whole(self) -> bool:
+        """Whether there is a whole value already: then chunks are lines without line ends."""
+        return isinstance(_value(b"".join(self._parts)), dict | list)
+
+    def take(self) -> _Line:
+        self._number += 1
+        line = _Line(self._number, b"".join(self._parts), self._size > MAX_RECORD_BYTES)
+        self._parts, self._size = [], 0
+        return line

@@ -1,0 +1,199 @@
+"""Spans as exporters write them: OTLP JSON, its snake-case form, and the SDKs' console form."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from evalwright.trace.importers.formats import is_span
+from evalwright.trace.importers.values import identifier, milliseconds, text, whole_number
+from evalwright.trace.model import Json
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+_ERROR_CODES = (2, "2", "STATUS_CODE_ERROR", "ERROR", "StatusCode.ERROR")
+
+
+class SpanEvent(msgspec.Struct, frozen=True):
+    """Something that a span, or a log record that belongs to one, says happened in it."""
+
+    name: str
+    attributes: dict[str, Json]
+    body: Json = None
+    at: float | None = None
+
+
+class Span(msgspec.Struct, frozen=True):
+    """One operation; times are in ms since the epoch."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    start: float | None
+    end: float | None
+    attributes: dict[str, Json]
+    resource: dict[str, Json]
+    events: list[SpanEvent]
+    failed: bool
+    failure: str | None
+
+    def error_text(self) -> str | None:
+        """What the status or the recorded exception says of a failure."""
+        told = [each.attributes.get("exception.message") for each in self.events]
+        return self.failure or next((found for found in told if text(found)), None)
+
+    def error_type(self) -> str | None:
+        """The class of the error, where it is known."""
+        told = [self.attributes.get("error.type")]
+        told += [each.attributes.get("exception.type") for each in self.events]
+        return next((found for found in told if text(found)), None)
+
+
+class LogRecord(msgspec.Struct, frozen=True):
+    """An event that was exported as a log record, with the span it belongs to."""
+
+    trace_id: str
+    span_id: str | None
+    event: SpanEvent
+
+
+def span_of_logs(trace_id: str, span_id: str | None, events: list[SpanEvent]) -> Span:
+    """The model call that log records tell of whose span was not exported."""
+    times = [event.at for event in events if event.at is not None]
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id or "",
+        parent_id=None,
+        name="",
+        start=min(times, default=None),
+        end=max(times, default=None),
+        attributes={"gen_ai.operation.name": "chat"},
+        resource={},
+        events=events,
+        failed=False,
+        failure=None,
+    )
+
+
+def spans_of(document: dict[str, Any]) -> Iterator[Span | LogRecord]:
+    """All spans and log records of an export request, or the one span that a record is."""
+    if is_span(document):
+        resource = document.get("resource")
+        yield _span(document, _attributes(resource))
+        return
+    for resource, each in _scoped(document, "Spans", "spans"):
+        yield _span(each, resource)
+    for _, each in _scoped(document, "Logs", "logRecords"):
+        yield _log_record(each)
+
+
+def _scoped(
+    document: dict[str, Any], kind: str, leaf: str
+) -> Iterator[tuple[dict[str, Json], dict[str, Any]]]:
+    for group in _members(document, f"resource{kind}"):
+        resource = _attributes(group.get("resource"))
+        for scope in _members(group, f"scope{kind}"):
+            for each in _members(scope, leaf):
+                yield resource, each
+
+
+def _members(holder: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = holder.get(key, holder.get(_snake(key)))
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _snake(key: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in key)
+
+
+def _get(holder: dict[str, Any], *keys: str) -> Json:
+    """The first of some keys that is there, in camel case or in snake case."""
+    spellings = (spelling for key in keys for spelling in (key, _snake(key)))
+    return next((holder[each] for each in spellings if holder.get(each) is not None), None)
+
+
+def _span(raw: dict[str, Any], resource: dict[str, Json]) -> Span:
+    context = raw.get("context")
+    ids = {**raw, **context} if isinstance(context, dict) else raw
+    status = raw.get("status")
+    status = status if isinstance(status, dict) else {}
+    return Span(
+        trace_id=_id(_get(ids, "traceId")) or "",
+        span_id=_id(_get(ids, "spanId")) or "",
+        parent_id=_id(_get(raw, "parentSpanId", "parentId")),
+        name=text(raw.get("name")) or "",
+        start=milliseconds(_get(raw, "startTimeUnixNano", "startTime")),
+        end=milliseconds(_get(raw, "endTimeUnixNano", "endTime")),
+        attributes=_attributes(raw),
+        resource=resource,
+        events=[_event(each) for each in _members(raw, "events")],
+        failed=_get(status, "code", "statusCode") in _ERROR_CODES,
+        failure=text(_get(status, "message", "description")),
+    )
+
+
+def _event(raw: dict[str, Any]) -> SpanEvent:
+    at = milliseconds(_get(raw, "timeUnixNano", "timestamp"))
+    return SpanEvent(text(raw.get("name")) or "", _attributes(raw), _value(raw.get("body")), at)
+
+
+def _log_record(raw: dict[str, Any]) -> LogRecord:
+    attributes = _attributes(raw)
+    name = text(_get(raw, "eventName")) or text(attributes.get("event.name")) or ""
+    at = milliseconds(_get(raw, "timeUnixNano", "observedTimeUnixNano"))
+    event = SpanEvent(name, attributes, _value(raw.get("body")), at)
+    return LogRecord(_id(_get(raw, "traceId")) or "", _id(_get(raw, "spanId")), event)
+
+
+def _id(value: Json) -> str | None:
+    """An id in hex: SDKs write `0x` before it, generic protobuf printers write base64."""
+    found = identifier(value)
+    if found is None or _HEX.issuperset(found):
+        return found and found.lower()
+    if found[:2] == "0x":
+        return found[2:].lower() or None
+    try:
+        decoded = base64.b64decode(found, validate=True)
+    except (binascii.Error, ValueError):
+        return found
+    return decoded.hex() if len(decoded) in (8, 16) else found
+
+
+def _attributes(holder: Json) -> dict[str, Json]:
+    raw = holder.get("attributes") if isinstance(holder, dict) else None
+    if isinstance(raw, dict):
+        return raw
+    return _pairs(raw)
+
+
+def _pairs(raw: Json) -> dict[str, Json]:
+    pairs = [each for each in raw if isinstance(each, dict)] if isinstance(raw, list) else []
+    return {
+        each["key"]: _value(each.get("value")) for each in pairs if isinstance(each.get("key"), str)
+    }
+
+
+def _value(raw: Json) -> Json:
+    """A typed value of OTLP as a plain one; what is not typed is taken as it is."""
+    if not isinstance(raw, dict) or len(raw) != 1:
+        return raw
+    ((kind, value),) = raw.items()
+    match kind:
+        case "intValue" | "int_value":
+            return value if (found := whole_number(value)) is None else found
+        case "arrayValue" | "array_value":
+            return _values(value)
+        case "kvlistValue" | "kvlist_value":
+            return _pairs(value.get("values") if isinstance(value, dict) else None)
+        case "stringValue" | "boolValue" | "doubleValue" | "bytesValue":
+            return value
+        case "string_value" | "bool_value" | "double_value" | "bytes_value":
+            return value
+    return raw
+
+
+def _values(raw: Json) -> list[Json]:
+    values = raw.get("values") if isinstance(raw, dict) else None
+    return [_value(each) for each in values] if isinstance(values, list) else []

@@ -1,0 +1,222 @@
+"""The spans of one trace as one conversation: in the order of time, everything once.
+
+Every call of a model repeats the conversation so far, and a tool's call stands in the model's
+answer, in the tool's own span and in all later inputs. What was recorded before is recognised by
+how often it has occurred: the third equal message of an input is new if only two are known.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+
+from evalwright.trace.importers.canonical import CanonicalEvent, is_message
+from evalwright.trace.importers.dialogue import Dialogue
+from evalwright.trace.importers.operation import Operation
+from evalwright.trace.importers.told_calls import ToldCall, WaitingCalls
+from evalwright.trace.model import Json, text_of
+
+_MOST_LEVELS = 200
+
+
+class Timeline:
+    """Takes the operations of one trace, and tells them as a dialogue.
+
+    `parents` also knows of the spans that are no operations but stand between some.
+    """
+
+    def __init__(self, operations: list[Operation], parents: dict[str, str | None]) -> None:
+        self._operations = operations
+        self._parents = parents
+        self._by_id = {each.span.span_id: each for each in operations}
+        self._known: Counter[tuple[str, ...]] = Counter()
+        self._asked_calls = WaitingCalls()  # by a model, and no span has run them yet
+        self._run_calls = WaitingCalls()  # by a span, and no model has asked for them yet
+        self._of_span: dict[int, ToldCall] = {}
+        self._unanswered: dict[str | None, deque[ToldCall]] = {}
+        self._bare_results: dict[str | None, deque[CanonicalEvent]] = {}
+        self._outer_models = {
+            around.span.span_id
+            for each in operations
+            if each.kind == "model"
+            for around in self.ancestors(each)
+            if around.kind == "model"
+        }
+        self.told: list[CanonicalEvent] = []
+
+    def dialogue(self) -> Dialogue:
+        """The whole trace as a dialogue."""
+        for _, _, _, phase, operation in sorted(self._moments(), key=lambda each: each[:4]):
+            self._take(operation, ended=phase == 1)
+        dialogue = Dialogue()
+        for event in self.told:
+            dialogue.add(event)
+        return dialogue
+
+    def ancestors(self, operation: Operation) -> Iterator[Operation]:
+        """The operations around one, from the inside, as far as we look."""
+        span_id = operation.span.parent_id
+        for _ in range(_MOST_LEVELS):  # parents may also form a circle
+            if not span_id or span_id == operation.span.span_id:
+                return
+            if span_id in self._by_id:
+                yield self._by_id[span_id]
+            span_id = self._parents.get(span_id)
+
+    def is_within_tool(self, operation: Operation) -> bool:
+        """Whether a tool did this, and not the agent that the user spoke to."""
+        return any(around.kind == "tool" for around in self.ancestors(operation))
+
+    def has_inner_model(self, operation: Operation) -> bool:
+        """Whether other model calls stand within: a layer that tells theirs once more."""
+        return operation.span.span_id in self._outer_models
+
+    def _is_inner_layer(self, operation: Operation) -> bool:
+        """Whether a span runs just within one that tells of the same: a client in a client."""
+        around = next(self.ancestors(operation), None)
+        return around is not None and _tell_the_same(around, operation)
+
+    def _moments(self) -> Iterator[tuple[float, float, int, int, Operation]]:
+        for place, operation in enumerate(self._operations):
+            start = operation.span.start or 0.0
+            end = operation.span.end if operation.span.end is not None else start
+            yield start, start, place, 0, operation
+            yield max(start, end), start, place, 1, operation
+
+    def _take(self, operation: Operation, *, ended: bool) -> None:
+        ts = operation.span.end if ended else operation.span.start
+        match operation.kind, ended:
+            case (("model" | "agent"), False):
+                self._take_history(operation, ts)
+            case (("model" | "agent"), True):
+                self._take_output(operation, ts)
+            case "tool", False:
+                self._take_call(operation, ts)
+            case "tool", True:
+                self._take_result(operation, ts)
+            case "retrieval", True:
+                if operation.result is not None and not self._is_inner_layer(operation):
+                    self._tell(operation.result, ts)
+
+    def _take_history(self, operation: Operation, ts: float | None) -> None:
+        within_tool = self.is_within_tool(operation)
+        seen: Counter[tuple[str, ...]] = Counter()
+        for event in operation.history:
+            # Inside of a tool it is an agent, not the user, who asks the next one.
+            said = (
+                {**event, "role": "agent"} if within_tool and is_message(event, "user") else event
+            )
+            key = _key(said)
+            seen[key] += 1
+            if seen[key] > self._known[key]:
+                self._take_new(said, ts)
+            elif said["type"] == "tool_result":
+                self._complete_result(said)
+
+    def _take_output(self, operation: Operation, ts: float | None) -> None:
+        """An answer of a model is new; layers around models tell what these have told."""
+        only_unseen = operation.kind == "agent" or self.has_inner_model(operation)
+        for event in operation.output:
+            if not only_unseen or not self._known[_key(event)]:
+                self._take_new(event, ts)
+
+    def _take_new(self, event: CanonicalEvent, ts: float | None) -> None:
+        self._known[_key(event)] += 1
+        if event["type"] == "tool_call":
+            self._take_model_call(event, ts)
+        elif event["type"] == "tool_result":
+            self._take_told_result(event, ts)
+        else:
+            self._tell(event, ts)
+
+    def _take_model_call(self, event: CanonicalEvent, ts: float | None) -> None:
+        call = self._run_calls.meet(event)
+        if call is not None:
+            self._complete(call, event)
+        else:
+            call = ToldCall(self._tell(event, ts))
+            self._asked_calls.add(call)
+            self._unanswered.setdefault(event["call_id"], deque()).append(call)
+
+    def _take_call(self, operation: Operation, ts: float | None) -> None:
+        if operation.call is None or self._is_inner_layer(operation):
+            return
+        call = self._asked_calls.meet(operation.call)
+        if call is not None:
+            self._complete(call, operation.call)
+        else:
+            call = ToldCall(self._tell(operation.call, ts))
+            self._run_calls.add(call)
+        self._of_span[id(operation)] = call
+
+    def _complete(self, call: ToldCall, event: CanonicalEvent) -> None:
+        result = call.result
+        before = None if result is None else _key(result)
+        call.complete(event)
+        if result is not None and before is not None:
+            self._known[before] -= 1
+            self._known[_key(result)] += 1
+
+    def _take_result(self, operation: Operation, ts: float | None) -> None:
+        call = self._of_span.get(id(operation))
+        if operation.result is None or call is None:  # a layer inside of another span of this tool
+            return
+        event = {**operation.result, "call_id": call.event["call_id"]}
+        if call.result is not None:
+            _fill(call.result, event)
+            return
+        self._known[_key(event)] += 1
+        call.result = self._tell_result(event, ts)
+
+    def _take_told_result(self, event: CanonicalEvent, ts: float | None) -> None:
+        """A result that stands in a model's input and that no span has told."""
+        told = self._tell_result(event, ts)
+        waiting = self._unanswered.get(event["call_id"])
+        while waiting:
+            call = waiting.popleft()
+            if call.result is None:
+                call.result = told
+                return
+
+    def _tell_result(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
+        told = self._tell(event, ts)
+        if told.get("payload") is None:
+            self._bare_results.setdefault(told["call_id"], deque()).append(told)
+        return told
+
+    def _complete_result(self, event: CanonicalEvent) -> None:
+        """A span without content told of this result; the model's input says what it was."""
+        bare = self._bare_results.get(event["call_id"])
+        if bare and event.get("payload") is not None:
+            bare.popleft()["payload"] = event["payload"]
+
+    def _tell(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
+        told = {**event, "ts": ts} if ts is not None else dict(event)
+        self.told.append(told)
+        return told
+
+
+def _key(event: CanonicalEvent) -> tuple[str, ...]:
+    """What makes two events the same: ids where there are some, else what they say."""
+    match event["type"]:
+        case "tool_call" if event["call_id"]:
+            return "call", event["call_id"], event["tool"]
+        case "tool_call":
+            return "call", "", event["tool"], text_of(event["args"])
+        case "tool_result":
+            return "result", event["call_id"] or ""
+        case "message":
+            return "message", event["role"], text_of(event["content"])
+    return "other", text_of(event)
+
+
+def _fill(result: CanonicalEvent, event: CanonicalEvent) -> None:
+    for key, value in event.items():
+        if result.get(key) is None:
+            result[key] = value
+
+
+def _tell_the_same(around: Operation, operation: Operation) -> bool:
+    return around.kind == operation.kind and _tool(around) == _tool(operation)
+
+
+def _tool(operation: Operation) -> Json:
+    return operation.call["tool"] if operation.call else None

@@ -1,0 +1,125 @@
+"""Single values as other tools write them: times, ids, and JSON inside of strings."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from evalwright.contracts.jsonvalue import MAX_DEPTH, NotJson, parse
+from evalwright.trace.model import Json
+
+_SECONDS_END = 1e11  # as seconds the year 5138, as milliseconds the year 1973
+_MILLISECONDS_END = 1e14
+_MICROSECONDS_END = 1e17
+
+
+def too_deep(value: Json) -> bool:
+    """Whether a value is nested deeper than we work with."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for holder in level
+            if isinstance(holder, dict | list)
+            for child in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def parse_bounded(text: str | bytes) -> Json:
+    """Parse JSON; raises `NotJson` also for what is nested too deeply to work with."""
+    value = parse(text)
+    if _openings(text) > MAX_DEPTH and too_deep(value):
+        raise NotJson("$", f"nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _openings(source: str | bytes) -> int:
+    if isinstance(source, bytes):
+        return source.count(b"[") + source.count(b"{")
+    return source.count("[") + source.count("{")
+
+
+def from_text(value: Json) -> Json:
+    """What a string of JSON says; anything else, and a string of no JSON, as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_bounded(value)
+    except NotJson:
+        return value
+
+
+def structure_from_text(value: Json) -> Json:
+    """The object or array that a string holds; other strings stay text, numbers among them."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        return from_text(value)
+    return value
+
+
+def arguments(value: Json) -> Json:
+    """The arguments of a call: an empty string means none."""
+    return {} if value == "" else from_text(value)
+
+
+def text(value: Json) -> str | None:
+    """A string that says something, else nothing."""
+    return value if isinstance(value, str) and value else None
+
+
+def identifier(value: Json) -> str | None:
+    """An id as text: a string that is not empty, or a whole number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return text(value)
+
+
+def first_identifier(record: dict[str, Any], *keys: str) -> str | None:
+    """The first of some keys that holds an id."""
+    return next((found for key in keys if (found := identifier(record.get(key)))), None)
+
+
+def whole_number(value: Json) -> int | None:
+    """A count, also where it was written as a string or as a float."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def number(value: Json) -> float | None:
+    """A number, and not a truth value."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def milliseconds(value: Json) -> float | None:
+    """A point in time in ms since the epoch, from a number of s, ms, µs or ns, or ISO 8601."""
+    if isinstance(value, str):
+        nanoseconds = whole_number(value)
+        return _iso(value) if nanoseconds is None else milliseconds(nanoseconds)
+    moment = number(value)
+    if moment is None or not 0 < moment < 1e20:
+        return None
+    if moment < _SECONDS_END:
+        return round(moment * 1000, 3)
+    if moment < _MILLISECONDS_END:
+        return moment
+    if moment < _MICROSECONDS_END:
+        return moment / 1000
+    return int(moment) // 1000 / 1000
+
+
+def _iso(value: str) -> float | None:
+    if len(value) > 64:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000, 3)
+    except (ValueError, OverflowError):
+        return None

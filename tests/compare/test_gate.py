@@ -1,0 +1,95 @@
+"""Gate, governance and policy."""
+
+import pytest
+from comparing import a_trace, an_action
+
+from evalwright.compare.gate import gate, governance
+from evalwright.compare.policy import CATALOGUE, recommended_rules
+from evalwright.contracts.report import FailedAssertion, Integrity, Signal, SignalDetails
+
+OK = Integrity("ok", ())
+
+
+def a_signal(kind="secret_in_output", severity="high"):
+    return Signal(kind, severity, "high", "Something", SignalDetails(), ())
+
+
+def gated(*signals, regression=False, actions=()):
+    return gate(a_trace(actions=actions), signals, regression=regression).required
+
+
+def test_a_grave_signal_alone_asks_for_no_gate():
+    assert not gated(a_signal(severity="critical"))
+
+
+@pytest.mark.parametrize("severity", ["high", "critical"])
+def test_a_grave_signal_in_a_regression_asks_for_a_gate(severity):
+    assert gated(a_signal(severity=severity), regression=True)
+
+
+@pytest.mark.parametrize("severity", ["low", "medium"])
+def test_a_lesser_signal_never_asks_for_a_gate(severity):
+    assert not gated(a_signal("high_risk_action", severity), regression=True)
+
+
+def test_a_grave_signal_beside_a_high_risk_action_asks_for_a_gate():
+    assert gated(a_signal(), actions=[an_action(risk_level="high")])
+    assert not gated(a_signal(), actions=[an_action(risk_level="medium")])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "high_risk_action",
+        "permission_change",
+        "unsafe_code_execution",
+        "token_exfil_indicator",
+        "injected_instruction_followed",
+    ],
+)
+def test_these_kinds_are_high_risk_actions_themselves(kind):
+    assert gated(a_signal(kind))
+    assert gated(a_signal("secret_in_output"), a_signal(kind, "low"))
+
+
+def test_a_regression_without_signals_warns_but_does_not_gate():
+    trace = a_trace()
+    found = gate(trace, [], regression=True)
+    assert not found.required
+    assert governance(found, trace, [], OK, regression=True).recommendation == "warn"
+
+
+@pytest.mark.parametrize(
+    ("signals", "expected"),
+    [
+        ([a_signal("permission_change", "critical")], "block"),
+        ([a_signal("permission_change", "high")], "require_approval"),
+        ([a_signal("permission_change", "low")], "require_approval"),
+        ([a_signal("secret_in_output", "high")], "warn"),
+        ([a_signal("pii_in_output", "medium")], "warn"),
+        ([a_signal("pii_in_output", "low")], "none"),
+        ([], "none"),
+    ],
+)
+def test_what_a_runtime_gate_would_do(signals, expected):
+    trace = a_trace()
+    found = gate(trace, signals, regression=False)
+    ruling = governance(found, trace, signals, OK, regression=False)
+    assert ruling.recommendation == expected
+    assert ruling.reason
+
+
+def test_rules_follow_from_what_failed():
+    failures = [
+        FailedAssertion("tool_required", (), (), ""),
+        FailedAssertion("json_schema", (), (), ""),
+        FailedAssertion("must_include", (), (), ""),
+    ]
+    assert recommended_rules(failures, []) == ("Rule1", "Rule3")
+    assert recommended_rules([], [a_signal("injected_instruction_followed")]) == ("Rule5",)
+    assert recommended_rules([FailedAssertion("transport", "", "", "")], []) == ()
+
+
+def test_every_rule_of_the_catalogue_explains_itself():
+    for rule in CATALOGUE.values():
+        assert all((rule.title, rule.rationale, rule.remedy))

@@ -1,0 +1,125 @@
+"""Which cases are compared, and which files answer them."""
+
+import json
+
+import pytest
+from comparing import Pair, a_case, a_response
+
+from evalwright.compare.case_file import CaseFile
+from evalwright.compare.matching import Plan
+from evalwright.compare.run_folder import RunFolder, Unreadable, read_response
+from evalwright.contracts.errors import BadInput
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return Pair(tmp_path / "runs")
+
+
+def planned(pair, *, with_cases=True):
+    cases = CaseFile(pair.save()) if with_cases else None
+    plan = Plan(cases, RunFolder(pair.baseline), RunFolder(pair.new))
+    listed = list(plan)
+    assert len(listed) == len(plan)
+    return {case.id: case for case in listed}
+
+
+def test_a_case_is_answered_by_the_file_that_bears_its_id(pair):
+    pair.add(a_case("one"), a_response(), a_response())
+    case = planned(pair)["one"]
+    assert (case.baseline, case.new) == (("one.json",), ("one.json",))
+
+
+def test_a_case_without_responses_is_still_planned(pair):
+    pair.add(a_case("one"))
+    assert planned(pair)["one"].new == ()
+
+
+def test_a_response_that_no_case_asked_for_is_a_case_of_its_own(pair):
+    pair.write(pair.new, "extra", a_response(case_id="extra"))
+    case = planned(pair)["extra"]
+    assert case.number is None
+    assert "not in the case file" in case.faults[0]
+
+
+def test_a_file_with_another_name_answers_the_case_that_it_names(pair):
+    pair.add(a_case("a/b"[:1] + "-b"))
+    pair.cases.append(a_case("x/../y"))
+    pair.write(pair.new, "x%2F..%2Fy", a_response(case_id="x/../y"))
+    assert planned(pair)["x/../y"].new == ("x%2F..%2Fy.json",)
+
+
+def test_two_files_of_one_case_are_repeats(pair):
+    pair.add(a_case("one"), a_response(), a_response())
+    pair.write(pair.new, "one.2", a_response())
+    assert planned(pair)["one"].new == ("one.json", "one.2.json")
+
+
+def test_the_same_id_twice_in_the_case_file_is_named(pair):
+    pair.add(a_case("one"), a_response(), a_response())
+    pair.cases.append(a_case("one"))
+    plan = Plan(CaseFile(pair.save()), RunFolder(pair.baseline), RunFolder(pair.new))
+    assert [(case.repetition, len(case.faults)) for case in plan] == [(1, 0), (2, 1)]
+
+
+def test_an_entry_without_an_id_gets_one_and_is_named(pair):
+    pair.cases = [None, {"id": 7}, {"title": "x"}]
+    found = planned(pair)
+    assert set(found) == {"cases[0]", "7", "cases[2]"}
+    assert all(case.faults for case in found.values())
+
+
+def test_cases_that_neither_run_selected_are_left_out_and_counted(pair):
+    pair.cases = [a_case("one"), a_case("two")]
+    for side in (pair.baseline, pair.new):
+        pair.write(side, "run", {"selected_case_ids": ["one"]})
+    plan = Plan(CaseFile(pair.save()), RunFolder(pair.baseline), RunFolder(pair.new))
+    assert [case.id for case in plan] == ["one"]
+    assert plan.notes == ["1 cases of the case file were selected by neither run."]
+
+
+def test_a_selected_case_without_a_response_is_missing_not_left_out(pair):
+    pair.write(pair.new, "run", {"selected_case_ids": ["gone"]})
+    assert planned(pair)["gone"].new == ()
+
+
+def test_without_a_case_file_the_responses_are_the_cases(pair):
+    pair.write(pair.new, "one", a_response())
+    assert planned(pair, with_cases=False)["one"].faults == ()
+
+
+def test_an_unreadable_run_directory_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="cannot be read"):
+        RunFolder(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[]", "not a JSON object"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_response_that_cannot_be_used_says_why(pair, content, reason):
+    pair.write(pair.new, "one", content)
+    found = read_response(pair.new, "one.json")
+    assert isinstance(found, Unreadable)
+    assert reason in found.reason
+
+
+def test_a_link_out_of_the_run_directory_is_not_followed(pair, tmp_path):
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps(a_response(output="the keys of the house")))
+    (pair.new / "one.json").symlink_to(secret)
+    found = read_response(pair.new, "one.json")
+    assert isinstance(found, Unreadable)
+    assert "leads out" in found.reason
+
+
+def test_a_run_file_that_is_broken_is_named_and_not_needed(pair):
+    pair.write(pair.new, "run", b"{")
+    run = RunFolder(pair.new)
+    assert run.meta == {}
+    assert "not valid JSON" in run.meta_fault
