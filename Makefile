@@ -4,11 +4,11 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format bench bench-compare bench-signals clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .uv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -43,6 +43,12 @@ format: setup ## format the code
 
 bench: setup ## measure beside inspect-ai and pydantic-evals (makes their environments)
 	$(BIN)/python benchmarks/bench.py
+
+bench-compare: setup ## measure a comparison of 10,000 and 100,000 cases
+	$(BIN)/python benchmarks/compare/bench.py --cases 10000 --large 100000
+
+bench-signals: setup ## measure the signals on labelled traces (../shared/data/agent-traces, or TRACES=dir)
+	$(BIN)/python benchmarks/signals/bench.py $(TRACES)
 
 clean: ## remove what the targets above made
 	rm -rf .venv .uv benchmarks/.envs benchmarks/results

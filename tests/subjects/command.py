@@ -18,7 +18,7 @@ from evalwright.store.sqlite import SqliteLog
 
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
-WITH_LOG = {"run", "runs", "show", "replay", "diff", "demo"}
+WITH_LOG = {"run", "runs", "show", "replay", "diff", "demo", "compare"}
 SECONDS = 20  # after which a command is taken to hang
 
 

@@ -38,6 +38,8 @@ _COMPUTED = frozenset(
         "fee", "maximum", "minimum", "max", "min",
     }
 )  # fmt: skip
+MOST_TEXT = 5_000_000
+MOST_STATEMENTS = 200
 _MOST_NUMBERS = 2_000
 _REACH = 200  # characters around a name in which a result speaks of it
 _SMALL = 31  # counts, days and ratings up to here are reckoned, not quoted
@@ -67,6 +69,7 @@ def contradictions(trace: Trace, baseline: Trace | None = None) -> list[Contradi
     """The values of the answer that contradict the tool results, each once.
 
     What the tools told the baseline is known too: the world is the same, only the way differs.
+    Traces of more than MOST_TEXT characters are not compared.
     """
     output = trace.output
     if output is None or trace.failure is not None:
@@ -75,8 +78,10 @@ def contradictions(trace: Trace, baseline: Trace | None = None) -> list[Contradi
     if not stated:
         return []
     told = Told(trace, baseline)
+    if len(told.text) + len(told.baseline_text) > MOST_TEXT:
+        return []
     found: dict[str, Contradiction] = {}
-    for each in stated:
+    for each in stated[:MOST_STATEMENTS]:
         rival = None if each.value in found else _rival(each, told)
         if rival is not None:
             found[each.value] = _contradiction(each, rival, output.index)
@@ -266,7 +271,7 @@ def _is_known(stated: Statement, told: Told) -> bool:
         case "name":
             return all(word in told.folded for word in stated.value.casefold().split())
         case "id":
-            return stated.value.casefold() in told.folded
+            return stands_in(stated.value.casefold(), told.folded)
 
 
 def _reckoned(value: str, told: Told) -> bool:
@@ -277,9 +282,10 @@ def _reckoned(value: str, told: Told) -> bool:
     cents = told.cents
     if len(cents) > _MOST_NUMBERS:  # too many to say that it was not computed
         return True
-    if any(number == round(each / 100, places) for each in cents for places in (0, 1)):
-        return True
     wanted = round(number * 100)
+    coarse = 50 if wanted % 100 == 0 else 5 if wanted % 10 == 0 else 0
+    if any(abs(wanted - each) <= coarse for each in cents):
+        return True
     return wanted in cents or any(_made_of(wanted, each, cents) for each in cents)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.run_folder import RunFolder
 from evalwright.compare.spool import spool, spool_file
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
 from evalwright.engine.export import ExportedRun
 from evalwright.trace.importers import Imported
@@ -61,7 +61,12 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
         raise BadInput(f"{named!r}: not a directory, a file or a run") from None
     if path.suffix or "/" in named or path.exists():
         raise BadInput(f"{named}: no such run directory or file of traces")
-    return _open_own_run(export(named), work)
+    try:
+        exported = export(named)
+    except RunNotFound as error:
+        message = f"{named}: no run directory, no file of traces, and no run in the log: {error}"
+        raise BadInput(message) from None
+    return _open_own_run(exported, work)
 
 
 def _open_own_run(exported: ExportedRun, work: Path) -> _Opened:

@@ -174,9 +174,10 @@ def scalars(value: Any) -> Iterator[tuple[Label, str]]:
         elif isinstance(each, int | float) and not isinstance(each, bool):
             yield label, _digits(each)
         elif isinstance(each, dict):
-            waiting += [(label_of(str(key)), inner) for key, inner in each.items()][:MOST_VALUES]
+            inside = [(label_of(str(key)), inner) for key, inner in each.items()]
+            waiting += inside[:MOST_VALUES][::-1]
         elif isinstance(each, list | tuple):
-            waiting += [(label, inner) for inner in each[:MOST_VALUES]]
+            waiting += [(label, inner) for inner in each[:MOST_VALUES]][::-1]
 
 
 def _digits(number: float) -> str:

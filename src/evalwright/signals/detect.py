@@ -3,13 +3,30 @@
 from collections.abc import Callable, Iterable
 
 from evalwright.contracts.report import SEVERITIES, Signal
+from evalwright.signals.actions import ACTION_DETECTORS
+from evalwright.signals.disclosure import (
+    find_pii_in_output,
+    find_secrets_in_output,
+    find_token_exfil,
+)
+from evalwright.signals.injection import find_injections
+from evalwright.signals.outbound import OUTBOUND_DETECTORS
 from evalwright.signals.scene import Scene
+from evalwright.signals.transport import TRANSPORT_DETECTORS
 from evalwright.trace.model import Trace
 
 Detector = Callable[[Scene], Iterable[Signal]]
 
 # A new kind of signal is one module and one line here.
-DETECTORS: tuple[Detector, ...] = ()
+DETECTORS: tuple[Detector, ...] = (
+    find_injections,
+    find_token_exfil,
+    find_secrets_in_output,
+    find_pii_in_output,
+    *ACTION_DETECTORS,
+    *OUTBOUND_DETECTORS,
+    *TRANSPORT_DETECTORS,
+)
 
 
 def detect(trace: Trace, baseline: Trace | None = None) -> tuple[Signal, ...]:

@@ -29,10 +29,11 @@ _LEADS = (
     "|(?:want you|like you|sure|remember|forget|asked) to"
 )
 # After these any verb makes an instruction, not only one that is known.
-_URGES = "please|kindly|you(?: \w+ly)? (?:must|should|shall|need to|have to)"
+_URGES = r"please|kindly|you(?: \w+ly)? (?:must|should|shall|need to|have to)"
 _ORDERS = (
     "(?:instructions?|prompts?|directives?|rules?|guidelines?|tasks?|orders?|commands?|requests?)"
 )
+# Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
 _PRESSURES = (
     r"(?:\b(?:ignore|disregard|forget|override|bypass|overrule)|(?-i:Ignore|Disregard|Forget))\b"
     rf"[^.!?]{{0,30}}\b(?:previous|prior|above|earlier|preceding|everything|your|{_ORDERS})\b",
@@ -54,17 +55,30 @@ _PRESSURES = (
 )
 
 
-def _spaced(pattern: str) -> str:
-    return pattern.replace(" ?", r"\s*").replace(" ", r"\s+")
+def _pattern(text: str) -> "re2._Regexp[bytes]":
+    return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode())
 
 
-DIRECTIVE = re2.compile(
-    rf"(?i)(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_spaced(_LEADS)})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
-    rf"|\b(?:{_spaced(_URGES)})\s+[a-z]+"
+DIRECTIVE = _pattern(
+    rf"(?i)(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
+    rf"|\b(?:{_URGES})\s+[a-z]+"
 )
-# Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
-PRESSURE = re2.compile("(?i)" + "|".join(map(_spaced, _PRESSURES)))
+PRESSURE = _pattern("(?i)" + "|".join(_PRESSURES))
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
-SENTENCE_END = re2.compile(
-    r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:- )?\w+: "
+SENTENCE_END = _pattern(
+    r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
 )
+FIELD = _pattern(r"\n\s*(?:-\s)?[a-z_]+:\s|[\"']\s*[,}\]]\s*[\"']\w+[\"']:")
+# The user hands over: what stands in the content is to be done.
+ENTRUSTS = _pattern(
+    r"(?i)\b(?:do|follow|perform|execute|complete|carry out|handle|take care of|work through"
+    r"|act on|implement|finish|address|process)\b[^.?!]{0,40}\b(?:actions?|tasks?|instructions?"
+    r"|to-?dos?|steps?|requests?|asks?|says?|told|items?|directions?|checklist|list)\b"
+)
+OWN_LIST = _pattern(r"(?i)\b(?:following|these|below)\b")
+# The user points at content that holds the particulars.
+REFERS = _pattern(
+    r"(?i)\b(?:based on|according(?:ly)?|specified|mentioned|listed|described|bill|invoice|notice)\b"
+    r"|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
+)
+TOOL_USE = _pattern(r"(?i)\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b")

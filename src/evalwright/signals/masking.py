@@ -3,68 +3,61 @@
 import re
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
 
 from evalwright.signals.finding import Finding
-from evalwright.signals.sensitive import default_scanner, spelled_out
+from evalwright.signals.sensitive import scan_bytes, spelled_out
 from evalwright.trace.model import Json
 
 _ROUNDS = 8
 _UNREADABLE = "[masked: nested too deeply to be checked]"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NUMBER = b"0123456789+-.eE"
-_BORDERS = frozenset([b"", b" ", b'"', b"'", b",", b"<", b">", b"(", b")", b"`"])
+_BORDERS = frozenset([b"", b" ", b"\n", b'"', b"'", b",", b"<", b">", b"(", b"`", b"*", b"["])
+_ESCAPED_BORDERS = frozenset([b"\\n", b"\\t"])
+_BORDER_AFTER = re.compile(rb"[\s\"'<>(),;`|*\]}\\]|$|\.(?:[\s\"\\]|$)")
 _KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
 
 
 def mask_text(text: str) -> str:
     """The text with every finding masked; the same object where there is none."""
     data = text.encode("utf-8", "surrogatepass")
-    masked = mask_bytes(data)
+    masked = _mask(data, _spliced)
     return text if masked is data else masked.decode("utf-8", "surrogatepass")
 
 
 def mask_bytes(data: bytes) -> bytes:
-    """Any bytes with every finding masked; the same object where there is none."""
+    """Any bytes with every finding masked, the same object where there is none; JSON stays JSON."""
+    return _mask(data, _spliced_with_care)
+
+
+def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes:
     for _ in range(_ROUNDS):
-        findings = default_scanner().scan_bytes(data)
-        masked = _spliced(data, findings) if findings else data
-        if _stands_alone(data, findings):
-            return masked
-        data = masked
+        findings = scan_bytes(data)
+        if not findings:
+            break
+        last_round = all(_stands_alone(data, each) for each in findings)
+        data = splice(data, findings)
+        if last_round:
+            break
     return data
 
 
-def _stands_alone(data: bytes, findings: list[Finding]) -> bool:
+def _stands_alone(data: bytes, finding: Finding) -> bool:
     """Otherwise what is beside a finding can be one itself once that is masked."""
-    return all(
-        data[each.start - 1 : each.start] in _BORDERS and data[each.end : each.end + 1] in _BORDERS
-        for each in findings
-    )
-
-
-def mask_json_bytes(data: bytes) -> bytes:
-    """JSON stays JSON, with values and keys masked; other bytes are masked as they are.
-
-    The same object where nothing is sensitive.
-    """
-    findings = default_scanner().scan_bytes(data)
-    if not findings:
-        return data
-    masked = _spliced(data, findings)
-    careful = any(_is_personal_key(data, each) for each in findings) or not _is_json(masked)
-    if careful and _is_json(data):
-        masked = _spliced_json(data, findings)
-    return masked if _stands_alone(data, findings) else mask_bytes(masked)
+    before = data[max(0, finding.start - 2) : finding.start]
+    bordered = before[-1:] in _BORDERS or before in _ESCAPED_BORDERS
+    return bordered and _BORDER_AFTER.match(data, finding.end) is not None
 
 
 def mask_value(value: Json) -> Json:
     """A JSON value with every finding masked, in keys, in nested values, and in JSON in strings."""
     try:
         data = msgspec.json.encode(value)
-        masked = mask_json_bytes(data)
+        masked = mask_bytes(data)
         return value if masked is data else msgspec.json.decode(masked)
     except (RecursionError, TypeError, ValueError, msgspec.MsgspecError):
         return _UNREADABLE
@@ -86,6 +79,12 @@ _GUESSABLE = frozenset({"one-time-code", "password", "url-password", "basic-cred
 
 def _spliced(data: bytes, findings: list[Finding]) -> bytes:
     return _replaced(data, [(each.start, each.end, _mask_in(data, each)) for each in findings])
+
+
+def _spliced_with_care(data: bytes, findings: list[Finding]) -> bytes:
+    masked = _spliced(data, findings)
+    broken = any(_is_personal_key(data, each) for each in findings) or not _is_json(masked)
+    return _spliced_json(data, findings) if broken and _is_json(data) else masked
 
 
 def _mask_in(data: bytes, finding: Finding) -> bytes:

@@ -1,4 +1,4 @@
-"""Finds personal data in bytes: shapes that are validated, and values that a word before them tells."""
+"""Finds personal data in bytes: validated shapes, and values that a word before them tells."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -28,7 +28,8 @@ _GAP = (
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
 _DATE = (
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|"
-    rf"(?i:{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|\d{{1,2}}(?:st|nd|rd|th)? {_MONTH},? \d{{4}})"
+    rf"(?i:{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|"
+    rf"\d{{1,2}}(?:st|nd|rd|th)? {_MONTH},? \d{{4}})"
 )
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
 _DOMAIN = re.compile(rb"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}\.[A-Za-z]{2,24}")
@@ -108,7 +109,8 @@ def _mod97(iban: bytearray) -> int:
 def _phone(data: bytes, start: int, end: int) -> int:
     count = len(_digits(data[start:end]))
     before = data[start - 1 : start]
-    in_word = before.isalnum() or before in (b"_", b"=", b"/") and data[start : start + 1] != b"+"
+    joined = before in (b"_", b"=", b"/") and data[start : start + 1] != b"+"
+    in_word = before.isalnum() or joined
     if not 7 <= count <= 15 or (start and in_word) or _is_inside_number(data, start, end):
         return 0
     return end - start
@@ -180,7 +182,7 @@ KINDS = (
     PiiKind(
         "passport",
         "passport number",
-        r"[A-Z]{0,2}\d{6,9}[A-Z]?\b",
+        r"[A-Z]{0,3}\d{6,9}[A-Z]?\b",
         _identity,
         "high",
         before=rf"(?i:\bpassport)[ _]?(?i:number|no|id)?{_GAP}",
@@ -193,7 +195,8 @@ KINDS = (
         "high",
         "medium",
         r"(?i:\bssn|\bsocial security|\bnational[ _](?:id|insurance)|\btax[ _]id|\bnino|"
-        rf"\bdriver'?s?[ _]licen[cs]e|\bnhs[ _]number|\bidentity card)[ _]?(?i:number|no|id)?{_GAP}",
+        r"\bdriver'?s?[ _]licen[cs]e|\bnhs[ _]number|\bidentity card)"
+        rf"[ _]?(?i:number|no|id)?{_GAP}",
     ),
     PiiKind(
         "phone",

@@ -4,9 +4,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.signals.provenance_values import leaves, written_forms
+from evalwright.signals.provenance_values import date_stands_in, leaves, written_forms
 from evalwright.signals.scene import Scene
-from evalwright.trace.model import Event, Retrieval, ToolCall
+from evalwright.trace.model import Event, Retrieval, ToolCall, ToolResult
 
 Origin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
 
@@ -31,18 +31,28 @@ def arguments(scene: Scene, call: ToolCall) -> list[Argument]:
 
 def _trace_back(scene: Scene, call: ToolCall, path: str, value: str) -> Argument:
     forms = written_forms(value)
-    if _stands_in(forms, scene.trusted_words):
+    if any(form in scene.trusted_words for form in forms):
+        return Argument(path, value, "user")
+    if date_stands_in(value, scene.trusted_words):
         return Argument(path, value, "user")
     if not scene.baseline_values.isdisjoint(forms):
         return Argument(path, value, "baseline")
-    for source, words in zip(scene.untrusted, scene.untrusted_words, strict=True):
-        if source.event.index > call.index:
-            break
-        if _stands_in(forms, words):
-            origin: Origin = "retrieval" if isinstance(source.event, Retrieval) else "tool_result"
-            return Argument(path, value, origin, source.event)
-    return Argument(path, value, "model")
+    event = _brought_in_by(scene, forms)
+    if event is None or event.index > call.index:
+        return Argument(path, value, "model")
+    origin: Origin = "retrieval" if isinstance(event, Retrieval) else "tool_result"
+    return Argument(path, value, origin, event)
 
 
-def _stands_in(forms: tuple[bytes, ...], words: bytes) -> bool:
-    return any(form in words for form in forms)
+def _brought_in_by(scene: Scene, forms: tuple[bytes, ...]) -> ToolResult | Retrieval | None:
+    if forms not in scene.first_sources:
+        scene.first_sources[forms] = next(
+            (
+                place
+                for place, words in enumerate(scene.untrusted_words)
+                if any(form in words for form in forms)
+            ),
+            None,
+        )
+    place = scene.first_sources[forms]
+    return None if place is None else scene.untrusted[place].event

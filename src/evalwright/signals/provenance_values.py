@@ -7,7 +7,7 @@ from evalwright.trace.model import Json
 # A call with more values than this is data, not a set of arguments; the rest is not traced.
 MOST_VALUES = 2_000
 
-_KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.")
+_KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
 _LONG = 1_000_000
 _MONTHS = (
@@ -18,12 +18,13 @@ _MONTHS = (
 def plain_words(text: str) -> bytes:
     """A text in lower case as words between single spaces, also before the first and the last.
 
-    Punctuation goes, but for a `.` inside a word, and so do escaped line breaks.
+    Punctuation goes, but for `.` and `,` inside a word, and so do escaped line breaks.
     """
     escaped = text.lower().encode("utf-8", "replace").replace(b"\\n", b" ")
-    words = _single_spaced(escaped.translate(_TO_SPACES)).replace(b". ", b" ")
-    while b". " in words:
-        words = words.replace(b". ", b" ")
+    words = _single_spaced(escaped.translate(_TO_SPACES))
+    for mark in (b". ", b", ", b"  "):
+        while mark in words:
+            words = words.replace(mark, b" ")
     return words
 
 
@@ -70,9 +71,14 @@ def _written(number: int | float) -> str:
 
 
 def written_forms(value: str) -> tuple[bytes, ...]:
-    """How a value may be written: as plain words; a number with or without `,` and `.0`."""
+    """How a value may be written: as plain words; a number with or without `,` and `.0`.
+
+    A value without any word has no form.
+    """
     words = plain_words(value)
     number = _number(value)
+    if words == b" ":
+        return ()
     if number is not None:
         return (words, *_number_forms(number))
     if words.startswith((b" http ", b" https ")):

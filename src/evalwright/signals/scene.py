@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from evalwright.signals.instructions import Reading
 from evalwright.signals.provenance_values import leaves, plain_words, written_forms
 from evalwright.trace.model import (
     Event,
@@ -87,6 +88,26 @@ class Scene:
             for _, value in leaves(call.args)
             for form in written_forms(value)
         )
+
+    @cached_property
+    def first_sources(self) -> dict[tuple[bytes, ...], int | None]:
+        """Where each value was first brought in, by its written forms; filled when asked."""
+        return {}
+
+    @cached_property
+    def requests(self) -> str:
+        """What the user said, without the operator."""
+        said = [
+            text_of(event.content)
+            for event in self.trace.events
+            if isinstance(event, Message) and event.role == "user"
+        ]
+        return "\n".join([self.trace.prompt, *said])
+
+    @cached_property
+    def readings(self) -> list[Reading]:
+        """What each untrusted source says, prepared for finding instructions in it."""
+        return [Reading(source.text) for source in self.untrusted]
 
 
 def _brought_in(event: Event) -> str:

@@ -47,7 +47,7 @@ def random_looking(value: bytes, confidence: Confidence) -> Confidence | None:
 
 
 def mixed_case(value: bytes, confidence: Confidence) -> Confidence | None:
-    """Random letters have both cases; an identifier that happens to fit the shape is made of words."""
+    """Random letters have both cases; an identifier that fits the shape is made of words."""
     capitals = sum(byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ" for byte in value)
     small = sum(byte in b"abcdefghijklmnopqrstuvwxyz" for byte in value)
     if 4 * capitals < small or 4 * small < capitals:
@@ -131,7 +131,7 @@ def basic_credentials(value: bytes, confidence: Confidence) -> Confidence | None
         decoded = base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
     except binascii.Error:
         return None
-    user, colon, password = decoded.partition(b":")
+    _, colon, password = decoded.partition(b":")
     if not colon or not password or not decoded.isascii():
         return None
     return None if is_placeholder(decoded) or password.lower() in COMMON_WORDS else confidence

@@ -2,21 +2,21 @@
 
 import re
 from collections.abc import Callable
-from typing import TypeAlias
 
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
 from evalwright.signals.secret_checks import COMMON_WORDS, entropy, is_placeholder
 
-_QUOTES = r"[\"'`]"
 # What may stand between a name and its value: a separator as in code, files, tables and tags,
 # or a few words as in prose. Escaped quotes have become a quote with spaces before it.
 _JOINT = (
-    rf"[\w.-]{{0,24}}\s{{0,7}}[\"'`)\]]{{0,2}}"
-    r"(?:\s{0,3}(?:=>|:=|==?|:|\||>|,)\s{0,7}|(?:\s[A-Za-z']{1,12}){0,5}[:=]?\s)"
-    rf"[\"'`(]{{0,2}}"
+    r"[\w.-]{0,24}\s{0,7}[\"'`)\]]{0,2}"
+    r"(?:\s{0,3}(?:=>|:=|==?|:|\||>)\s{0,7}|(?:\s[A-Za-z']{1,12}){0,5}[:=]?\s)\(?"
 )
+# Whole up to the closing quote: half a password would still say much.
+_QUOTED = r"\"([^\"\n\x01]{4,256})|'([^'\"\n\x01]{4,256})|`([^`\"\n\x01]{4,256})"
+_NEXT_PAIR = re.compile(rb"</|[;&,](?=[\w.-]{1,40}\s?[=:])")
 _NOT_A_NAME = re.compile(
     rb"(?i)(?:page|next|previous|prev|continuation|continue|cursor|sync|max|min|num|count|public|"
     rb"csrf|cancel|idempotency|primary|foreign|sort|partition|cache|row|lookup)[ _.-]?$"
@@ -26,21 +26,44 @@ _OTHER_THING = re.compile(
     rb"budget|expir|ttl|hash|endpoint|version|format|policy|field|label|hint|used|per|rotation)"
 )
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_PUNCTUATION = b".,;:)]}|'\"` \t"
 _PRIVATE_KEY_REACH = 16_384
 
 
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """A value with what stands before it: the name and joint, and some bytes before the name."""
+
+    before: bytes
+    name: bytes
+    value: bytes
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the name is given the value, and does not only stand before it."""
+        joint = self.name.rstrip(b"\"'`( \t\n")
+        return joint.endswith((b"=", b":", b"|", b">")) or self.before.endswith(b"--")
+
+    @property
+    def quoted(self) -> bool:
+        """Whether the value begins after a quote."""
+        return self.name.endswith((b'"', b"'", b"`"))
+
+
 class ContextRule(msgspec.Struct, frozen=True):
-    """A secret that its surroundings tell; group 1 of the pattern is the value."""
+    """A secret that its surroundings tell; the pattern's one matching group is the value."""
 
     id: str
     label: str
     literals: tuple[bytes, ...]
     pattern: bytes
-    judge: Callable[[bytes, bytes, bytes], Confidence | None]  # before, the whole match, the value
+    judge: Callable[[Told], Confidence | None]
     severity: Severity = "high"
 
 
-Judge: TypeAlias = Callable[[bytes, bytes, bytes], Confidence | None]
+def whole_value(value: bytes) -> bytes:
+    """The value without what follows it in the same breath: the next pair, a tag, punctuation."""
+    following = _NEXT_PAIR.search(value)
+    return (value[: following.start()] if following else value).rstrip(_PUNCTUATION)
 
 
 def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
@@ -54,28 +77,29 @@ def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
     )
 
 
-def _judge_password(before: bytes, whole: bytes, value: bytes) -> Confidence | None:
-    name = whole[: len(whole) - len(value)]
-    if _is_no_secret(before, name, value) or b"://" in value or value.endswith(b"()"):
+def _judge_password(told: Told) -> Confidence | None:
+    value = told.value
+    if len(value) < 4 or _is_no_secret(told) or b"://" in value or value.endswith(b"()"):
         return None
+    if re.search(rb"\s", value):
+        return "low" if told.assigned and told.quoted and value.count(b" ") < 5 else None
     small, capital, digit, other = _kinds(value)
-    assigned = name.rstrip(b"\"'`( \t").endswith((b"=", b":", b"|", b">"))
     if digit and (small or capital):
-        strong = other or (small and capital) or len(value) >= 10
-        return "medium" if assigned or strong else None
-    if assigned and other and (small or capital) and not _is_code(value):
-        return "low"
-    quoted = name.endswith((b'"', b"'"))
-    return "low" if assigned and quoted and len(value) >= 6 and not other else None
+        strong = len(value) >= 6 and (other or (small and capital) or len(value) >= 10)
+        return "medium" if told.assigned or strong else None
+    named = told.assigned and len(value) >= 6
+    if told.quoted:
+        return "low" if named and (small or capital) else None
+    return "low" if named and other and (small or capital) and not _is_code(value) else None
 
 
-def _is_no_secret(before: bytes, name: bytes, value: bytes) -> bool:
-    word = re.sub(rb"(?i)^[a-z]+", b"", name, count=1)
+def _is_no_secret(told: Told) -> bool:
+    suffix = re.sub(rb"(?i)^[a-z]+", b"", told.name, count=1)
     return (
-        value.lower() in COMMON_WORDS
-        or is_placeholder(value)
-        or _OTHER_THING.search(word) is not None
-        or _NOT_A_NAME.search(before) is not None
+        told.value.lower() in COMMON_WORDS
+        or is_placeholder(told.value)
+        or _OTHER_THING.search(suffix) is not None
+        or _NOT_A_NAME.search(told.before) is not None
     )
 
 
@@ -84,38 +108,46 @@ def _is_code(value: bytes) -> bool:
     return re.fullmatch(rb"[\w./:()\[\]-]*", value) is not None
 
 
-def _judge_secret(before: bytes, whole: bytes, value: bytes) -> Confidence | None:
-    name = whole[: len(whole) - len(value)]
-    if _is_no_secret(before, name, value) or _UUID.match(value):
-        return None
-    small, capital, digit, _ = _kinds(value)
-    digits = sum(byte in b"0123456789" for byte in value)
-    if not digit or not (small or capital) or digits < 2 or entropy(value) < 3.0:
+def _judge_secret(told: Told) -> Confidence | None:
+    value = told.value
+    if len(value) < 16 or _is_no_secret(told) or _UUID.match(value) or re.search(rb"\s", value):
         return None
     if b"://" in value or value.startswith((b"/", b"./")) or value.count(b".") > 3:
         return None
-    assigned = name.rstrip(b"\"'`( \t").endswith((b"=", b":", b"|", b">"))
-    return "medium" if assigned or (small and capital) else "low"
-
-
-def _judge_code(before: bytes, whole: bytes, value: bytes) -> Confidence | None:
-    del before, whole
-    return "medium" if len(set(value)) > 1 else "low"
-
-
-def _judge_url_password(before: bytes, whole: bytes, value: bytes) -> Confidence | None:
-    del whole
-    if not before[-1:].isalnum() or is_placeholder(value) or value.lower() in COMMON_WORDS:
+    small, capital, digit, _ = _kinds(value)
+    digits = sum(byte in b"0123456789" for byte in value)
+    mixed = small and capital
+    if not digit or not (small or capital) or (digits < 2 and not mixed) or entropy(value) < 3:
         return None
-    return "high"
+    return "medium" if told.assigned or mixed else "low"
+
+
+def _judge_code(told: Told) -> Confidence | None:
+    return "medium" if len(set(told.value)) > 1 else "low"
+
+
+def _judge_cookie(told: Told) -> Confidence | None:
+    looks_random = entropy(told.value) >= 3 and not is_placeholder(told.value)
+    return "medium" if looks_random and _kinds(told.value)[2] else None
+
+
+def _judge_url_password(told: Told) -> Confidence | None:
+    word = told.value.lower() in COMMON_WORDS
+    return None if not told.before[-1:].isalnum() or word or is_placeholder(told.value) else "high"
 
 
 CONTEXT_RULES = (
     ContextRule(
         "password",
         "password",
-        (b"password", b"passwd", b"pwd", b"passphrase", b"passcode", b"passwort"),
-        rf"(?i:passw(?:or)?[dt]|pwd|passphrase|passcode){_JOINT}([^\s\x01\"'`<>,;|&]{{4,128}})".encode(),
+        (
+            *(b"password", b"passwd", b"pwd", b"passphrase", b"passcode", b"passwort"),
+            *(b"pass:", b"pass=", b"pw:", b"pw="),
+        ),
+        (
+            r"(?i:(?:passw(?:or)?[dt]|pwd|passphrase|passcode)|pass|pw)"
+            rf"{_JOINT}(?:{_QUOTED}|([^\s\"'`\x01]{{4,128}}))"
+        ).encode(),
         _judge_password,
     ),
     ContextRule(
@@ -125,13 +157,13 @@ CONTEXT_RULES = (
             *(b"secret", b"token", b"api_key", b"apikey", b"api-key", b"api key", b"access_key"),
             *(b"access-key", b"accesskey", b"access key", b"private_key", b"privatekey"),
             *(b"auth_key", b"signing_key", b"encryption_key", b"master_key", b"credential"),
-            *(b"secret_key", b"app_key", b"client_key", b"service_key", b"account_key"),
+            *(b"app_key", b"client_key", b"service_key", b"account_key", b"authkey"),
             *(b"signing key", b"encryption key", b"license_key", b"webhook_key"),
         ),
         (
             r"(?i:secret|token|(?:api|access|private|auth|signing|encryption|master|app|client|"
             rf"service|account|license|webhook)[_ -]?key|credential){_JOINT}"
-            r"([\w+/=.~$@!#%^*:-]{16,512})"
+            rf"(?:{_QUOTED}|([\w+/=.~$@!#%^*:-]{{16,512}}))"
         ).encode(),
         _judge_secret,
     ),
@@ -143,14 +175,22 @@ CONTEXT_RULES = (
             *(b"authentication code", b"login code", b"access code", b"sign-in code", b"passcode"),
             *(b"verification_code", b"security_code", b"one time", b"auth code", b"pin code"),
             *(b"authenticator code", b"two-factor code", b"backup code", b"recovery code"),
+            b"your code",
         ),
         (
-            r"(?i:(?:verification|security|authentication|authenticator|login|sign-in|access|auth|"
-            r"pin|two-factor|backup|recovery)[_ ]code|[2m]fa|otp|one[- ]time|passcode)"
-            r"(?:[ _][A-Za-z]{1,12}){0,4}[\"'`]?\s?(?:(?:is|was|=|:)\s?){1,2}[\"'`]?"
-            r"((?:G-)?\d{4,8}|\d{3}[- ]\d{3})\b"
-        ).encode(),
+            rb"(?i:(?:verification|security|authentication|authenticator|login|sign-in|access|auth|"
+            rb"pin|two-factor|backup|recovery)[_ ]code|[2m]fa|otp|one[- ]time|passcode|your code)"
+            rb"(?:(?:[ _][A-Za-z]{1,12}){0,4}[\"'`]?\s?(?:(?:is|was|=|:)\s?){1,2}[\"'`]?|\s)"
+            rb"((?:G-)?\d{4,8}|\d{3}[- ]\d{3})\b"
+        ),
         _judge_code,
+    ),
+    ContextRule(
+        "session-cookie",
+        "session cookie",
+        (b"cookie",),
+        rb"(?i:cookie)[\"'`]{0,2}\s?[:=]\s?[\"'`]{0,2}[\w.-]{1,40}=([\w%.+/=-]{16,512})",
+        _judge_cookie,
     ),
     ContextRule(
         "url-password",

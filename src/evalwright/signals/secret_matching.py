@@ -65,7 +65,7 @@ def _fast_compiler() -> Callable[[bytes], Pattern] | None:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
-    return lambda pattern: re2.compile(pattern, options)  # type: ignore[no-any-return]
+    return lambda pattern: re2.compile(pattern, options)
 
 
 def _find_one_by_one(literals: Iterable[bytes]) -> LiteralFinder:

@@ -6,6 +6,8 @@ is the secret itself. `gate` replaces the literals in the first look at a text, 
 common. Formats: the vendors' documentation of their tokens and key prefixes.
 """
 
+# ruff: noqa: E501 (a table is read by its lines)
+
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
@@ -31,7 +33,7 @@ class Rule(msgspec.Struct, frozen=True):
     gate: bytes = b""
 
 
-def _rule(  # noqa: PLR0913
+def _rule(
     id: str,  # noqa: A002
     label: str,
     literals: str,
@@ -119,7 +121,7 @@ CODE = (
     _near("sourcegraph-token", "Sourcegraph token", "sourcegraph", r"[0-9A-Fa-f]{40}"),
     _rule("atlassian-token", "Atlassian token", "atatt3 atbb atctt3", r"AT(?:ATT3|CTT3)[\w=-]{60,}|ATBB[A-Za-z0-9]{24,40}"),
     _near("atlassian-token", "Atlassian token", "atlassian", rf"{_W}{{24}}"),
-    _near("bitbucket-secret", "Bitbucket client secret", "bitbucket", rf"[\w=-]{{64}}"),
+    _near("bitbucket-secret", "Bitbucket client secret", "bitbucket", r"[\w=-]{64}"),
     _rule("linear-key", "Linear key", "lin_api_ lin_oauth_", rf"lin_(?:api|oauth)_{_W}{{40,64}}"),
     _rule("postman-key", "Postman key", "pmak-", rf"PMAK-{_HEX}{{24}}-{_HEX}{{34}}"),
     _rule("octopus-key", "Octopus Deploy key", "api-", r"API-[A-Z0-9]{26}", "high", "medium", checks.with_digit),

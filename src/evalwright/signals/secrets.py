@@ -1,4 +1,4 @@
-"""Finds secrets in bytes: a first look, then the literals of all rules, then the rules they name."""
+"""Finds secrets in bytes: a first look for literals, then the rules that those belong to."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -9,7 +9,9 @@ from evalwright.signals.secret_context import (
     CONTEXT_RULES,
     PRIVATE_KEY_LITERAL,
     ContextRule,
+    Told,
     private_key_end,
+    whole_value,
 )
 from evalwright.signals.secret_matching import Engine
 from evalwright.signals.secret_rules import RULES, Rule
@@ -18,7 +20,6 @@ from evalwright.signals.secret_rules import RULES, Rule
 _WINDOW = 2048
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _TOKEN = frozenset(_WORD | frozenset(b"-.~+/="))
-_PUNCTUATION = b".,;:)]}'\"`"
 
 
 Matcher: TypeAlias = Callable[[bytes, int], Finding | None]
@@ -114,14 +115,14 @@ def _context_matcher(rule: ContextRule, engine: Engine) -> Matcher:
         matched = pattern.match(data, place, place + _WINDOW)
         if matched is None:
             return None
-        start, end = matched.span(1)
-        end = start + len(data[start:end].rstrip(_PUNCTUATION))
-        before = data[max(0, place - 16) : place]
-        confidence = rule.judge(before, data[place:end], data[start:end])
+        start, end = matched.span(matched.lastindex or 0)
+        value = whole_value(data[start:end])
+        told = Told(data[max(0, place - 16) : place], data[place:start], value)
+        confidence = rule.judge(told)
         if confidence is None:
             return None
         severity: Severity = "medium" if confidence == "low" else rule.severity
-        return _finding(rule, start, end, confidence, severity)
+        return _finding(rule, start, start + len(value), confidence, severity)
 
     return match
 

@@ -123,16 +123,15 @@ def _readable(data: bytes) -> tuple[bytes, Offsets | None]:
     if b"\\" not in data:
         return data, None
     usual = data.replace(b"\\n", b"\n ").replace(b'\\"', b' "')
-    return _all_escapes(data) if b"\\" in usual else (usual, None)
+    return _all_escapes(data, usual) if b"\\" in usual else (usual, None)
 
 
-def _all_escapes(data: bytes) -> tuple[bytes, Offsets | None]:
+def _all_escapes(data: bytes, usual: bytes) -> tuple[bytes, Offsets | None]:
     offsets = None
-    if b"\\u00" in data or b"\\/" in data:
+    if b"\\u00" in usual or b"\\/" in usual:
         data, offsets = _spelled_out(data)
-    for escape, meaning in ((b"\\n", b"\n "), (b"\\r", b"  "), (b"\\t", b"  "), (b'\\"', b' "')):
-        data = data.replace(escape, meaning)
-    return data.replace(b"\\", b" "), offsets
+        usual = data.replace(b"\\n", b"\n ").replace(b'\\"', b' "')
+    return usual.replace(b"\\r", b"  ").replace(b"\\t", b"  ").replace(b"\\", b" "), offsets
 
 
 def _barrier(mask: re.Match[bytes]) -> bytes:

@@ -99,9 +99,11 @@ _ASKED = {
     name: re2.compile(rf"(?i)\b{_words(stems)}\b") for name, stems in _ASKING.items()
 }  # fmt: skip
 _DELEGATED = re2.compile(
-    r"(?i)\b(?:follow|do|perform|complete|execute|carry out|act on|handle|implement|apply|obey)\b"
-    r"[^.?!]{0,80}\b(?:instructions?|actions?|tasks?|to-?dos?|steps?|requests?|asks?|says?|"
-    r"described|specified|mentioned|written|listed)\b|\baccordingly\b"
+    r"(?i)\b(?:follow|do|perform|complete|execute|carry out|act on|handle|implement|apply|obey)"
+    r"(?: (?:all|any|every|exactly|precisely|of))* (?:(?:the|these|those|its|his|her|their) )?"
+    r"(?:[\w'-]+ ){0,2}(?:instructions?|actions?|tasks?|to-?dos?|steps?|requests?)\b|"
+    r"\b(?:do|as) (?:what )?(?:it|he|she|they|the \w+) (?:says?|asks?|tells?|wants?|requests?)\b|"
+    r"\baccordingly\b"
 )
 _SPLIT = re2.compile(r"[A-Z]+(?:[a-z0-9]+|\b)|[a-z0-9]+|[A-Z]")
 

@@ -19,14 +19,13 @@ from evalwright.contracts.report import (
     Item,
     PolicyRule,
     QualityFlags,
-    SecuritySummary,
     Security,
+    SecuritySummary,
     SeverityCounts,
     Signal,
     SignalDetails,
     Significance,
     Summary,
-    Suppressed,
 )
 from evalwright.reports.html.pages import (
     ASSETS,
@@ -51,7 +50,9 @@ def call(tool: str, args: Any, call_id: str | None = "c1", ts: int = 1_000) -> d
     return {"type": "tool_call", "ts": ts, "call_id": call_id, "tool": tool, "args": args}
 
 
-def result(payload: Any, call_id: str | None = "c1", ts: int = 1_020, **more: Any) -> dict[str, Any]:
+def result(
+    payload: Any, call_id: str | None = "c1", ts: int = 1_020, **more: Any
+) -> dict[str, Any]:
     base = {"type": "tool_result", "ts": ts, "call_id": call_id, "status": "ok", "latency_ms": 20}
     return {**base, "payload_summary": payload, **more}
 
@@ -162,7 +163,9 @@ def _varied(number: int) -> OverviewRow:
     gated = number % 20 == 0
     return a_row(
         number,
-        change="regression" if regression else ("improvement" if number % 7 == 0 else "still_passing"),
+        change="regression"
+        if regression
+        else ("improvement" if number % 7 == 0 else "still_passing"),
         new_root="wrong_tool_choice" if regression else "",
         new_pass=not regression,
         gated=gated,
@@ -180,6 +183,7 @@ def a_summary(**more: Any) -> Summary:
         "regressions": 34,
         "improvements": 4,
         "gated_cases": 3,
+        "unanswered_cases": 0,
         "root_cause_breakdown": {"wrong_tool_choice": 20, "tool_failure": 14, "unknown": 6},
         "root_cause_breakdown_baseline": {"unknown": 10},
         "security": SecuritySummary(
@@ -202,8 +206,10 @@ def an_overview(rows: Sequence[OverviewRow] | None = None, **more: Any) -> Overv
         "summary": a_summary(),
         "quality": QualityFlags(True, True, 0, 0, (), (), True),
         "env_snapshot": {
-            "agent": {"name": "support", "version": {"baseline": "1.0", "new": "1.1"}},
+            "agent": {"name": "support", "version": "1.1"},
             "model": {"id": "m-1"},
+            "baseline": {"agent": {"name": "support", "version": "1.0"}},
+            "changed": ["agent.version", "model.id"],
         },
         "rows": shown,
         "total_rows": len(shown),
@@ -225,12 +231,10 @@ def write_report(
     for view in cases:
         (folder / view.item.artifacts.replay_diff_href).write_bytes(render_case(view))
     all_rows = [overview_row(view.item) for view in cases] if rows is None else list(rows)
-    chunks = [all_rows[start : start + 1000] for start in range(100, len(all_rows), 1000)]
+    chunks = [all_rows[start : start + 1000] for start in range(0, len(all_rows), 1000)]
     hrefs = [f"assets/rows-{number:04}.js" for number in range(1, len(chunks) + 1)]
     for number, (href, chunk) in enumerate(zip(hrefs, chunks, strict=True), 1):
         (folder / href).write_bytes(render_rows_chunk(chunk, number))
     page = an_overview(all_rows[:100], total_rows=len(all_rows), chunk_hrefs=hrefs, **more)
     (folder / "report.html").write_bytes(render_overview(page))
     return folder / "report.html"
-
-

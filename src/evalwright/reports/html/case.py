@@ -84,7 +84,7 @@ def case_context(view: CaseView) -> dict[str, Any]:
         "steps": safe(_steps(view, cited)),
         "answers": _answers(baseline, new),
         "actions": baseline.actions() + new.actions(),
-        "links": _links(item.artifacts),
+        "links": _links(item.artifacts) + _repeat_links(item),
     }
 
 
@@ -137,7 +137,7 @@ def _result(passed: bool) -> Cell:  # noqa: FBT001 - the one thing it is about
 
 def _root(root: str | msgspec.UnsetType) -> Cell:
     if root is msgspec.UNSET:
-        return _plain("–")
+        return _plain(numbers.NOTHING)
     return None, "", [(root, ROOT_CAUSES.get(root, ""))]
 
 
@@ -235,17 +235,13 @@ def _divergence(item: Item) -> dict[str, Any] | None:
     }
 
 
-def _failures(files: Artifacts, *sides: Side) -> list[tuple[str, str, str, str]]:
+def _failures(files: Artifacts, *sides: Side) -> list[tuple[str, ...]]:
     links = {
         "b": (files.baseline_failure_body_href, files.baseline_failure_meta_href),
         "n": (files.new_failure_body_href, files.new_failure_meta_href),
     }
     return [
-        (
-            side.name,
-            failure_words(side.trace.failure),
-            *(relative_href(href) for href in links[side.letter]),
-        )
+        (side.name, failure_words(side.trace.failure), *map(relative_href, links[side.letter]))
         for side in sides
         if side.trace.failure is not None
     ]
@@ -268,3 +264,16 @@ def _links(files: Artifacts) -> list[tuple[str, str]]:
         ("New failure metadata", files.new_failure_meta_href),
     )
     return [(name, relative_href(href)) for name, href in known if relative_href(href)]
+
+
+def _repeat_links(item: Item) -> list[tuple[str, str]]:
+    """The other runs of a case that was run more than once."""
+    if item.repeats is msgspec.UNSET:
+        return []
+    sides = (("Baseline", item.repeats.baseline), ("New", item.repeats.new))
+    return [
+        (f"{side} run {number}", relative_href(href))
+        for side, found in sides
+        for number, href in enumerate(found.response_hrefs[:_MOST], 1)
+        if relative_href(href)
+    ]

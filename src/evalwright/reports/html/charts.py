@@ -17,7 +17,7 @@ class Bar(NamedTuple):
 
 
 def chart(name: str, title: str, bars: Sequence[Bar]) -> dict[str, Any]:
-    """Places in percent and pixels, so that the chart fits any width and its text keeps its size."""
+    """Places in percent and pixels: the chart fits any width, and its text keeps its size."""
     most = max([1, *(max(bar.baseline, bar.new) for bar in bars)])
     return {
         "name": name,

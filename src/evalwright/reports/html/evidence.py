@@ -1,5 +1,6 @@
 """One side of a case: where its evidence stands on the page, and what it says beside the steps."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from evalwright.contracts.report import EvidenceRef
@@ -7,6 +8,7 @@ from evalwright.reports.html.steps import payload_of
 from evalwright.reports.html.visible import clipped, visible
 from evalwright.reports.html.words import RISKS, Label, spoken
 from evalwright.trace.model import (
+    Event,
     EvidenceTarget,
     FinalOutput,
     Retrieval,
@@ -20,6 +22,13 @@ _LONG = 1_500
 _NAMES = {"b": "Baseline", "n": "New"}
 
 Link: TypeAlias = tuple[str, str]  # an anchor of the page, or nothing, and the words
+
+
+_MEANINGS: dict[str, Callable[[Event, str], bool]] = {
+    "tool_call": lambda event, name: isinstance(event, ToolCall) and event.call_id == name,
+    "tool_result": lambda event, name: isinstance(event, ToolResult) and event.call_id == name,
+    "retrieval_doc": lambda event, name: isinstance(event, Retrieval) and name in event.doc_ids,
+}
 
 
 class ShownAction(NamedTuple):
@@ -56,13 +65,10 @@ class Side:
 
     def _find(self, kind: str, name: str | None) -> int | None:
         """The event that a reference without an index means."""
-        for event in self.trace.events:
-            if kind == "retrieval_doc" and type(event) is Retrieval and name in event.doc_ids:
-                return event.index
-            wanted = {"tool_call": ToolCall, "tool_result": ToolResult}.get(kind)
-            if wanted is type(event) and name and event.call_id == name:  # type: ignore[union-attr]
-                return event.index
-        return None
+        means = _MEANINGS.get(kind)
+        if means is None or name is None:
+            return None
+        return next((event.index for event in self.trace.events if means(event, name)), None)
 
     def unrecorded_answer(self) -> str | None:
         """The final output, where no event shows it as it is."""

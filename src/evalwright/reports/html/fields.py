@@ -5,7 +5,7 @@ from typing import Any
 
 from evalwright.reports.html.markup import link_html, name_html, text_html
 from evalwright.reports.html.visible import as_json, shown, visible
-from evalwright.reports.html.worddiff import Segment, mark_differences
+from evalwright.reports.html.worddiff import Segment, agreeing, mark_differences
 
 _SAME = ""
 _PARTLY = ' class="x"'  # some words are marked
@@ -35,17 +35,19 @@ class PayloadWriter:
             body = text_html(text)
         return f"<dt>{name_html(key)}<dd{mark}>{body}" if key else f"<dd{mark}>{body}"
 
-    def marked_row(self, key: str, text: str, parts: list[Segment]) -> str:
+    def marked_row(self, key: str, parts: list[Segment], cut: str) -> str:
         """One field with the words marked that differ; the parts are visible already."""
-        body = "".join([_part(differs, part) for differs, part in parts]) + self.cut(text)
+        body = "".join([_part(differs, part) for differs, part in parts]) + cut
         return f"<dt>{name_html(key)}<dd{_PARTLY}>{body}" if key else f"<dd{_PARTLY}>{body}"
 
-    def cut(self, text: str, more: str = "") -> str:
+    def cut(self, text: str, start: int = 0) -> str:
         """The remark that a text was shortened, where it was."""
-        if len(text) <= self.characters:
+        if not start and len(text) <= self.characters:
             return ""
-        size = f"{self.characters:,} of {len(text):,} characters"
-        return f' <small class="cut">[shortened, {size}{more}{self._full}]</small>'
+        shown = min(self.characters, len(text) - start)
+        place = f", from {start:,} on" if start else ""
+        size = f"{shown:,} of {len(text):,} characters{place}"
+        return f' <small class="cut">[shortened, {size}{self._full}]</small>'
 
     def rest(self, written: int, fields: int) -> str:
         """The remark that fields were left out, where some were."""
@@ -64,7 +66,8 @@ def compared_rows(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tup
     """The rows of two payloads, with their differences marked; fields of both come first."""
     if type(a) is not dict or type(b) is not dict:
         return _of_other_kinds(a, b, old, new)
-    rows_a, rows_b = [], []
+    rows_a: list[str] = []
+    rows_b: list[str] = []
     for key, value in a.items():
         if len(rows_a) == old.fields:
             break
@@ -101,20 +104,23 @@ def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) 
 
 
 def _marked(key: str, a: str, b: str, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
-    short_a, short_b = a[: old.characters], b[: new.characters]
-    if short_a == short_b:
-        return _later(key, a, old), _later(key, b, new)
-    marked = mark_differences(visible(short_a), visible(short_b))
+    start = _window(a, b, old.characters)
+    end = start + old.characters
+    marked = mark_differences(visible(a[start:end]), visible(b[start:end]))
     if marked is None:
         return old.row(key, a, _WHOLLY), new.row(key, b, _WHOLLY)
-    return old.marked_row(key, a, marked[0]), new.marked_row(key, b, marked[1])
+    return (
+        old.marked_row(key, marked[0], old.cut(a, start)),
+        new.marked_row(key, marked[1], new.cut(b, start)),
+    )
 
 
-def _later(key: str, text: str, side: PayloadWriter) -> str:
-    """A field whose difference lies in what was left out."""
-    remark = side.cut(text, "; the difference comes after them")
-    name = f"<dt>{name_html(key)}" if key else ""
-    return f"{name}<dd{_PARTLY}>{text_html(text[: side.characters])}{remark}"
+def _window(a: str, b: str, size: int) -> int:
+    """Where to begin to show two texts of which only a part is shown: before they part."""
+    if len(a) <= size and len(b) <= size:
+        return 0
+    common = agreeing(a, b)
+    return 0 if common < size // 2 else common - size // 4
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -4,10 +4,13 @@ from msgspec import UNSET, UnsetType
 
 from evalwright.contracts.report import Delta, Significance
 
+NOTHING = "\N{EN DASH}"
+_MINUS = "\N{MINUS SIGN}"
+
 
 def percent(part: float, whole: float) -> str:
     """A share, in percent with one decimal."""
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+    return f"{100 * part / whole:.1f} %" if whole else NOTHING
 
 
 def milliseconds(value: float) -> str:
@@ -15,23 +18,24 @@ def milliseconds(value: float) -> str:
     return f"{value / 1000:,.2f} s" if abs(value) >= 10_000 else f"{value:,.0f} ms"
 
 
-def dollars(value: float) -> str:
-    """A price; small ones keep their digits."""
-    sign = "−" if value < 0 else ""
-    size = abs(value)
-    return f"{sign}${size:,.2f}" if size >= 1 or not size else f"{sign}${size:.5f}"
+def dollars(value: float, beside: float | None = None) -> str:
+    """A price; small ones keep their digits, a change those of the price that it is `beside`."""
+    sign = _MINUS if value < 0 else ""
+    size = abs(value if beside is None else beside)
+    digits = 2 if size >= 1 or not size else 4 if size >= 0.01 else 6
+    return f"{sign}${abs(value):,.{digits}f}"
 
 
 def signed(text: str) -> str:
     """A change, with its sign."""
-    return text if text.startswith("−") else f"+{text}"
+    return text if text.startswith(_MINUS) else f"+{text}"
 
 
 def latency(delta: Delta | UnsetType) -> tuple[str, str, str] | None:
     """The latency of both sides and how it changed."""
     if delta is UNSET:
         return None
-    change = milliseconds(delta.change).replace("-", "−")
+    change = milliseconds(delta.change).replace("-", _MINUS)
     return milliseconds(delta.baseline), milliseconds(delta.new), _change(change, delta)
 
 
@@ -39,14 +43,15 @@ def cost(delta: Delta | UnsetType) -> tuple[str, str, str] | None:
     """The cost of both sides and how it changed."""
     if delta is UNSET:
         return None
-    return dollars(delta.baseline), dollars(delta.new), _change(dollars(delta.change), delta)
+    change = dollars(delta.change, delta.baseline or None)
+    return dollars(delta.baseline), dollars(delta.new), _change(change, delta)
 
 
 def _change(change: str, delta: Delta) -> str:
     if not delta.change:
         return "no change"
     share = f", {delta.change / delta.baseline:+.1%}" if delta.baseline else ""
-    return signed(change) + share.replace("-", "−").replace("%", " %")
+    return signed(change) + share.replace("-", _MINUS).replace("%", " %")
 
 
 def significance(found: Significance | UnsetType) -> str:
@@ -54,19 +59,15 @@ def significance(found: Significance | UnsetType) -> str:
     if found is UNSET:
         return "Too few cases ran on both sides to say whether the pass rate changed."
     low, high = found.confidence_interval
-    moved = (
-        f"The pass rate went from {found.baseline_rate:.1%} to {found.new_rate:.1%} "
-        f"({points(found.difference)}, 95 % interval {points(low)} to {points(high)})"
-    )
-    verdict = (
-        "more than chance would explain" if found.significant else "which chance could explain too"
-    )
+    verdict = "more than chance would explain" if found.significant else "which may be chance"
     p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.3f}"
-    test = found.test.replace("_", " ")
-    tested = f"{test}, {found.cases:,} cases, {p_value}"
-    return f"{moved}, {verdict} ({tested}).".replace("%", " %").replace("  %", " %")
+    return (
+        f"The pass rate went from {percent(found.baseline_rate, 1)} to "
+        f"{percent(found.new_rate, 1)} ({points(found.difference)}, interval {points(low)} to "
+        f"{points(high)}): {verdict} ({p_value}, {found.cases:,} cases; {found.test})."
+    )
 
 
 def points(difference: float) -> str:
     """A difference of rates, in percentage points."""
-    return f"{100 * difference:+.1f} points".replace("-", "−")
+    return f"{100 * difference:+.1f} points".replace("-", _MINUS)

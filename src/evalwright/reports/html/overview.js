@@ -9,10 +9,11 @@
   const words = JSON.parse(table.dataset.words);
   const hrefs = JSON.parse(table.dataset.parts);
   const total = Number(table.dataset.total);
-  const parts = [JSON.parse(table.dataset.rows)];
-  let asked = false, waiting = hrefs.length, lost = 0, page = 0;
+  const own = JSON.parse(table.dataset.rows);
+  const parts = [];
+  let rows = own, asked = own.length >= total, waiting = asked ? 0 : hrefs.length, lost = 0, page = 0;
 
-  window.evalwrightRows = (number, rows) => { parts[number] = rows; };
+  window.evalwrightRows = (number, part) => { parts[number - 1] = part; };
 
   function load() {
     if (asked) return;
@@ -27,14 +28,16 @@
   }
 
   function arrived() {
-    if (waiting % 10 && waiting) return;
+    if (waiting) return;
+    const whole = parts.flat();
+    if (whole.length > own.length) rows = whole;
     offerKinds();
     show();
   }
 
   function offerKinds() {
     const select = form.elements.kind, chosen = select.value || wanted.get("kind") || "";
-    const kinds = new Set(parts.flat().flatMap((row) => row[SIGNALS].map((signal) => signal[0])));
+    const kinds = new Set(rows.flatMap((row) => row[SIGNALS].map((signal) => signal[0])));
     const options = [...kinds].sort().map((kind) => option(kind, kind.replaceAll("_", " ")));
     select.replaceChildren(option("", "any"), ...options);
     select.value = kinds.has(chosen) ? chosen : "";
@@ -50,7 +53,7 @@
     const chosen = Object.fromEntries(new FormData(form));
     const text = chosen.q.trim().toLowerCase(), least = SEVERITIES.indexOf(chosen.severity);
     const grave = (signal) => (!chosen.kind || signal[0] === chosen.kind) && SEVERITIES.indexOf(signal[1]) >= least;
-    return parts.flat().filter((row) =>
+    return rows.filter((row) =>
       (!chosen.change || row[CHANGE] === chosen.change) &&
       (!chosen.root || row[ROOT] === chosen.root) &&
       (!chosen.integrity || row[INTEGRITY] === chosen.integrity) &&
@@ -61,13 +64,12 @@
 
   function show() {
     const found = matching(), last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
-    const open = !asked && hrefs.length > 0;
-    page = Math.min(page, open ? page : last);
-    const first = page * PAGE, rows = found.slice(first, first + PAGE);
-    body.replaceChildren(...rows.map(rowOf));
-    const all = open ? total : found.length;
+    if (!waiting) page = Math.min(page, last);
+    const first = page * PAGE, shown = found.slice(first, first + PAGE);
+    body.replaceChildren(...shown.map(rowOf));
+    const all = asked ? found.length : total;
     const filtered = all === total ? "" : " that match, of " + number(total);
-    const range = all > PAGE ? number(first + 1) + "\u2013" + number(first + rows.length) + " of " : "";
+    const range = all > PAGE ? number(first + 1) + "\u2013" + number(first + shown.length) + " of " : "";
     const state = waiting && asked ? " (loading the rest\u2026)" : lost ? " (" + lost + " parts could not be loaded)" : "";
     count.textContent = range + number(all) + (all === 1 ? " case" : " cases") + filtered + state;
     const pages = Math.max(1, Math.ceil(all / PAGE));

@@ -22,6 +22,7 @@ from evalwright.reports.html.visible import clipped, relative_href, visible
 _LONG = 400
 _MOST = 100  # entries of a list
 _MOST_KINDS = 12  # of signals in one row
+_BESIDES = ("baseline", "changed")  # parts of a snapshot that do not tell of the new run
 
 
 class OverviewRow(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +42,10 @@ class OverviewRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OverviewView(msgspec.Struct, frozen=True):
-    """The whole report, with all that its first page needs."""
+    """The whole report, with all that its first page needs.
+
+    `rows` are the first of the table; the parts at `chunk_hrefs` hold all rows, these included.
+    """
 
     report_id: str
     summary: Summary
@@ -79,7 +83,7 @@ def overview_row(item: Item) -> OverviewRow:
 
 
 def _rank(severity: str) -> int:
-    return SEVERITIES.index(severity) if severity in SEVERITIES else -1  # type: ignore[arg-type]
+    return SEVERITIES.index(severity) if severity in SEVERITIES else -1
 
 
 def safe_row(row: OverviewRow) -> OverviewRow:
@@ -101,7 +105,7 @@ def overview_context(view: OverviewView) -> dict[str, Any]:
         "report_id": visible(view.report_id),
         "masked": view.masked,
         "verdict": visible(summary.verdict),
-        "tone": "bad" if summary.regressions or summary.gated_cases else "good",
+        "tone": "bad" if _speaks_against(summary) else "good",
         "tiles": list(_tiles(summary)),
         "significance": numbers.significance(summary.significance),
         "notes": [clipped(note, 2_000) for note in view.notes[:_MOST]],
@@ -118,6 +122,10 @@ def overview_context(view: OverviewView) -> dict[str, Any]:
     }
 
 
+def _speaks_against(summary: Summary) -> bool:
+    return bool(summary.regressions or summary.gated_cases or summary.unanswered_cases)
+
+
 def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     """The key numbers: name, number, what it is set against, tone."""
     total = summary.total_cases
@@ -128,11 +136,13 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     yield "Regressions", f"{summary.regressions:,}", "", "bad" if summary.regressions else ""
     yield "Improvements", f"{summary.improvements:,}", "", "good" if summary.improvements else ""
     yield "Gated cases", f"{summary.gated_cases:,}", "", "bad" if summary.gated_cases else ""
+    if summary.unanswered_cases:
+        yield "Without an answer", f"{summary.unanswered_cases:,}", "", "bad"
     security = summary.security
     against = f"baseline {security.cases_with_signals_baseline:,}"
     yield "Cases with signals", f"{security.cases_with_signals_new:,}", against, ""
     latency, cost = numbers.latency(summary.latency_ms), numbers.cost(summary.cost_usd)
-    for name, values in (("Latency", latency), ("Cost", cost)):
+    for name, values in (("Mean latency", latency), ("Mean cost", cost)):
         if values:
             yield name, values[1], f"baseline {values[0]}, {values[2]}", ""
     if summary.flaky_cases is not msgspec.UNSET:
@@ -158,7 +168,10 @@ def _signal_chart(summary: Summary) -> dict[str, Any]:
 
 def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
     security = summary.security
-    known = (("New", security.top_signal_kinds_new), ("Baseline", security.top_signal_kinds_baseline))
+    known = (
+        ("New", security.top_signal_kinds_new),
+        ("Baseline", security.top_signal_kinds_baseline),
+    )
     return [(side, ", ".join(map(visible, kinds))) for side, kinds in known if kinds]
 
 
@@ -196,7 +209,7 @@ def _table_data(view: OverviewView, rows: Sequence[OverviewRow]) -> dict[str, st
 
 def _filters() -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The selections above the table: name, label, and options with their words."""
-    severities = [(each, f"{each} or worse") for each in SEVERITIES[:-1]]
+    severities: list[tuple[str, str]] = [(each, f"{each} or worse") for each in SEVERITIES[:-1]]
     severities += [(SEVERITIES[-1], SEVERITIES[-1])]
     return [
         ("change", "Change", [(code, label.words) for code, label in words.CHANGES.items()]),
@@ -213,16 +226,18 @@ def _rule(rule: PolicyRule) -> tuple[str, str, str, str]:
 
 
 def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What was compared: name, baseline, new; what holds for both sides stands in both."""
-    rows: dict[str, dict[str, str]] = {}
-    for path, value in _leaves(snapshot, ()):
-        side = next((part for part in path if part in ("baseline", "new")), "")
-        name = ".".join(part for part in path if part != side)
-        rows.setdefault(visible(name), {})[side] = clipped(value, _LONG)
+    """What was compared: name, baseline, new. The snapshot is the new run's, the other's in it."""
+    before = dict(_leaves(snapshot.get("baseline", {}), ()))
+    after = dict(_leaves({k: v for k, v in snapshot.items() if k not in _BESIDES}, ()))
     return [
-        (name, of.get("baseline", of.get("", "–")), of.get("new", of.get("", "–")))
-        for name, of in list(rows.items())[:_MOST]
+        (visible(".".join(path)), _known(before, path), _known(after, path))
+        for path in list({**after, **before})[:_MOST]
+        if path
     ]
+
+
+def _known(values: Mapping[tuple[str, ...], Any], path: tuple[str, ...]) -> str:
+    return clipped(values[path], _LONG) if path in values else numbers.NOTHING
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -238,8 +253,18 @@ def _quality(flags: QualityFlags) -> list[tuple[str, bool, str, list[str]]]:
     missing = [clipped(each, _LONG) for each in flags.missing_assets[:_MOST]]
     paths = [clipped(each, _LONG) for each in flags.path_violations[:_MOST]]
     return [
-        ("Self-contained", flags.self_contained, _broken(flags.missing_assets_count, "missing"), missing),
-        ("Portable paths", flags.portable_paths, _broken(flags.path_violations_count, "absolute"), paths),
+        (
+            "Self-contained",
+            flags.self_contained,
+            _broken(flags.missing_assets_count, "missing"),
+            missing,
+        ),
+        (
+            "Portable paths",
+            flags.portable_paths,
+            _broken(flags.path_violations_count, "absolute"),
+            paths,
+        ),
         ("Secrets masked", flags.secrets_masked, "", []),
     ]
 

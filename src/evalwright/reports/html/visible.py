@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-import msgspec
-
 from evalwright.trace.model import text_of
 
 # Control, zero-width, bidi, tag and variation characters, and halves of pairs: what a reader
@@ -14,7 +12,7 @@ _HIDDEN = re.compile(
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
 )
-_LEFT_OUT = "(this value cannot be written as text)"
+_LEFT_OUT = "(nothing that can be written as text)"
 _SCHEME_OR_ROOT = re.compile(r"[/\\]|[^/?#]*:")
 
 
@@ -44,11 +42,10 @@ def shown(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A JSON value as JSON, also where it is too deep or too odd to be encoded."""
-    try:
-        return text_of(value) if type(value) is not str else msgspec.json.encode(value).decode()
-    except (RecursionError, OverflowError, TypeError, ValueError):
-        return repr(value)[:200] if isinstance(value, str | int) else _LEFT_OUT
+    """A JSON value as JSON; one that is too deep or too odd for that, by what it holds."""
+    if isinstance(value, str):
+        return f'"{value}"' if value.isprintable() else repr(value)
+    return text_of(value) or _LEFT_OUT
 
 
 def clipped(value: Any, limit: int) -> str:

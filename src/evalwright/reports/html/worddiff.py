@@ -36,7 +36,7 @@ def _common_start(a: str, b: str) -> int:
     """The length of the common start, ending where a word ends."""
     if a[:1] != b[:1]:
         return 0
-    count = _agreeing(a, b)
+    count = agreeing(a, b)
     if count == len(a) == len(b):
         return count
     while count and not _between_words(a, count):
@@ -44,7 +44,8 @@ def _common_start(a: str, b: str) -> int:
     return count
 
 
-def _agreeing(a: str, b: str) -> int:
+def agreeing(a: str, b: str) -> int:
+    """How many characters two texts have in common at their start."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

@@ -9,7 +9,7 @@ _OPERATOR = ("system", "developer")
 
 
 class Dialogue:
-    """Takes events in order; those before the agent's first act are the prompts."""
+    """Takes events in order; the user's first words, and all before the agent acts, are prompts."""
 
     def __init__(self) -> None:
         self._instructions: list[str] = []
@@ -25,9 +25,10 @@ class Dialogue:
 
     def add(self, event: CanonicalEvent) -> None:
         """Take the next event."""
-        if not self._has_acted and is_message(event, *_OPERATOR):
+        is_first = not self._prompt
+        if is_message(event, *_OPERATOR) and (is_first or not self._has_acted):
             self._system.append(text_of(event["content"]))
-        elif not self._has_acted and is_message(event, "user"):
+        elif is_message(event, "user") and (is_first or not self._has_acted):
             self._prompt.append(text_of(event["content"]))
         else:
             # What is looked up before the first prompt of a model belongs to the question.

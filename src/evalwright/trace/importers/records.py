@@ -120,11 +120,8 @@ class _Pending:
         self._size += len(part)
         if self._size <= MAX_RECORD_BYTES:
             self._parts.append(part)
-        elif not self._parts:
-            self._parts.append(part[:_KEPT_OF_REFUSED])
         else:
-            del self._parts[1:]
-            self._parts[0] = self._parts[0][:_KEPT_OF_REFUSED]
+            self._parts = [b"".join([*self._parts, part[:_KEPT_OF_REFUSED]])[:_KEPT_OF_REFUSED]]
 
     def is_whole(self) -> bool:
         """Whether there is a whole value already: then chunks are lines without line ends."""
