@@ -22,7 +22,7 @@ FOLDERS = re.compile(
     r"(?<![\w.~-])/(?:root|home|work|tmp|var|opt|mnt|srv|Users|private)/", re.IGNORECASE
 )
 REGISTRIES = re.compile(
-    r"pypi\.org|pythonhosted|npmjs|artifactory|nexus|index-url|conda\.anaconda|ghcr\.io|\.internal\b"
+    r"pypi\.org|pythonhosted|npmjs|artifactory(?!-key`)|nexus|index-url|conda\.anaconda|ghcr\.io|\.internal\b"
 )
 HOSTS = re.compile(r"https?://([^/\s)\"'`<>:]+)")
 KNOWN_HOSTS = {"127.0.0.1", "agents.example", "keepachangelog.com", "semver.org", "www.w3.org", "…"}
@@ -69,7 +69,16 @@ def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["agent-guide", "command-line", "event-reference", "quickstart", "suite-reference"]
+    "page",
+    [
+        "agent-guide",
+        "command-line",
+        "compare",
+        "event-reference",
+        "quickstart",
+        "signals",
+        "suite-reference",
+    ],
 )
 def test_a_page_asks_for_a_fresh_folder_before_its_first_file(page: str) -> None:
     before, _, _ = (ROOT / "docs" / f"{page}.md").read_text("utf-8").partition('title="')

@@ -1,6 +1,8 @@
 """A run directory, only ever read: its metadata, and which file answers which case."""
 
+import errno
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -101,16 +103,32 @@ def parse_response(data: bytes) -> Json | Unreadable:
 
 def read_inside(root: Path, name: str) -> bytes | Unreadable:
     """The bytes of a file of the folder; a link that leads out of the folder is not followed."""
-    path = root / name
+    path = f"{root}/{name}"
     try:
-        if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        return _read_regular(path, os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            return Unreadable(f"it cannot be read: {error.strerror}")
+    except ValueError as error:
+        return Unreadable(f"it cannot be read: {error}")
+    try:
+        if not Path(path).resolve().is_relative_to(root.resolve()):
             return Unreadable("it is a link that leads out of the run directory")
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                return Unreadable(f"it is larger than {MOST_BYTES >> 20} MiB")
-            return file.read()
-    except (OSError, ValueError) as error:
-        return Unreadable(f"it cannot be read: {getattr(error, 'strerror', None) or error}")
+        return _read_regular(path, 0)
+    except (OSError, RuntimeError) as error:
+        return Unreadable(f"it is a link that leads nowhere: {error}")
+
+
+def _read_regular(path: str, flags: int) -> bytes | Unreadable:
+    # Without O_NONBLOCK a pipe would wait for its writer.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            return Unreadable("it is not a regular file")
+        if facts.st_size > MOST_BYTES:
+            return Unreadable(f"it is larger than {MOST_BYTES >> 20} MiB")
+        return file.read()
 
 
 def _json_files(root: Path) -> set[str]:

@@ -39,12 +39,20 @@ class Obeyed(msgspec.Struct, frozen=True):
     in_time: bool = True
 
 
+class Search(msgspec.Struct, frozen=True):
+    """What is looked for in the texts that came before a call."""
+
+    tool: Tool
+    values: list[Value]
+    any_tone: bool
+
+
 def find_injections(scene: Scene) -> Iterable[Signal]:
     """A signal for every call that obeys an instruction, and one for those only seen."""
     if not scene.untrusted:
         return
     cited: set[int] = set()
-    authority = Authority(scene.requests)
+    authority = Authority(scene)
     for call in scene.calls:
         obeyed = _obeyed(scene, authority, call)
         if obeyed is not None:
@@ -63,46 +71,38 @@ def _obeyed(scene: Scene, authority: Authority, call: ToolCall) -> Obeyed | None
     if not traced:
         told = told_to_use(scene, call, tool)
         return None if told is None else Obeyed(call, told[0], [], in_time=told[1])
-    foreign = [each for each in traced if each.origin not in ("user", "baseline")]
-    if not foreign:
+    foreign = (each for each in traced if each.origin not in ("user", "baseline"))
+    sought = (look_for(each, scene.trusted_words) for each in foreign)
+    values = [value for value in sought if value is not None]
+    if not values:
         return None
-    values = [look_for(each, scene.trusted_words) for each in foreign]
     # Without a baseline, an instruction like any in a mail or a file counts only where the user
     # asked for nothing of the kind.
-    covered = authority.covers(tool) and not (not authority._entrusts and excess(scene, call))
-    any_tone = scene.baseline is not None or not (tool.kind == "read" or covered)
-    return _best(scene, call, tool, values, any_tone)
+    covered = tool.kind == "read" or authority.covers(call, tool)
+    any_tone = scene.baseline is not None or not covered
+    return _best(scene, call, Search(tool, values, any_tone))
 
 
-def excess(scene, call):
-    mine={a.path for a in arguments(scene,call) if a.origin=="user"}
-    for o in scene.calls:
-        if o.tool==call.tool and o is not call:
-            for a in arguments(scene,o):
-                if a.origin=="user" and a.path not in mine and not look_for(a,b"").is_plain: return True
-    return False
-
-def _best(
-    scene: Scene, call: ToolCall, tool: Tool, values: list[Value], any_tone: bool
-) -> Obeyed | None:
+def _best(scene: Scene, call: ToolCall, search: Search) -> Obeyed | None:
     best = None
-    texts = zip(scene.untrusted, scene.readings, scene.untrusted_words, strict=True)
-    for source, reading, words in texts:
+    for source in scene.untrusted:
         if source.event.index > call.index:
             break
-        for instruction in _candidates(reading, values, words, any_tone):
-            fields = matching(tool, values, instruction, words)
+        present = [value for value in search.values if value.stands_in(source.words)]
+        if not present:
+            continue
+        keys = {key for value in present for key in value.keys}
+        for instruction in _candidates(source.reading, keys, search):
+            if not instruction.may_hold(keys):
+                continue
+            fields = matching(search.tool, present, instruction, source.words)
             if len(fields) > (len(best.fields) if best else 0):
                 best = Obeyed(call, source, fields)
     return best
 
 
-def _candidates(
-    reading: Reading, values: list[Value], words: bytes, any_tone: bool
-) -> Iterable[Instruction]:
-    if any_tone and any(value.stands_in(words) for value in values):
-        return reading.instructions
-    return reading.pressed
+def _candidates(reading: Reading, keys: set[bytes], search: Search) -> Iterable[Instruction]:
+    return reading.holding(keys) if search.any_tone else reading.pressed
 
 
 def _followed(scene: Scene, obeyed: Obeyed) -> Signal:
@@ -119,7 +119,7 @@ def _followed(scene: Scene, obeyed: Obeyed) -> Signal:
     return Signal(
         FOLLOWED,
         _severity(read_tool(call.tool), fields),
-        _confidence(scene, obeyed.in_time),
+        _confidence(scene, in_time=obeyed.in_time),
         f"{call.tool} carries out an instruction from untrusted text",
         details,
         (_carrier(obeyed.source), EvidenceRef("tool_call", call.call_id, index=call.index)),
@@ -147,7 +147,7 @@ def _severity(tool: Tool, fields: list[Argument]) -> Severity:
     return "high"
 
 
-def _confidence(scene: Scene, in_time: bool) -> Confidence:
+def _confidence(scene: Scene, *, in_time: bool) -> Confidence:
     """High when the baseline did not do it; a step lower unproved, and for an unproved order."""
     if scene.baseline is not None:
         return "high" if in_time else "medium"
@@ -174,11 +174,15 @@ def _said(scene: Scene, source: Source) -> Signal:
     )
 
 
+def _asks_to_act(instruction: Instruction) -> bool:
+    return instruction.verb_kind not in ("", "say", "read")
+
+
 def _seen(scene: Scene, cited: set[int]) -> Iterator[Signal]:
     carriers = [
-        (source, any(each.kinds - {"say", "read"} for each in reading.pressed))
-        for source, reading in zip(scene.untrusted, scene.readings, strict=True)
-        if source.event.index not in cited and any(reading.pressed)
+        (source, any(map(_asks_to_act, source.reading.pressed)))
+        for source in scene.untrusted
+        if source.event.index not in cited and source.reading.pressed
     ]
     if carriers:
         yield Signal(

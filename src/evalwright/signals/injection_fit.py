@@ -9,7 +9,7 @@ import re2
 from evalwright.signals.instruction_words import VERB_KINDS
 from evalwright.signals.instructions import Instruction
 from evalwright.signals.provenance import Argument
-from evalwright.signals.provenance_values import date_stands_in, plain_words, written_forms
+from evalwright.signals.provenance_values import Date, plain_words, read_date, written_forms
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL = re2.compile(r"(?i)(?:https?://|www\.)[^\s\"'<>)\]]+")
@@ -44,41 +44,50 @@ def stems_of(words: frozenset[bytes]) -> frozenset[bytes]:
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """An argument ready to be looked for: in its forms, and the web addresses in a longer text."""
+    """An argument ready to be looked for: `marks` are its forms and the web addresses in it.
+
+    Where it stands, one of its `keys` stands: words to look for first.
+    """
 
     argument: Argument
-    forms: tuple[bytes, ...]
-    addresses: tuple[bytes, ...]
-    is_plain: bool
+    marks: tuple[bytes, ...]
+    keys: frozenset[bytes]
+    date: Date | None
+    is_telling: bool
 
     def stands_in(self, words: bytes) -> bool:
-        """Whether the value, or an address in it, stands in a text."""
-        return (
-            any(form in words for form in self.forms)
-            or any(address in words for address in self.addresses)
-            or date_stands_in(self.argument.value, words)
-        )
+        """Whether the value, or a web address in it, stands in a text."""
+        for mark in self.marks:
+            if mark in words:
+                return True
+        return self.date is not None and self.date.stands_in(words)
 
     def is_confined_to(self, passage: bytes, whole: bytes) -> bool:
         """Whether the value stands in a passage, and nowhere else in its text."""
         if not self.stands_in(passage):
             return False
-        marks = (*self.forms, *self.addresses)
-        return sum(map(whole.count, marks)) == sum(map(passage.count, marks))
+        return sum(map(whole.count, self.marks)) == sum(map(passage.count, self.marks))
 
 
-def look_for(argument: Argument, trusted: bytes) -> Value:
-    """The value of an argument; addresses that the user gave do not count."""
+def look_for(argument: Argument, trusted: bytes) -> Value | None:
+    """The value of an argument, if it may stand in untrusted text: whole, as a date, or in part."""
     forms = written_forms(argument.value)
     found = {form for url in urls_in(argument.value) for form in written_forms(url)}
-    addresses = tuple(sorted(each for each in found - set(forms) if each not in trusted))
-    return Value(argument, forms, addresses, _is_plain(forms))
+    addresses = sorted(each for each in found - set(forms) if each not in trusted)
+    date = read_date(argument.value)
+    if argument.source is None and date is None and not addresses:
+        return None
+    marks = (*forms, *addresses)
+    keys = {max(mark.split(), key=len) for mark in marks}
+    if date is not None:
+        keys.add(date.months[-1].strip())
+    return Value(argument, marks, frozenset(keys), date, is_telling(argument.value))
 
 
-def _is_plain(forms: tuple[bytes, ...]) -> bool:
-    """A lone word or a short number, such as stands in many a sentence by chance."""
-    words = forms[0].split() if forms else []
-    return len(words) < 2 and all(len(word) < 4 or word.isalpha() for word in words)
+def is_telling(value: str) -> bool:
+    """Whether a value is more than a lone word or a short number, which many a sentence holds."""
+    words = plain_words(value[:_LONGEST_NAMED]).split()
+    return len(words) > 1 or any(len(word) > 3 and not word.isalpha() for word in words)
 
 
 def urls_in(value: str) -> list[str]:
@@ -104,7 +113,7 @@ def matching(
             value
             for value in values
             if value not in hits
-            and not value.is_plain
+            and value.is_telling
             and value.is_confined_to(instruction.passage, whole)
         ]
     if tool.kind == "read":  # Looking something up carries out an order only where it goes outside.
@@ -115,6 +124,6 @@ def matching(
 def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
     same_kind = tool.kind in instruction.kinds
     same_thing = not tool.stems.isdisjoint(stems_of(instruction.words))
-    if all(hit.is_plain for hit in hits):
-        return same_kind and same_thing
-    return same_kind or same_thing or not tool.kind
+    if any(hit.is_telling for hit in hits):
+        return same_kind or same_thing or not tool.kind
+    return same_kind and same_thing

@@ -16,9 +16,9 @@ def obeyed_in_output(scene: Scene) -> Source | None:
     if scene.trace.output is None:
         return None
     output = None
-    for source, reading in zip(scene.untrusted, scene.readings, strict=True):
-        for instruction in reading.pressed:
-            if "say" not in instruction.kinds:
+    for source in scene.untrusted:
+        for instruction in source.reading.pressed:
+            if instruction.verb_kind != "say":
                 continue
             if output is None:
                 output = plain_words(text_of(scene.trace.output.content))

@@ -25,10 +25,10 @@ def told_to_use(scene: Scene, call: ToolCall, tool: Tool) -> tuple[Source, bool]
     if any(each.tool == call.tool for each in scene.baseline_calls):
         return None
     end = _step_end(scene, call)
-    for source, reading in zip(scene.untrusted, scene.readings, strict=True):
+    for source in scene.untrusted:
         if source.event.index >= end:
             return None
-        if _presses_to_use(reading, call.tool):
+        if _presses_to_use(source.reading, call.tool):
             return source, source.event.index < call.index
     return None
 

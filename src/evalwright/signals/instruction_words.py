@@ -33,25 +33,32 @@ _URGES = r"please|kindly|you(?: \w+ly)? (?:must|should|shall|need to|have to)"
 _ORDERS = (
     "(?:instructions?|prompts?|directives?|rules?|guidelines?|tasks?|orders?|commands?|requests?)"
 )
-# Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
-_PRESSURES = (
+_OVERRIDE = (
     r"(?:\b(?:ignore|disregard|forget|override|bypass|overrule)|(?-i:Ignore|Disregard|Forget))\b"
-    rf"[^.!?]{{0,30}}\b(?:previous|prior|above|earlier|preceding|everything|your|{_ORDERS})\b",
+    rf"[^.!?]{{0,30}}\b(?:previous|prior|above|earlier|preceding|everything|your|{_ORDERS})\b"
+)
+_OBEDIENCE = (
     r"\b(?:follow|adhere to|obey|comply with|execute|perform)\b[^.!?]{0,30}"
-    rf"\b(?:following|these|new|below)\b[^.!?]{{0,20}}\b{_ORDERS}\b",
-    r"\b(?:new|updated|real|actual|special) (?:instructions?|directives?|tasks?)\b",
+    rf"\b(?:following|these|new|below)\b[^.!?]{{0,20}}\b{_ORDERS}\b"
+    r"|\b(?:new|updated|real|actual|special) (?:instructions?|directives?|tasks?)\b"
+)
+_POSTPONEMENT = (
     r"\b(?:before|after|once|until|unless) you\b[^.!?]{0,60}"
-    r"\b(?:tasks?|requests?|questions?|instructions?|do that|do this|done|continue|proceed)\b",
-    r"\b(?:solve|complete|finish|continue|resume|proceed with|return to)\b[^.!?]{0,20}"
-    r"\b(?:original|initial|main|given|user'?s|your) (?:task|request|instructions?)\b",
-    r"\btask (?:is |was |has been )?(?:completed?|done|finished|accomplished)[.!] (?-i:[A-Z])[a-z]",
-    r"\b(?:as|you are)(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b",
-    r"\bfrom now on,? (?:you|act|answer|respond|ignore|always|only)\b|\bdo anything now\b",
-    r"\b(?:developer|debug|admin|maintenance|god|unrestricted) mode\b",
+    r"\b(?:tasks?|requests?|questions?|instructions?|do that|do this|done|continue|proceed)\b"
+    r"|\b(?:solve|complete|finish|continue|resume|proceed with|return to)\b[^.!?]{0,20}"
+    r"\b(?:original|initial|main|given|user'?s|your) (?:task|request|instructions?)\b"
+    r"|\btask (?:is |was |has been )?(?:completed?|done|finished|accomplished)[.!] (?-i:[A-Z])[a-z]"
+)
+_CASTING = (
+    r"\b(?:as|you are)(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b"
+    r"|\bfrom now on,? (?:you|act|answer|respond|ignore|always|only)\b|\bdo anything now\b"
+    r"|\b(?:developer|debug|admin|maintenance|god|unrestricted) mode\b"
+)
+_PROMPT = (
     r"\b(?:reveal|show|print|repeat|output|leak)\b[^.!?]{0,20}\b(?:your|system|initial|original)\b"
-    r"[^.!?]{0,20}\b(?:prompt|instructions)\b",
-    r"\bsystem prompt\b|<\|? ?/?(?:system|im_start|inst)|\[/?(?:inst|system)\]",
-    r"#{2,} ?(?:new )?(?:instruction|system)",
+    r"[^.!?]{0,20}\b(?:prompt|instructions)\b"
+    r"|\bsystem prompt\b|<\|? ?/?(?:system|im_start|inst)|\[/?(?:inst|system)\]"
+    r"|#{2,} ?(?:new )?(?:instruction|system)"
 )
 
 
@@ -63,7 +70,8 @@ DIRECTIVE = _pattern(
     rf"(?i)(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
     rf"|\b(?:{_URGES})\s+[a-z]+"
 )
-PRESSURE = _pattern("(?i)" + "|".join(_PRESSURES))
+# Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
+PRESSURE = _pattern(f"(?i){_OVERRIDE}|{_OBEDIENCE}|{_POSTPONEMENT}|{_CASTING}|{_PROMPT}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
@@ -78,7 +86,7 @@ ENTRUSTS = _pattern(
 OWN_LIST = _pattern(r"(?i)\b(?:following|these|below)\b")
 # The user points at content that holds the particulars.
 REFERS = _pattern(
-    r"(?i)\b(?:based on|according(?:ly)?|specified|mentioned|listed|described|bill|invoice|notice)\b"
-    r"|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
+    r"(?i)\b(?:based on|according(?:ly)?|specified|mentioned|listed|described)\b"
+    r"|\b(?:bill|invoice|notice)\b|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
 )
 TOOL_USE = _pattern(r"(?i)\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b")

@@ -1,7 +1,7 @@
 """Sentences in untrusted text that tell the reader to do something."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from evalwright.signals.instruction_words import (
@@ -18,23 +18,46 @@ _LONGEST_SENTENCE = 600
 _LONGEST_PASSAGE = 900
 _REACH_BEFORE = 400
 _REACH_AFTER = 80
-_LONGEST_READ_WHOLE = 200_000
-_MOST_PLACES = 200
+_MOST_PLACES = 1_000
+_MARKS = b"\"'`*(.!?:;,>)]}|-"
 
 
 class Instruction:
     """One sentence that gives an instruction, and the place of the pressure on its reader."""
 
-    def __init__(self, raw: bytes, start: int, end: int, pressure: int | None) -> None:
+    def __init__(self, raw: bytes, start: int, verb_end: int, pressure: int | None) -> None:
         self._raw = raw
         self._start = start
-        self._end = end
+        self._verb_end = verb_end
         self._pressure = pressure
 
-    @property
+    @cached_property
     def pressed(self) -> bool:
         """Whether words near it speak to an agent about its orders or its task."""
-        return self._pressure is not None
+        if self._pressure is None:
+            return False
+        return self._pressure <= self._start or self._pressure <= self._end + _REACH_AFTER
+
+    @property
+    def verb_kind(self) -> str:
+        """The kind of the verb that opens the instruction; empty for one that is not known."""
+        verb = self._raw[self._start : self._verb_end].lower().split()[-1]
+        return VERB_KINDS.get(verb.strip(_MARKS), "")
+
+    def may_hold(self, keys: Iterable[bytes]) -> bool:
+        """Whether a word stands near enough for the sentence or the passage to hold it."""
+        near = self._near
+        return any(key in near for key in keys)
+
+    @cached_property
+    def _near(self) -> bytes:
+        return self._raw[self._start : self._start + _LONGEST_PASSAGE].lower()
+
+    @cached_property
+    def _end(self) -> int:
+        rest = self._raw[self._verb_end : self._verb_end + _LONGEST_SENTENCE]
+        found = SENTENCE_END.search(rest)
+        return self._verb_end + (found.start() + 1 if found else len(rest))
 
     @cached_property
     def sentence(self) -> bytes:
@@ -63,16 +86,17 @@ class Instruction:
 
 
 class Reading:
-    """An untrusted text under search; of a very long one, only what lies near pressure is read."""
+    """An untrusted text under search; only what lies near something of interest is read."""
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._found: dict[bytes, list[int]] = {}
 
     @cached_property
     def raw(self) -> bytes:
         """The text in bytes, with line breaks that JSON or YAML escaped as line breaks."""
-        escaped = self._text.encode("utf-8", "replace")
-        return escaped.replace(b"\\n", b" \n").replace(b"\\", b" ")
+        raw = self._text.encode("utf-8", "replace")
+        return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if b"\\" in raw else raw
 
     @cached_property
     def pressure(self) -> list[int]:
@@ -80,43 +104,46 @@ class Reading:
         return [match.start() for match in PRESSURE.finditer(self.raw)]
 
     @cached_property
-    def instructions(self) -> list[Instruction]:
-        """The instructions in the text, in order."""
-        found = []
-        for start, verb_end in self._directives():
-            end = _sentence_end(self.raw, verb_end)
-            found.append(Instruction(self.raw, start, end, self._pressure_on(start, end)))
-        return found
+    def pressed(self) -> list[Instruction]:
+        """The instructions that the reader is pressed to obey, in order."""
+        reach = _LONGEST_SENTENCE + _REACH_AFTER
+        found = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
+        return [each for each in found if each.pressed]
 
-    @property
-    def pressed(self) -> Iterator[Instruction]:
-        """The instructions that the reader is pressed to obey."""
-        if self.pressure:
-            yield from (each for each in self.instructions if each.pressed)
+    def holding(self, words: Iterable[bytes]) -> Iterator[Instruction]:
+        """The instructions whose sentences may hold one of the words, in order."""
+        places = sorted({place for word in words for place in self._places(word)})
+        return self._near(places, _LONGEST_SENTENCE, 0)
 
-    def _directives(self) -> Iterator[tuple[int, int]]:
-        if len(self.raw) <= _LONGEST_READ_WHOLE:
-            yield from (match.span() for match in DIRECTIVE.finditer(self.raw))
-            return
+    def _places(self, word: bytes) -> list[int]:
+        known = self._found.get(word)
+        if known is None:
+            known = []
+            place = self._lower.find(word)
+            while place >= 0 and len(known) < _MOST_PLACES:
+                known.append(place)
+                place = self._lower.find(word, place + len(word))
+            self._found[word] = known
+        return known
+
+    @cached_property
+    def _lower(self) -> bytes:
+        return self.raw.lower()
+
+    def _near(self, places: list[int], before: int, after: int) -> Iterator[Instruction]:
         read = 0
-        for place in self.pressure[:_MOST_PLACES]:
-            begin = max(read, place - _LONGEST_SENTENCE)
-            read = max(read, place + _LONGEST_PASSAGE)
-            for match in DIRECTIVE.finditer(self.raw[begin:read]):
-                yield begin + match.start(), begin + match.end()
+        for place in places:
+            begin, end = max(read, place - before), place + after
+            for match in DIRECTIVE.finditer(self.raw, begin, end) if end > begin else ():
+                start = match.start()
+                yield Instruction(self.raw, start, match.end(), self._pressure_near(start))
+                read = match.end()
+            read = max(read, end)
 
-    def _pressure_on(self, start: int, end: int) -> int | None:
+    def _pressure_near(self, start: int) -> int | None:
         nearest = bisect_left(self.pressure, start - _REACH_BEFORE)
-        if nearest == len(self.pressure) or self.pressure[nearest] > end + _REACH_AFTER:
-            return None
-        return self.pressure[nearest]
+        return self.pressure[nearest] if nearest < len(self.pressure) else None
 
 
 def _words(raw: bytes) -> bytes:
     return plain_words(raw.decode("utf-8", "replace"))
-
-
-def _sentence_end(raw: bytes, start: int) -> int:
-    rest = raw[start : start + _LONGEST_SENTENCE]
-    found = SENTENCE_END.search(rest)
-    return start + (found.start() + 1 if found else len(rest))

@@ -13,6 +13,8 @@ from evalwright.signals.sensitive import scan_bytes, spelled_out
 from evalwright.trace.model import Json
 
 _ROUNDS = 8
+_SHORTEST_COPIED = 10
+_MOST_COPIED = 64
 _UNREADABLE = "[masked: nested too deeply to be checked]"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NUMBER = b"0123456789+-.eE"
@@ -39,11 +41,21 @@ def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes
         findings = scan_bytes(data)
         if not findings:
             break
-        last_round = all(_stands_alone(data, each) for each in findings)
-        data = splice(data, findings)
-        if last_round:
+        alone = all(_stands_alone(data, each) for each in findings)
+        spliced = splice(data, findings)
+        data = _without_copies(spliced, data, findings)
+        if alone and data is spliced:
             break
     return data
+
+
+def _without_copies(masked: bytes, data: bytes, findings: list[Finding]) -> bytes:
+    """What is once known to be a secret is masked also where it sticks to other text."""
+    secrets = {data[each.start : each.end]: each for each in findings if each.family == "secret"}
+    for value, finding in list(secrets.items())[:_MOST_COPIED]:
+        if len(value) >= _SHORTEST_COPIED and value in masked:
+            masked = masked.replace(value, _mask_in(value, finding))
+    return masked
 
 
 def _stands_alone(data: bytes, finding: Finding) -> bool:
@@ -78,7 +90,10 @@ _GUESSABLE = frozenset({"one-time-code", "password", "url-password", "basic-cred
 
 
 def _spliced(data: bytes, findings: list[Finding]) -> bytes:
-    return _replaced(data, [(each.start, each.end, _mask_in(data, each)) for each in findings])
+    return _replaced(
+        data,
+        [(each.start, each.end, _mask_in(data[each.start : each.end], each)) for each in findings],
+    )
 
 
 def _spliced_with_care(data: bytes, findings: list[Finding]) -> bytes:
@@ -87,8 +102,8 @@ def _spliced_with_care(data: bytes, findings: list[Finding]) -> bytes:
     return _spliced_json(data, findings) if broken and _is_json(data) else masked
 
 
-def _mask_in(data: bytes, finding: Finding) -> bytes:
-    return mask_of(spelled_out(data[finding.start : finding.end]), finding).encode()
+def _mask_in(value: bytes, finding: Finding) -> bytes:
+    return mask_of(spelled_out(value), finding).encode()
 
 
 def _replaced(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
@@ -121,7 +136,7 @@ def _spliced_json(data: bytes, findings: list[Finding]) -> bytes:
     seen: Counter[bytes] = Counter()
     changes: list[tuple[int, int, bytes]] = []
     for each in findings:
-        mask = _mask_in(data, each)
+        mask = _mask_in(data[each.start : each.end], each)
         place = bisect_right(starts, each.start) - 1
         if place < 0 or strings[place][1] <= each.start:
             changes.append(_whole_number(data, each, mask))

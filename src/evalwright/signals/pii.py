@@ -33,6 +33,7 @@ _DATE = (
 )
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
 _DOMAIN = re.compile(rb"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}\.[A-Za-z]{2,24}")
+_USER_OF_URL = re.compile(rb"://[^\s/@]{0,64}$")
 _ROLES = frozenset(
     b"noreply no-reply donotreply do-not-reply support info contact help sales admin billing "
     b"hello office team security postmaster abuse webmaster notifications".split()
@@ -253,4 +254,5 @@ class PiiFinder:
 
 def _local_part(data: bytes, at: int) -> bytes:
     window = data[max(0, at - 64) : at]
-    return window[len(window.rstrip(_LOCAL)) :].lstrip(b".%+-")
+    name = window[len(window.rstrip(_LOCAL)) :].lstrip(b".%+-")
+    return b"" if _USER_OF_URL.search(window) else name

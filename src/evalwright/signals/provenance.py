@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.signals.provenance_values import date_stands_in, leaves, written_forms
+from evalwright.signals.provenance_values import leaves, read_date, written_forms
 from evalwright.signals.scene import Scene
 from evalwright.trace.model import Event, Retrieval, ToolCall, ToolResult
 
@@ -26,33 +26,43 @@ def arguments(scene: Scene, call: ToolCall) -> list[Argument]:
     What the user or the operator said wins, then what the baseline did as well, then what tools
     and retrievals brought in; what is found in none of them is the model's own.
     """
-    return [_trace_back(scene, call, path, value) for path, value in leaves(call.args)]
+    known = scene.traced_arguments.get(call.index)
+    if known is None:
+        known = [_trace_back(scene, call, path, value) for path, value in leaves(call.args)]
+        scene.traced_arguments[call.index] = known
+    return known
 
 
 def _trace_back(scene: Scene, call: ToolCall, path: str, value: str) -> Argument:
     forms = written_forms(value)
-    if any(form in scene.trusted_words for form in forms):
-        return Argument(path, value, "user")
-    if date_stands_in(value, scene.trusted_words):
+    date = read_date(value)
+    told = date is not None and date.stands_in(scene.trusted_words)
+    if told or _stands_in(forms, scene.trusted_words):
         return Argument(path, value, "user")
     if not scene.baseline_values.isdisjoint(forms):
         return Argument(path, value, "baseline")
-    event = _brought_in_by(scene, forms)
-    if event is None or event.index > call.index:
+    event = _brought_in_by(scene, call, forms)
+    if event is None:
         return Argument(path, value, "model")
     origin: Origin = "retrieval" if isinstance(event, Retrieval) else "tool_result"
     return Argument(path, value, origin, event)
 
 
-def _brought_in_by(scene: Scene, forms: tuple[bytes, ...]) -> ToolResult | Retrieval | None:
-    if forms not in scene.first_sources:
-        scene.first_sources[forms] = next(
-            (
-                place
-                for place, words in enumerate(scene.untrusted_words)
-                if any(form in words for form in forms)
-            ),
-            None,
-        )
-    place = scene.first_sources[forms]
-    return None if place is None else scene.untrusted[place].event
+def _brought_in_by(
+    scene: Scene, call: ToolCall, forms: tuple[bytes, ...]
+) -> ToolResult | Retrieval | None:
+    start = scene.first_sources.get(forms, 0)
+    for place, source in enumerate(scene.untrusted[start:], start):
+        scene.first_sources[forms] = place
+        if source.event.index > call.index:
+            return None
+        if _stands_in(forms, source.words):
+            return source.event
+    scene.first_sources[forms] = len(scene.untrusted)
+    return None
+
+
+def _stands_in(forms: tuple[bytes, ...], words: bytes) -> bool:
+    if len(forms) == 1:  # nearly always, and a generator costs more than the search
+        return forms[0] in words
+    return any(form in words for form in forms)

@@ -1,6 +1,9 @@
 """Values of arguments and the forms in which texts may write them."""
 
 from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
 
 from evalwright.trace.model import Json
 
@@ -10,6 +13,7 @@ MOST_VALUES = 2_000
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
 _LONG = 1_000_000
+_SHORT = 200
 _MONTHS = (
     b"january february march april may june july august september october november december"
 ).split()
@@ -75,6 +79,10 @@ def written_forms(value: str) -> tuple[bytes, ...]:
 
     A value without any word has no form.
     """
+    return _short_forms(value) if len(value) <= _SHORT else _forms(value)
+
+
+def _forms(value: str) -> tuple[bytes, ...]:
     words = plain_words(value)
     number = _number(value)
     if words == b" ":
@@ -84,6 +92,9 @@ def written_forms(value: str) -> tuple[bytes, ...]:
     if words.startswith((b" http ", b" https ")):
         return (words[words.index(b" ", 1) :],)
     return (words,)
+
+
+_short_forms = lru_cache(maxsize=4096)(_forms)
 
 
 def _number_forms(number: float) -> list[bytes]:
@@ -105,16 +116,26 @@ def _number(value: str) -> float | None:
     return number if abs(number) < 1e15 else None
 
 
-def date_stands_in(value: str, words: bytes) -> bool:
-    """Whether an ISO date is told in words: the month by its name and the day as a number."""
-    if len(value) < 10 or not (value[4] == value[7] == "-" and value[:4].isdigit()):
-        return False
-    month, day = value[5:7], value[8:10]
-    if not (month.isdigit() and day.isdigit() and 1 <= int(month) <= 12):
-        return False
+class Date(msgspec.Struct, frozen=True, gc=False):
+    """A day as texts tell it: the month by its name, and the number of the day."""
+
+    months: tuple[bytes, ...]
+    days: tuple[bytes, ...]
+
+    def stands_in(self, words: bytes) -> bool:
+        """Whether a text, as plain words, tells the date."""
+        return any(each in words for each in self.months) and any(
+            each in words for each in self.days
+        )
+
+
+def read_date(value: str) -> Date | None:
+    """The date that a value in the ISO form begins with."""
+    if value[4:5] != "-" or value[7:8] != "-":
+        return None
+    year, month, day = value[:4], value[5:7], value[8:10]
+    if not (year + month + day).isdecimal() or not 1 <= int(month) <= len(_MONTHS):
+        return None
     name = _MONTHS[int(month) - 1]
-    if b" %b " % name not in words and b" %b " % name[:3] not in words:
-        return False
-    return any(
-        b" %d%b " % (int(day), ending) in words for ending in (b"", b"st", b"nd", b"rd", b"th")
-    )
+    days = tuple(b" %d%b " % (int(day), ending) for ending in (b"", b"st", b"nd", b"rd", b"th"))
+    return Date((b" %b " % name, b" %b " % name[:3]), days)

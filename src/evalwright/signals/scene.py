@@ -1,6 +1,8 @@
 """What every detector looks at: a trace, its baseline, and who said what in them."""
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from evalwright.signals.instructions import Reading
 from evalwright.signals.provenance_values import leaves, plain_words, written_forms
@@ -15,15 +17,26 @@ from evalwright.trace.model import (
 )
 from evalwright.trace.pairing import pair_results
 
+if TYPE_CHECKING:
+    from evalwright.signals.provenance import Argument
+
 
 class Source:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
 
-    __slots__ = ("event", "text")
-
     def __init__(self, event: ToolResult | Retrieval, text: str) -> None:
         self.event = event
         self.text = text
+
+    @cached_property
+    def words(self) -> bytes:
+        """The text as plain words."""
+        return plain_words(self.text)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The text, prepared for finding instructions in it."""
+        return Reading(self.text)
 
 
 class Scene:
@@ -45,7 +58,7 @@ class Scene:
         return [event for event in events if isinstance(event, ToolCall)]
 
     @cached_property
-    def results(self) -> dict[int, ToolResult]:
+    def results(self) -> Mapping[int, ToolResult]:
         """The result of each call, by the call's index."""
         return pair_results(self.trace)
 
@@ -77,7 +90,7 @@ class Scene:
     @cached_property
     def untrusted_words(self) -> list[bytes]:
         """What each untrusted source brought in, as plain words."""
-        return [plain_words(source.text) for source in self.untrusted]
+        return [source.words for source in self.untrusted]
 
     @cached_property
     def baseline_values(self) -> frozenset[bytes]:
@@ -90,8 +103,16 @@ class Scene:
         )
 
     @cached_property
-    def first_sources(self) -> dict[tuple[bytes, ...], int | None]:
-        """Where each value was first brought in, by its written forms; filled when asked."""
+    def first_sources(self) -> dict[tuple[bytes, ...], int]:
+        """Where in `untrusted` each value first stands, or how many have been searched for it.
+
+        The key is the value in its written forms; filled when asked.
+        """
+        return {}
+
+    @cached_property
+    def traced_arguments(self) -> dict[int, "list[Argument]"]:
+        """The arguments of calls with their origins, by the call's index; filled when asked."""
         return {}
 
     @cached_property
@@ -103,11 +124,6 @@ class Scene:
             if isinstance(event, Message) and event.role == "user"
         ]
         return "\n".join([self.trace.prompt, *said])
-
-    @cached_property
-    def readings(self) -> list[Reading]:
-        """What each untrusted source says, prepared for finding instructions in it."""
-        return [Reading(source.text) for source in self.untrusted]
 
 
 def _brought_in(event: Event) -> str:

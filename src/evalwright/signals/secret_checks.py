@@ -20,7 +20,7 @@ _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _PLACEHOLDER = re.compile(
     rb"example|placeholder|redacted|masked|change_?me|your|my[_-]|dummy|insert|sample|todo|"
-    rb"xxxx|\*\*\*|\.\.\.|here\b|[<>{}\[\]]|\$[A-Z(]|%[A-Z(]|0123456789|1234567890",
+    rb"xxxx|\*\*\*|\.\.\.|here\b|[<>{}\[\]]|\$[A-Z(]|%[A-Z(]",
     re.IGNORECASE,
 )
 

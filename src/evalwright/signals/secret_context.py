@@ -212,8 +212,9 @@ def private_key_end(data: bytes, start: int) -> int | None:
     if header is None:
         return None
     limit = min(len(data), start + _PRIVATE_KEY_REACH)
-    quote = data.find(b'"', header.end(), limit)
-    limit = quote if quote >= 0 else limit
+    for stop in (b'"', b"-----BEGIN"):
+        found = data.find(stop, header.end(), limit)
+        limit = found if found >= 0 else limit
     footer = data.find(b"-----END", header.end(), limit)
     if footer >= 0:
         close = data.find(b"-----", footer + 8, min(limit, footer + 60))

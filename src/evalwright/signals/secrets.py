@@ -1,6 +1,6 @@
 """Finds secrets in bytes: a first look for literals, then the rules that those belong to."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from evalwright.contracts.report import Confidence, Severity
@@ -45,15 +45,25 @@ class SecretFinder:
 
     def find(self, data: bytes) -> list[Finding]:
         """Every secret, in order of its place; several rules may find the same one."""
-        lowered = data.lower()
-        found = []
+        found: list[Finding] = []
+        covered: dict[Matcher, int] = {}
+        for place, literal in self._hits(data.lower()):
+            for matcher in self._matchers[literal]:
+                if place < covered.get(matcher, 0):
+                    continue
+                finding = matcher(data, place)
+                if finding is not None:
+                    found.append(finding)
+                    covered[matcher] = finding.end
+        return found
+
+    def _hits(self, lowered: bytes) -> Iterator[tuple[int, bytes]]:
         for hit in self._gate.finditer(lowered):
             start, end = hit.span()
             for place, literal in self._literals(lowered[start : end + self._longest]):
                 # A literal that starts further right is in a later hit of the gate.
                 if place < end - start:
-                    found += [match(data, start + place) for match in self._matchers[literal]]
-        return [each for each in found if each is not None]
+                    yield start + place, literal
 
 
 def _gate_pattern(literals: Iterable[bytes]) -> bytes:

@@ -95,6 +95,8 @@ def _in_characters(findings: list[Finding], data: bytes) -> list[Finding]:
 # hide a secret nor stick to one. Masks become a barrier: nothing is found in or across them.
 
 _SPELLED = re.compile(rb"\\+(?:u00([2-7][0-9a-fA-F])|/)")
+_CONTROL = re.compile(rb"\\u00[01][0-9a-fA-F]")
+_CODED = re.compile(rb"\\u[0-9a-fA-F]{4}")
 _MASK = re.compile(rb"\[masked:([a-z0-9-]{1,40})(?:#[0-9a-f]{6})?\]")
 _MASK_START = b"[masked:"
 
@@ -131,7 +133,11 @@ def _all_escapes(data: bytes, usual: bytes) -> tuple[bytes, Offsets | None]:
     if b"\\u00" in usual or b"\\/" in usual:
         data, offsets = _spelled_out(data)
         usual = data.replace(b"\\n", b"\n ").replace(b'\\"', b' "')
-    return usual.replace(b"\\r", b"  ").replace(b"\\t", b"  ").replace(b"\\", b" "), offsets
+    if b"\\u" in usual:
+        usual = _CODED.sub(b"\x80" * 6, _CONTROL.sub(b" " * 6, usual))
+    for escape in (b"\\r", b"\\t", b"\\b", b"\\f"):
+        usual = usual.replace(escape, b"  ")
+    return usual.replace(b"\\", b" "), offsets
 
 
 def _barrier(mask: re.Match[bytes]) -> bytes:

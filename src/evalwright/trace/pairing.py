@@ -1,6 +1,7 @@
 """Which result answers which call: by call id, and in order where ids are absent or repeated."""
 
 from collections import deque
+from collections.abc import Mapping
 
 import msgspec
 
@@ -25,8 +26,39 @@ def pair_steps(trace: Trace) -> list[Step]:
     ]
 
 
-def pair_results(trace: Trace) -> dict[int, ToolResult]:
+def pair_results(trace: Trace) -> Mapping[int, ToolResult]:
     """The result of each call, by the call's index."""
+    for known, paired in _recent:  # integrity, signals and pages all ask for the same traces
+        if known is trace:
+            return paired
+    by_id = _pair_by_id(trace)
+    answers = _pair_in_order(trace) if by_id is None else by_id
+    _recent.append((trace, answers))
+    return answers
+
+
+_recent: deque[tuple[Trace, Mapping[int, ToolResult]]] = deque(maxlen=4)
+
+
+def _pair_by_id(trace: Trace) -> Mapping[int, ToolResult] | None:
+    """The usual case: every call and every result has an id of its own."""
+    calls: dict[str, int] = {}
+    answers: dict[int, ToolResult] = {}
+    for event in trace.events:
+        if isinstance(event, ToolCall):
+            if event.call_id is None or event.call_id in calls:
+                return None
+            calls[event.call_id] = event.index
+        elif isinstance(event, ToolResult):
+            place = calls.get(event.call_id or "")
+            if event.call_id is None or place in answers:
+                return None
+            if place is not None:
+                answers[place] = event
+    return answers
+
+
+def _pair_in_order(trace: Trace) -> Mapping[int, ToolResult]:
     waiting = _WaitingCalls()
     answers: dict[int, ToolResult] = {}
     for event in trace.events:

@@ -2,15 +2,6 @@
 
 import msgspec
 import pytest
-from reports.html.page_reader import Page
-from reports.html.samples import (
-    a_case,
-    a_signal,
-    call,
-    output,
-    response,
-    result,
-)
 
 from evalwright.contracts.report import (
     BothSides,
@@ -25,6 +16,15 @@ from evalwright.contracts.report import (
 from evalwright.reports.html.pages import render_case
 from evalwright.reports.html.words import INTEGRITY_ISSUES
 from evalwright.trace.integrity import ISSUES
+from reports.html.page_reader import Page
+from reports.html.samples import (
+    a_case,
+    a_signal,
+    call,
+    output,
+    response,
+    result,
+)
 
 FAILED = FailedAssertion("tool_required", ["get_customer"], ["lookup"], "get_customer is missing")
 
@@ -215,7 +215,7 @@ def test_faults_deltas_repeats_and_suppressions_are_told():
     for words in (
         "not JSON",
         "+250 ms, +25.0 %",
-        "−$0.0100",
+        "\N{MINUS SIGN}$0.0100",
         "1 of 3 passed, flaky",
         "known in tests",
     ):

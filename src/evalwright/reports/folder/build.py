@@ -152,7 +152,7 @@ class _Build:
         if isinstance(data, Unreadable):
             return None
         href = f"{side}/{RUN_META}"
-        write_new(self._folder / href, mask_bytes(data) if self._request.masked else data)
+        write_new(self._folder, href, mask_bytes(data) if self._request.masked else data)
         return href
 
     def _meta_notes(self) -> list[str]:
@@ -166,7 +166,7 @@ class _Build:
 
     def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> Report:
         for name, data in ASSETS.items():
-            write_new(self._folder / "assets" / name, data)
+            write_new(self._folder, f"assets/{name}", data)
         chunks = self._write_chunks(rows)
         summary = self._tally.summary()
         quality = check_quality(
@@ -188,7 +188,7 @@ class _Build:
                 masked=self._request.masked,
             )
         )
-        write_new(self._folder / "report.html", page)
+        write_new(self._folder, "report.html", page)
         self._write_machine_report(summary, quality, snapshot, notes)
         rows.close()
         shutil.rmtree(self._work)
@@ -202,7 +202,7 @@ class _Build:
         hrefs = []
         for number, chunk in enumerate(rows.chunks(_ROWS_IN_CHUNK), 1):
             hrefs.append(f"assets/rows-{number:04}.js")
-            write_new(self._folder / hrefs[-1], render_rows_chunk(chunk, number))
+            write_new(self._folder, hrefs[-1], render_rows_chunk(chunk, number))
         return hrefs
 
     def _items(self) -> Iterator[bytes]:

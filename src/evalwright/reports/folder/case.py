@@ -123,7 +123,7 @@ class CaseWriter:
                 report_id=self._settings.report_id,
             )
         )
-        write_new(self._settings.report / item.artifacts.replay_diff_href, page)
+        write_new(self._settings.report, item.artifacts.replay_diff_href, page)
 
     def _definition(self, planned: PlannedCase) -> Json:
         if self._cases is None or self._file is None or planned.number is None:
@@ -144,13 +144,13 @@ class CaseWriter:
             return _Response(value, value, "")
         href = f"{side}/{stem}.json"
         copy = mask_bytes(data) if self._settings.masked else data
-        write_new(self._settings.report / href, copy)
+        write_new(self._settings.report, href, copy)
         return _Response(value, value if copy is data else parse_response(copy), href)
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_new(folder: Path, href: str, data: bytes) -> None:
     """Write a file of the report; that it exists already would be a mistake of ours."""
-    with open(path, "xb") as file:  # noqa: PTH123 - thousands of files: no overhead
+    with open(f"{folder}/{href}", "xb") as file:  # noqa: PTH123 - paths cost more than writing
         file.write(data)
 
 
@@ -240,7 +240,7 @@ class _Links:
             return None
         href = f"assets/{side}-{self._stem}.{part}.{_suffix(data)}"
         copy = mask_bytes(data) if self._settings.masked else data
-        write_new(self._settings.report / href, copy)
+        write_new(self._settings.report, href, copy)
         return href
 
 

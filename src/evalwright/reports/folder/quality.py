@@ -45,7 +45,7 @@ def check_quality(
                 known.add(href)
             if not is_portable(href):
                 violations.append(href)
-            elif not os.path.isfile(report / unquote(href)):  # noqa: PTH113 - many thousands
+            elif not os.path.isfile(f"{report}/{unquote(href)}"):  # noqa: PTH113 - many thousands
                 missing.append(href)
     return QualityFlags(
         self_contained=not missing,

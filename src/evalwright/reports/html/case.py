@@ -137,12 +137,12 @@ def _result(passed: bool) -> Cell:  # noqa: FBT001 - the one thing it is about
 
 def _root(root: str | msgspec.UnsetType) -> Cell:
     if root is msgspec.UNSET:
-        return _plain(numbers.NOTHING)
-    return None, "", [(root, ROOT_CAUSES.get(root, ""))]
+        return _plain("none")
+    return None, "", [(visible(root), ROOT_CAUSES.get(root, ""))]
 
 
 def _integrity(found: Integrity) -> Cell:
-    issues = [(code, INTEGRITY_ISSUES.get(code, "")) for code in found.issues[:_MOST]]
+    issues = [(visible(code), INTEGRITY_ISSUES.get(code, "")) for code in found.issues[:_MOST]]
     return INTEGRITIES[found.status], "", issues
 
 
@@ -151,7 +151,7 @@ def _governance(found: Any) -> Cell:
 
 
 def _sources(found: Sequence[str]) -> Cell:
-    return _plain(", ".join(spoken(source) for source in found) or "none known")
+    return _plain(", ".join(spoken(visible(source)) for source in found) or "none known")
 
 
 def _repeats(found: Repeats) -> Cell:

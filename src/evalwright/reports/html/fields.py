@@ -90,9 +90,7 @@ def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> t
 
 
 def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
-    text_a, text_b = shown(a), shown(b)
-    if type(a) is not type(b) and text_a == text_b:
-        text_a, text_b = as_json(a), as_json(b)
+    text_a, text_b = _texts(a, b)
     if text_a == text_b and len(text_a) <= old.characters:
         row = old.row(key, text_a)
         return row, row
@@ -101,6 +99,16 @@ def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) 
     if text_a[:4] != text_b[:4] and text_a[-4:] != text_b[-4:]:  # spares the search: quicker
         return old.row(key, text_a, _WHOLLY), new.row(key, text_b, _WHOLLY)
     return _marked(key, text_a, text_b, old, new)
+
+
+def _texts(a: Any, b: Any) -> tuple[str, str]:
+    """Both values as text; where they differ in their type alone, so that it can be seen."""
+    if type(a) is str and type(b) is str and a and b:
+        return a, b
+    text_a, text_b = shown(a), shown(b)
+    if type(a) is not type(b) and text_a == text_b:
+        return as_json(a), as_json(b)
+    return text_a, text_b
 
 
 def _marked(key: str, a: str, b: str, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:

@@ -68,9 +68,9 @@
     const first = page * PAGE, shown = found.slice(first, first + PAGE);
     body.replaceChildren(...shown.map(rowOf));
     const all = asked ? found.length : total;
-    const filtered = all === total ? "" : " that match, of " + number(total);
+    const filtered = all === total ? "" : (all === 1 ? " that matches, of " : " that match, of ") + number(total);
     const range = all > PAGE ? number(first + 1) + "\u2013" + number(first + shown.length) + " of " : "";
-    const state = waiting && asked ? " (loading the rest\u2026)" : lost ? " (" + lost + " parts could not be loaded)" : "";
+    const state = waiting && asked ? " (loading the rest\u2026)" : lost ? " (parts of the table that could not be loaded: " + lost + ")" : "";
     count.textContent = range + number(all) + (all === 1 ? " case" : " cases") + filtered + state;
     const pages = Math.max(1, Math.ceil(all / PAGE));
     pager.hidden = pages < 2;

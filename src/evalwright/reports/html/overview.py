@@ -114,6 +114,7 @@ def overview_context(view: OverviewView) -> dict[str, Any]:
         "kinds": _top_kinds(summary),
         "rows": [_shown_row(row) for row in rows],
         "total_rows": view.total_rows,
+        "total_words": f"{view.total_rows:,}",
         "table": _table_data(view, rows),
         "filters": _filters(),
         "policy": [_rule(rule) for rule in view.policy.values()],
@@ -172,7 +173,11 @@ def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
         ("New", security.top_signal_kinds_new),
         ("Baseline", security.top_signal_kinds_baseline),
     )
-    return [(side, ", ".join(map(visible, kinds))) for side, kinds in known if kinds]
+    return [
+        (side, ", ".join(words.spoken(visible(kind)) for kind in kinds))
+        for side, kinds in known
+        if kinds
+    ]
 
 
 def _shown_row(row: OverviewRow) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from evalwright.trace.model import (
 from evalwright.trace.pairing import Step
 
 _PREVIEW = 100
-_LATEST = 1e15  # of a time that can be right; more is shown in the response only
+_LATEST = 10**15  # of a time that can be right; more is shown in the response only
 _NOT_IN_BASELINE = '<p class="none">not in the baseline</p>'
 _NOT_IN_NEW = '<p class="none">not in the new run</p>'
 
@@ -47,11 +47,17 @@ class SideWriter:
 
     def event(self, event: Event, rows: str, twin: str = "") -> str:
         """One event with the rows of its payload."""
-        index, ts = event.index, event.ts
         head = _HEADS[type(event)](event)
-        if ts is not None and self._start is not None and -_LATEST < ts - self._start < _LATEST:
-            head = f"{head}, {ts - self._start:+.0f} ms"
-        return f'<div id="{self._letter}-{index}">{twin}<p>{head}</small><dl>{rows}</dl></div>'
+        time = "" if event.ts is None or self._start is None else _offset(event.ts - self._start)
+        anchor = f"{self._letter}-{event.index}"
+        return f'<div id="{anchor}">{twin}<p>{head}{time}</small><dl>{rows}</dl></div>'
+
+
+def _offset(since: float) -> str:
+    """The time since the first event of a side; one that cannot be right is left out."""
+    if type(since) is int and 0 <= since < _LATEST:
+        return f", +{since} ms"
+    return f", {since:+.0f} ms" if -_LATEST < since < _LATEST else ""
 
 
 class StepWriter:
@@ -134,7 +140,8 @@ def _result(event: ToolResult) -> str:
     name, took = event.call_id, event.latency_ms
     place = f"{event.index}, {name_html(name)}" if name is not None else event.index
     if took is not None and 0 <= took < _LATEST:
-        return f"<b>result</b> {status} <small>event {place}, took {took:.0f} ms"
+        lasted = took if type(took) is int else round(took)
+        return f"<b>result</b> {status} <small>event {place}, took {lasted} ms"
     return f"<b>result</b> {status} <small>event {place}"
 
 

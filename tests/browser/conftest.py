@@ -1,0 +1,69 @@
+"""A real browser for the pages; where there is none the tests say so, and CI does not accept it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+# Of a module, not of the session: while it runs no other loop can, and other tests need theirs.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, started once for each module."""
+    if CHROMIUM is None:
+        if os.environ.get("CI"):
+            pytest.fail("Chromium is not installed, and CI must try the pages in a browser")
+        pytest.skip("Chromium is not installed: the pages are not tried in a browser")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A tab that notes all that a page should not do."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.page: Page = context.new_page()
+        self.dialogs: list[str] = []
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.calls: list[str] = []
+        context.expose_binding("__called", lambda _, *said: self.calls.append(repr(said)))
+        self.page.on("dialog", self._dismiss)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._listen)
+        context.on("request", self._note)
+
+    def _dismiss(self, dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def _listen(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+    def _note(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def open(self, path: Path, fragment: str = "") -> Page:
+        self.page.goto(path.as_uri() + fragment)
+        return self.page
+
+    @property
+    def foreign_requests(self) -> list[str]:
+        return [url for url in self.requests if not url.startswith("file:")]
+
+
+@pytest.fixture
+def visit(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A fresh tab; `@pytest.mark.parametrize("visit", [{...}], indirect=True)` sets its options."""
+    context = browser.new_context(**getattr(request, "param", {}))
+    yield Visit(context)
+    context.close()

@@ -1,0 +1,236 @@
+"""Secrets are found by format, checksum and context; what only looks like one is left alone."""
+
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from invented_secrets import BASE62, HEX, TOKENS, TOLD, a_jwt, a_private_key, checked, some
+
+from evalwright.signals.finding import Finding
+from evalwright.signals.secret_matching import best_engine, plain_engine
+from evalwright.signals.secret_rules import RULES
+from evalwright.signals.sensitive import Scanner, scan
+
+PLAIN = Scanner(plain_engine())
+IN_CONTEXTS = (
+    "{}",
+    "export VALUE={}\n",
+    '{{"args": {{"x": "{}"}}}}',
+    "GET https://collector.test/c?d={}&v=1",
+    "I found `{}` in the file. Anything else?",
+    "client initialised with {} (region eu-west-1)",
+)
+
+
+def secrets_in(text: str) -> list[Finding]:
+    return [each for each in scan(text) if each.family == "secret"]
+
+
+@pytest.mark.parametrize("context", IN_CONTEXTS)
+@pytest.mark.parametrize("rule", TOKENS)
+def test_a_documented_format_is_found_whatever_stands_around_it(rule, context):
+    token = TOKENS[rule]
+    text = context.format(token)
+    found = secrets_in(text)
+    assert [each.rule for each in found] == [rule]
+    assert text[found[0].start : found[0].end] == token
+
+
+@pytest.mark.parametrize("rule", TOLD)
+def test_a_secret_without_a_format_is_found_by_what_is_said_of_it(rule):
+    context, secret = TOLD[rule]
+    text = context.format(secret)
+    assert [(each.rule, text[each.start : each.end]) for each in secrets_in(text)] == [
+        (rule, secret)
+    ]
+
+
+@pytest.mark.parametrize("rule", sorted(set(TOKENS) - {"jwt", "private-key"}))
+def test_the_first_few_characters_of_a_token_are_no_secret_of_its_format(rule):
+    assert rule not in {each.rule for each in secrets_in(TOKENS[rule][:18])}
+
+
+@pytest.mark.parametrize("rule", ["github-token", "npm-token", "aws-access-key-id", "stripe-key"])
+def test_a_token_in_the_middle_of_a_word_is_none(rule):
+    assert secrets_in(f"abc{TOKENS[rule]}") == []
+
+
+@pytest.mark.parametrize("prefix", ["gh" + "p_", "np" + "m_"])
+def test_a_failed_checksum_lowers_the_confidence_and_is_found_all_the_same(prefix):
+    right = checked(prefix)
+    wrong = right[:-1] + ("a" if right[-1] != "a" else "b")
+    assert [each.confidence for each in secrets_in(right)] == ["high"]
+    assert [each.confidence for each in secrets_in(wrong)] == ["medium"]
+
+
+def test_the_checksum_of_a_service_account_token_is_checked():
+    token = TOKENS["grafana-service-token"]
+    wrong = token[:-8] + f"{int(token[-8:], 16) ^ 1:08x}"
+    assert [each.confidence for each in secrets_in(token)] == ["high"]
+    assert [each.confidence for each in secrets_in(wrong)] == ["medium"]
+
+
+def test_a_token_without_a_readable_header_is_less_surely_a_jwt():
+    token = a_jwt()
+    assert secrets_in(token)[0].confidence == "high"
+    assert secrets_in("eyJ" + some(20) + token[token.index(".") :])[0].confidence == "low"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens: 4096",
+        '"input_tokens": 12893, "output_tokens": 311',
+        "api_key: YOUR_API_KEY",
+        "api_key: ${API_KEY}",
+        "token = <token>",
+        "password=********",
+        "secret: {{ vault.db_password }}",
+        "password = os.environ['DB_PASSWORD']",
+        "password: str",
+        "password = settings.database.password",
+        "AK" + "IAIOSFODNN7EXAMPLE",
+        "gh" + "p_" + "x" * 36,
+        "key = AK" + "IA" + "X" * 16,
+        "ticket 037af231-03ac-4b48-8791-86a6e248d965",
+        '"token": "037af231-03ac-4b48-8791-86a6e248d965"',
+        '"next_page_token": "CAUQAA7dG9rZW4x2y3z4"',
+        "commit d86c07551f8a690bd8bdfb9d2cb6bf10930b2921",
+        "image@sha256:977c487a27965737f3966fabff5936968e020fef68c79466083886627a424eac",
+        "Please rotate your API key every 90 days and never share your password.",
+        "The secret to good pasta is salted water; the key is timing.",
+        "Two-factor codes are six digits long.",
+        "-----BEGIN RSA PRIVATE KEY----- starts a private key",
+        "https://user:password@example.test/",
+        "https://shop.test:8080/path@v2",
+        "risk-" + "assessment" * 4,
+        "-----BEGIN PUBLIC KEY-----\n" + some(64) + "\n-----END PUBLIC KEY-----",
+        "data:image/png;base64," + some(400, BASE62 + "+/"),
+    ],
+)
+def test_what_only_looks_like_a_secret_is_left_alone(text):
+    assert secrets_in(text) == []
+
+
+def test_a_private_key_is_found_whole_also_when_its_end_is_cut_off():
+    key = a_private_key("OPENSSH ")
+    cut = key[: key.index("\n-----END")]
+    for text in (key, cut):
+        found = secrets_in(f"cat id\n{text}")
+        assert [each.rule for each in found] == ["private-key"]
+        assert found[0].end == len(f"cat id\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('"password": "correct horse 7 battery"', "correct horse 7 battery"),
+        ("password='a,b;c&d|e1'", "a,b;c&d|e1"),
+        ("mysql -u root --password hunter22x db", "hunter22x"),
+        ("user=ann;password=Tr0ub4dor&3;host=db", "Tr0ub4dor&3"),
+        ("<password>Tr0ub4dor</password>", "Tr0ub4dor"),
+        ("the password for the vault is `blue-Falcon-77`.", "blue-Falcon-77"),
+    ],
+)
+def test_a_password_is_taken_whole_and_alone(text, secret):
+    assert [text[each.start : each.end] for each in secrets_in(text)] == [secret]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        r"\u0041\u004b\u0049\u0041{rest}",
+        r"\\u0041KIA{rest}",
+        r"x\nAKIA{rest}\n",
+        r"x\\nAKIA{rest}",
+        r"\"AKIA{rest}\"",
+    ],
+)
+def test_escapes_neither_hide_a_secret_nor_stick_to_it(spelled):
+    rest = some(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+    text = spelled.format(rest=rest)
+    found = secrets_in(text)
+    assert [each.rule for each in found] == ["aws-access-key-id"]
+    assert text[found[0].start : found[0].end].endswith(rest)
+
+
+def test_places_are_counted_in_characters():
+    token = TOKENS["github-token"]
+    text = f"schöne Grüße 🙂 {token} \ud800 ende"
+    assert [text[each.start : each.end] for each in scan(text)] == [token]
+
+
+def test_a_place_is_reported_once_under_the_gravest_rule():
+    text = f'"password": "{TOKENS["stripe-key"]}"'
+    assert [each.rule for each in scan(text)] == ["stripe-key"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_is_looked_for_where_its_literals_stand_in_lower_case(rule):
+    assert rule.literals
+    assert all(literal == literal.lower() and len(literal) >= 3 for literal in rule.literals)
+
+
+@pytest.mark.parametrize("missing", [("re2",), ("ahocorasick",), ("re2", "ahocorasick")])
+def test_the_standard_library_alone_finds_the_same(monkeypatch, missing):
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    fallback = Scanner(best_engine())
+    texts = [context.format(token) for token in TOKENS.values() for context in IN_CONTEXTS]
+    texts += [context.format(secret) for context, secret in TOLD.values()]
+    for text in texts:
+        assert fallback.scan(text) == scan(text)
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *TOKENS.values(),
+        *(secret for _, secret in TOLD.values()),
+        *("password", "token", "secret", "=", ": ", '"', "'", " ", "\n", "\\n", "\\", "\\u0041"),
+        *("is ", "@", "://", ":", "AKIA", "eyJ", "-----BEGIN PRIVATE KEY-----", "a", "1", "é", "-"),
+    ]
+)
+TEXTS = st.one_of(st.text(), st.lists(FRAGMENTS, max_size=12).map("".join))
+
+
+@given(TEXTS)
+def test_any_text_is_scanned_in_order_without_overlap_and_alike_by_both_engines(text):
+    found = scan(text)
+    assert all(0 <= each.start < each.end <= len(text) for each in found)
+    assert all(one.end <= other.start for one, other in pairwise(found))
+    assert PLAIN.scan(text) == found
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "@",
+        "a@b.",
+        "password=",
+        "-eyJ-",
+        "-----BEGIN PRIVATE KEY-----",
+        "sk-",
+        "\\u0041KIA",
+        "1-",
+        "://a:",
+    ],
+)
+def test_the_work_grows_with_the_length_of_hostile_text_and_not_faster(unit):
+    def cost(size: int) -> float:
+        text = unit * (size // len(unit))
+        started = time.process_time()
+        scan(text)
+        return time.process_time() - started
+
+    cost(1_000)
+    # Quadratic work would be sixty-four times as much.
+    assert cost(160_000) < 32 * max(min(cost(20_000), cost(20_000)), 0.001)
+
+
+def test_hexadecimal_secrets_need_a_name_that_says_so():
+    value = some(32, HEX)
+    assert secrets_in(f"ETag: {value}") == []
+    assert [each.rule for each in secrets_in(f"api_secret: {value}")] == ["assigned-secret"]
