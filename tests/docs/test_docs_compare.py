@@ -15,13 +15,15 @@ from doc_pages import ROOT, blocks, code, rows, section
 
 from evalwright.cli.compare import command as compare
 from evalwright.compare.cases import parse_case
-from evalwright.compare.policy import CATALOGUE
+from evalwright.compare.policy import CATALOGUE, recommended_rules
+from evalwright.compare.root_cause import root_cause
 from evalwright.contracts.report import (
     CONFIDENCES,
     ROOT_CAUSES,
     SEVERITIES,
     BothSides,
     EvidenceRef,
+    FailedAssertion,
     Item,
     QualityFlags,
     Recommendation,
@@ -159,6 +161,13 @@ def test_the_root_causes_are_documented() -> None:
     assert set(first_cells(COMPARE, "Root cause")) == set(ROOT_CAUSES)
 
 
+@pytest.mark.parametrize("row", rows(section(COMPARE, "Assertions")), ids=lambda row: code(row[0]))
+def test_an_assertion_leads_to_the_cause_and_the_rule_that_are_documented(row: list[str]) -> None:
+    failed = [FailedAssertion(code(row[0]), None, None, "")]
+    assert root_cause(failed) == code(row[3])
+    assert recommended_rules(failed, []) == tuple(filter(None, [code(row[4])]))
+
+
 def test_the_issues_of_a_trace_are_documented() -> None:
     assert first_cells(COMPARE, "Trace integrity") == list(ISSUES)
 
@@ -207,7 +216,7 @@ def test_the_kinds_of_signals_are_documented() -> None:
 def test_severities_confidences_and_origins_are_documented() -> None:
     assert first_cells(SIGNALS, "Severity") == list(SEVERITIES)
     assert first_cells(SIGNALS, "Confidence") == list(CONFIDENCES)
-    assert first_cells(SIGNALS, "Provenance") == list(get_args(Origin))
+    assert sorted(first_cells(SIGNALS, "Provenance")) == sorted(get_args(Origin))
 
 
 def test_the_fields_of_a_signal_are_documented() -> None:

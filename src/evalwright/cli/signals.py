@@ -11,7 +11,7 @@ from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_
 from evalwright.compare.spool import blocks
 from evalwright.contracts.errors import BadInput
 from evalwright.signals.detect import detect
-from evalwright.signals.masking import mask_value
+from evalwright.signals.redaction import masked_signal
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported, import_responses
 from evalwright.trace.model import Trace
@@ -95,5 +95,8 @@ class _Lines:
             return {**line, "signals": [], "error": record.fault}
         trace = decode_trace(record.response, record.case_id)
         baseline = self._baselines.of(record) if self._baselines else None
-        signals = msgspec.to_builtins(detect(trace, baseline))
-        return {**line, "signals": mask_value(signals) if self._masked else signals}
+        signals = detect(trace, baseline)
+        return {
+            **line,
+            "signals": [masked_signal(each) for each in signals] if self._masked else signals,
+        }

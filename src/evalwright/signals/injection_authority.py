@@ -22,6 +22,7 @@ class Authority:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._raw = scene.requests.encode("utf-8", "replace")
+        self._served: dict[str, frozenset[str]] = {}
 
     def covers(self, call: ToolCall, tool: Tool) -> bool:
         """Whether the user asks for such a call, or leaves it to the content what to do."""
@@ -48,15 +49,19 @@ class Authority:
 
     def _is_beyond(self, call: ToolCall) -> bool:
         """Whether another call of the tool takes from the user what this one does not."""
-        served = self._served.get(call.tool, frozenset())
-        return not served <= self._given(call)
+        others = self._calls[call.tool]
+        if len(others) == 1:
+            return False
+        if call.tool not in self._served:
+            self._served[call.tool] = frozenset().union(*map(self._given, others))
+        return not self._served[call.tool] <= self._given(call)
 
     @cached_property
-    def _served(self) -> dict[str, frozenset[str]]:
-        served: dict[str, frozenset[str]] = {}
+    def _calls(self) -> dict[str, list[ToolCall]]:
+        calls: dict[str, list[ToolCall]] = {}
         for call in self._scene.calls:
-            served[call.tool] = served.get(call.tool, frozenset()) | self._given(call)
-        return served
+            calls.setdefault(call.tool, []).append(call)
+        return calls
 
     def _given(self, call: ToolCall) -> frozenset[str]:
         return frozenset(

@@ -107,16 +107,16 @@ def matching(
     tool: Tool, values: list[Value], instruction: Instruction, whole: bytes
 ) -> list[Argument]:
     """The arguments that the instruction names, provided that it also fits the tool."""
-    hits = [value for value in values if value.stands_in(instruction.sentence)]
-    if instruction.passage:
-        hits += [
-            value
-            for value in values
-            if value not in hits
-            and value.is_telling
-            and value.is_confined_to(instruction.passage, whole)
-        ]
-    if tool.kind == "read":  # Looking something up carries out an order only where it goes outside.
+    hits = []
+    for value in values:
+        if not instruction.may_hold(value.keys):
+            continue
+        in_passage = value.is_telling and instruction.pressed
+        if value.stands_in(instruction.sentence) or (
+            in_passage and value.is_confined_to(instruction.passage, whole)
+        ):
+            hits.append(value)
+    if tool.kind == "read":
         hits = [value for value in hits if urls_in(value.argument.value)]
     return [hit.argument for hit in hits] if hits and _fits(tool, hits, instruction) else []
 

@@ -18,6 +18,7 @@ _LONGEST_SENTENCE = 600
 _LONGEST_PASSAGE = 900
 _REACH_BEFORE = 400
 _REACH_AFTER = 80
+_LONGEST_READ_WHOLE = 20_000
 _MOST_PLACES = 1_000
 _MARKS = b"\"'`*(.!?:;,>)]}|-"
 
@@ -86,7 +87,7 @@ class Instruction:
 
 
 class Reading:
-    """An untrusted text under search; only what lies near something of interest is read."""
+    """An untrusted text under search; of a long one, only what lies near the point is read."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -106,14 +107,26 @@ class Reading:
     @cached_property
     def pressed(self) -> list[Instruction]:
         """The instructions that the reader is pressed to obey, in order."""
+        if not self.pressure:
+            return []
         reach = _LONGEST_SENTENCE + _REACH_AFTER
-        found = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
-        return [each for each in found if each.pressed]
+        near = self._whole
+        if near is None:
+            near = list(self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE))
+        return [each for each in near if each.pressed]
 
-    def holding(self, words: Iterable[bytes]) -> Iterator[Instruction]:
+    def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
+        if self._whole is not None:
+            return self._whole
         places = sorted({place for word in words for place in self._places(word)})
         return self._near(places, _LONGEST_SENTENCE, 0)
+
+    @cached_property
+    def _whole(self) -> list[Instruction] | None:
+        """All instructions of a text that is not too long to be read as a whole."""
+        length = len(self.raw)
+        return None if length > _LONGEST_READ_WHOLE else list(self._near([0], 0, length))
 
     def _places(self, word: bytes) -> list[int]:
         known = self._found.get(word)
@@ -135,9 +148,8 @@ class Reading:
         for place in places:
             begin, end = max(read, place - before), place + after
             for match in DIRECTIVE.finditer(self.raw, begin, end) if end > begin else ():
-                start = match.start()
-                yield Instruction(self.raw, start, match.end(), self._pressure_near(start))
-                read = match.end()
+                start, read = match.span()
+                yield Instruction(self.raw, start, read, self._pressure_near(start))
             read = max(read, end)
 
     def _pressure_near(self, start: int) -> int | None:

@@ -139,19 +139,21 @@ def _spliced_json(data: bytes, findings: list[Finding]) -> bytes:
         mask = _mask_in(data[each.start : each.end], each)
         place = bisect_right(starts, each.start) - 1
         if place < 0 or strings[place][1] <= each.start:
-            changes.append(_whole_number(data, each, mask))
+            changes += _whole_number(data, each, mask)
             continue
         if _is_personal_key(data, each):
             seen[mask] += 1
             mask += b" (%d)" % seen[mask] if seen[mask] > 1 else b""
-        changes.append((each.start, each.end, mask))
+        changes.append((each.start, min(each.end, strings[place][1] - 1), mask))
     return _replaced(data, changes)
 
 
-def _whole_number(data: bytes, finding: Finding, mask: bytes) -> tuple[int, int, bytes]:
+def _whole_number(data: bytes, finding: Finding, mask: bytes) -> list[tuple[int, int, bytes]]:
     """Half a number cannot be masked: what is left would stick to the mask."""
+    if data[finding.start : finding.end].strip(_NUMBER):
+        return []
     before = data[max(0, finding.start - 400) : finding.start]
     after = data[finding.end : finding.end + 400]
     start = finding.start - (len(before) - len(before.rstrip(_NUMBER)))
     end = finding.end + (len(after) - len(after.lstrip(_NUMBER)))
-    return start, end, b'"' + mask + b'"'
+    return [(start, end, b'"' + mask + b'"')]

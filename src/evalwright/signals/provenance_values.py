@@ -25,18 +25,13 @@ def plain_words(text: str) -> bytes:
     Punctuation goes, but for `.` and `,` inside a word, and so do escaped line breaks.
     """
     escaped = text.lower().encode("utf-8", "replace").replace(b"\\n", b" ")
-    words = _single_spaced(escaped.translate(_TO_SPACES))
-    for mark in (b". ", b", ", b"  "):
+    words = b" %b " % escaped.translate(_TO_SPACES)
+    for mark in (b". ", b", "):
         while mark in words:
             words = words.replace(mark, b" ")
-    return words
-
-
-def _single_spaced(words: bytes) -> bytes:
     if len(words) < _LONG:
         return b" %b " % b" ".join(words.split())
-    words = b" %b " % words  # splitting would take many times the memory of a long text
-    while b"  " in words:
+    while b"  " in words:  # splitting would take many times the memory of a long text
         words = words.replace(b"  ", b" ")
     return words
 
@@ -85,7 +80,7 @@ def written_forms(value: str) -> tuple[bytes, ...]:
 def _forms(value: str) -> tuple[bytes, ...]:
     words = plain_words(value)
     number = _number(value)
-    if words == b" ":
+    if words.isspace():
         return ()
     if number is not None:
         return (words, *_number_forms(number))

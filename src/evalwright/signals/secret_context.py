@@ -26,6 +26,7 @@ _OTHER_THING = re.compile(
     rb"budget|expir|ttl|hash|endpoint|version|format|policy|field|label|hint|used|per|rotation)"
 )
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_AFTER_A_CLOSING_QUOTE = (b"", b",", b":", b"]", b"}")
 _PUNCTUATION = b".,;:)]}|'\"` \t"
 _PRIVATE_KEY_REACH = 16_384
 
@@ -98,6 +99,7 @@ def _is_no_secret(told: Told) -> bool:
     return (
         told.value.lower() in COMMON_WORDS
         or is_placeholder(told.value)
+        or told.value.lstrip()[:1] in _AFTER_A_CLOSING_QUOTE
         or _OTHER_THING.search(suffix) is not None
         or _NOT_A_NAME.search(told.before) is not None
     )

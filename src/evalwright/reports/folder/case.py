@@ -17,6 +17,7 @@ from evalwright.compare.side import SideResult
 from evalwright.compare.summary import CaseFacts, facts_of
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.reports.folder.failures import Captures
+from evalwright.reports.folder.masked import masked_item
 from evalwright.reports.folder.names import file_stem
 from evalwright.reports.html.pages import CaseView, OverviewRow, overview_row, render_case
 from evalwright.signals.masking import mask_bytes, mask_value
@@ -98,7 +99,7 @@ class CaseWriter:
         faults = [*planned.faults, *case.faults, *_faults(compared), *links.faults]
         item = compared.item(hrefs, steps, faults)
         if self._settings.masked and _holds_masked(raw, masked, [*baseline, *new]):
-            item = _masked_item(item)
+            item = masked_item(item)
         self._write_page(item, shown.prompt, steps, traces)
         return Written(
             msgspec.json.encode(item),
@@ -174,12 +175,6 @@ def _shown_trace(side: SideResult, responses: list[_Response], case: Case) -> Tr
 
 def _holds_masked(raw: Json, masked: Json, responses: list[_Response]) -> bool:
     return masked != raw or any(each.shown is not each.value for each in responses)
-
-
-def _masked_item(item: Item) -> Item:
-    """The item with its texts masked; ids and links stay, or nothing would resolve."""
-    masked = msgspec.convert(mask_value(msgspec.to_builtins(item)), Item)
-    return msgspec.structs.replace(masked, case_id=item.case_id, artifacts=item.artifacts)
 
 
 def _hrefs(responses: list[_Response]) -> tuple[str, ...]:

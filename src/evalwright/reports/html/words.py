@@ -75,7 +75,7 @@ INTEGRITY_ISSUES = {
     "duplicate_call_id": "A call id is used more than once; such calls are paired by their order.",
     "tool_result_without_call": "A result answers no recorded call: the chain is broken.",
     "tool_call_without_result": "A call has no result: what came of it is not known.",
-    "retrieval_required_missing": "A document that the case requires was not retrieved.",
+    "retrieval_required_missing": "The case requires documents, and nothing was retrieved.",
     "evidence_ref_missing_target": "An action cites evidence that is not in the trace.",
     "unknown_event_type": "An event is of no known type; it is shown as it was recorded.",
 }
