@@ -11,6 +11,7 @@ import gzip
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def report(data: Path) -> None:
     show("decode_trace alone", megabytes, len(lines), lambda: drain(records, decode_again))
     for detector in DETECTORS:
         name = f"{detector.__module__.rpartition('.')[2]}.{detector.__name__}"
-        show(f"  {name}", megabytes, len(lines), lambda: drain(pairs, alone(detector)))
+        show(f"  {name}", megabytes, len(lines), partial(drain, pairs, alone(detector)))
     some = lines[::MASKED_SHARE]
     size = sum(map(len, some)) / 1e6
     show("mask_bytes of the JSON", size, len(some), lambda: drain(some, mask_bytes))

@@ -54,6 +54,8 @@ def test_other_ways_to_write_it_are_known(rule, text):
         "listening on 127.0.0.1:8080 and 10.0.0.7 and 192.168.1.4",
         "upgraded from 4.18.6 to version 9.18.7.1",
         "Mozilla/5.0 Chrome/120.0.6099.71",
+        "Git 1.8.1.3",
+        "2.83-2.12 3.51.98.32",
         "25.686796, -56.298406",
         "install @types/node@20.95.1",
         "Follow @acme_support",

@@ -230,6 +230,31 @@ def test_the_work_grows_with_the_length_of_hostile_text_and_not_faster(unit):
     assert cost(160_000) < 32 * max(min(cost(20_000), cost(20_000)), 0.001)
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        'acme_token = "{}"',
+        "ACME_TOKEN={}",
+        'acme_token ?= "{}"',
+        '$acmeToken .= "{}"',
+        'var acmeToken string = "{}"',
+        'System.setProperty("ACME_TOKEN", "{}")',
+        'acmeToken.put("{}")',
+        '"acmeToken" => "{}"',
+        "<acmeToken>\n  {}\n</acmeToken>",
+        '{{"config.ini": "ACME_TOKEN={}\\nDEBUG=true"}}',
+        "--api-key {}",
+        "X-Api-Key: {}",
+        "| api_key | `{}` |",
+        "The API key in the config is {}.",
+    ],
+)
+def test_a_nameless_secret_is_found_however_it_is_assigned(written):
+    value = some(32)
+    text = written.format(value)
+    assert [text[each.start : each.end] for each in secrets_in(text)] == [value]
+
+
 def test_hexadecimal_secrets_need_a_name_that_says_so():
     value = some(32, HEX)
     assert secrets_in(f"ETag: {value}") == []

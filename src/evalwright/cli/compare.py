@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True):
     type=click.Choice(["any", "regression", "gate", "none"]),
     default="any",
     show_default=True,
-    help="Exit with 1 on a regression, a gated case, or any of them and cases without an answer.",
+    help="What gives exit code 1; any: a regression, a gated case or a case without an answer.",
 )
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML.")
 @click.option("--sarif", type=click.Path(path_type=Path), help="Also write SARIF.")
@@ -177,7 +177,7 @@ def _tell(options: Options, report: Report) -> None:
         say(f"note: {note}")
     if not report.quality.self_contained:
         count = report.quality.missing_assets_count
-        say(f"note: {count} captured bodies are not in the report; see quality_flags")
+        say(f"note: not in the report: {count} captured files; see missing_assets")
     if options.show_secrets:
         say("note: secrets and personal data are NOT masked; do not pass this report on")
     tell(f"Report: {options.out / 'report.html'}")

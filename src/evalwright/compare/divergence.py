@@ -15,6 +15,13 @@ _OTHER = {
     FinalOutput: "the output is another",
 }
 
+_LABELS = {
+    ToolResult: "tool_result",
+    Retrieval: "retrieval",
+    Message: "message",
+    FinalOutput: "final_output",
+}
+
 
 def first_divergence(steps: Sequence[AlignedStep]) -> Divergence | None:
     """The first step that differs in more than wording; else the first that differs at all."""
@@ -59,6 +66,4 @@ def _label(step: Step | None) -> str | None:
     event = step.event
     if isinstance(event, ToolCall):
         return event.tool or "(a tool without a name)"
-    if isinstance(event, Retrieval):
-        return "retrieval"
-    return type(event).__name__.lower()
+    return _LABELS.get(type(event), "event")

@@ -86,7 +86,9 @@ def mask_of(value: bytes, finding: Finding) -> str:
 
 
 # Six digits, or a word with a number: a list of all of them finds the one with the fingerprint.
-_GUESSABLE = frozenset({"one-time-code", "password", "url-password", "basic-credentials"})
+_GUESSABLE = frozenset(
+    {"one-time-code", "password", "url-password", "basic-credentials", "command-line-password"}
+)
 
 
 def _spliced(data: bytes, findings: list[Finding]) -> bytes:

@@ -34,6 +34,7 @@ _DATE = (
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
 _DOMAIN = re.compile(rb"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}\.[A-Za-z]{2,24}")
 _USER_OF_URL = re.compile(rb"://[^\s/@]{0,64}$")
+_LARGE_OCTET = 30  # four numbers below it are almost always a version
 _ROLES = frozenset(
     b"noreply no-reply donotreply do-not-reply support info contact help sales admin billing "
     b"hello office team security postmaster abuse webmaster notifications".split()
@@ -118,11 +119,14 @@ def _phone(data: bytes, start: int, end: int) -> int:
 
 
 def _ip(data: bytes, start: int, end: int) -> int:
-    """Only addresses of the public net; a number in a version or a path is none."""
+    """Only addresses of the public net; a version, or a number in a path or a row, is none."""
     before = data[max(0, start - 9) : start].lower()
     after = data[end : end + 1]
     slashed = before.endswith(b"/") and not before.endswith(b"://")
-    if slashed or before.endswith((b".", b"-", b"v", b"version ")) or after in (b"-", b"_"):
+    in_a_row = before[-1:] == b" " and before[-2:-1].isdigit()
+    if before.endswith((b".", b"-", b"v", b"version ")) or after in (b"-", b"_"):
+        return 0
+    if slashed or in_a_row or max(map(int, data[start:end].split(b"."))) < _LARGE_OCTET:
         return 0
     try:
         address = IPv4Address(data[start:end].decode("latin-1"))

@@ -112,6 +112,11 @@ def _bech32_sum(values: list[int]) -> int:
     return total
 
 
+def anthropic(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Keys end in the padding of their base 64."""
+    return random_looking(value, confidence if value.endswith(b"AA") else lower(confidence))
+
+
 def jwt(value: bytes, confidence: Confidence) -> Confidence | None:
     """The header is a JSON object that names its algorithm."""
     header = _base64_json(value.split(b".", 1)[0])

@@ -12,7 +12,8 @@ from evalwright.signals.secret_checks import COMMON_WORDS, entropy, is_placehold
 # or a few words as in prose. Escaped quotes have become a quote with spaces before it.
 _JOINT = (
     r"[\w.-]{0,24}\s{0,7}[\"'`)\]]{0,2}"
-    r"(?:\s{0,3}(?:=>|:=|==?|:|\||>)\s{0,7}|(?:\s[A-Za-z']{1,12}){0,5}[:=]?\s)\(?"
+    r"(?:\s{0,3}(?:=>|\?=|\.=|:{1,3}=|={1,3}|:|\||>|,|\()\s{0,7}|"
+    r"(?:\s[A-Za-z']{1,12}){0,5}\s?[:=]?\s)\(?"
 )
 # Whole up to the closing quote: half a password would still say much.
 _QUOTED = r"\"([^\"\n\x01]{4,256})|'([^'\"\n\x01]{4,256})|`([^`\"\n\x01]{4,256})"
@@ -82,6 +83,8 @@ def _judge_password(told: Told) -> Confidence | None:
     value = told.value
     if len(value) < 4 or _is_no_secret(told) or b"://" in value or value.endswith(b"()"):
         return None
+    if not told.assigned and _is_path(value):
+        return None
     if re.search(rb"\s", value):
         return "low" if told.assigned and told.quoted and value.count(b" ") < 5 else None
     small, capital, digit, other = _kinds(value)
@@ -100,6 +103,7 @@ def _is_no_secret(told: Told) -> bool:
         told.value.lower() in COMMON_WORDS
         or is_placeholder(told.value)
         or told.value.lstrip()[:1] in _AFTER_A_CLOSING_QUOTE
+        or (not told.quoted and told.name.rstrip(b"( \t\n").endswith(b","))
         or _OTHER_THING.search(suffix) is not None
         or _NOT_A_NAME.search(told.before) is not None
     )
@@ -110,11 +114,18 @@ def _is_code(value: bytes) -> bool:
     return re.fullmatch(rb"[\w./:()\[\]-]*", value) is not None
 
 
+def _is_path(value: bytes) -> bool:
+    """A file, with or without its folders and a line number."""
+    return b"/" in value or re.fullmatch(rb"\w+\.[A-Za-z]{1,8}(?::\d+)?", value) is not None
+
+
 def _judge_secret(told: Told) -> Confidence | None:
     value = told.value
     if len(value) < 16 or _is_no_secret(told) or _UUID.match(value) or re.search(rb"\s", value):
         return None
     if b"://" in value or value.startswith((b"/", b"./")) or value.count(b".") > 3:
+        return None
+    if not told.assigned and _is_path(value):
         return None
     small, capital, digit, _ = _kinds(value)
     digits = sum(byte in b"0123456789" for byte in value)
@@ -136,6 +147,11 @@ def _judge_cookie(told: Told) -> Confidence | None:
 def _judge_url_password(told: Told) -> Confidence | None:
     word = told.value.lower() in COMMON_WORDS
     return None if not told.before[-1:].isalnum() or word or is_placeholder(told.value) else "high"
+
+
+def _judge_command_line(told: Told) -> Confidence | None:
+    word = told.value.lower() in COMMON_WORDS
+    return None if word or is_placeholder(told.value) else "medium"
 
 
 CONTEXT_RULES = (
@@ -193,6 +209,14 @@ CONTEXT_RULES = (
         (b"cookie",),
         rb"(?i:cookie)[\"'`]{0,2}\s?[:=]\s?[\"'`]{0,2}[\w.-]{1,40}=([\w%.+/=-]{16,512})",
         _judge_cookie,
+    ),
+    ContextRule(
+        "command-line-password",
+        "password on a command line",
+        (b"curl ",),
+        rb"(?i:curl)\s[^\n\x01]{0,200}?(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:"
+        rb"([^\s\x01\"']{3,128})",
+        _judge_command_line,
     ),
     ContextRule(
         "url-password",

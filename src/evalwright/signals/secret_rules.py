@@ -143,7 +143,7 @@ CODE = (
 
 MODELS = (
     _rule("openai-key", "OpenAI key", "sk-", rf"sk-(?:{_W}{{20}}T3BlbkFJ{_W}{{20}}|(?:proj|svcacct|admin|None)-{_D}{{20,}})", "critical"),
-    _rule("anthropic-key", "Anthropic key", "sk-ant-", rf"sk-ant-[a-z]{{2,12}}\d{{2}}-{_D}{{80,120}}", "critical"),
+    _rule("anthropic-key", "Anthropic key", "sk-ant-", rf"sk-ant-[a-z]{{2,12}}\d{{2}}-{_D}{{80,120}}", "critical", "high", checks.anthropic),
     _rule("model-provider-key", "model provider key", "sk-", rf"sk-(?:or-v1-|lf-|kimi-)?{_W}{{32,100}}", "critical", "medium"),
     _rule("langfuse-key", "Langfuse secret key", "sk-lf-", rf"sk-lf-{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}"),
     _rule("huggingface-token", "Hugging Face token", "hf_ api_org_", r"(?:hf_[A-Za-z]{34}|api_org_[A-Za-z]{34}|hf_[A-Za-z0-9]{34})", "high", "high", checks.mixed_case),
@@ -216,6 +216,36 @@ MONEY_AND_WATCH = (
     _near("algolia-key", "Algolia key", "algolia", rf"{_HEX}{{32}}"),
 )  # fmt: skip
 
+OTHERS = (
+    _rule("adobe-secret", "Adobe client secret", "p8e-", r"p8e-[A-Za-z0-9]{32}"),
+    _rule("authress-key", "Authress access key", ".acc_ .acc-", r"\.acc[_-][a-z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,120}"),
+    _rule("defined-networking-token", "Defined Networking token", "dnkey-", r"dnkey-[\w=-]{26}-[\w=-]{52}"),
+    _rule("duffel-token", "Duffel token", "duffel_", r"duffel_(?:test|live)_[\w=-]{43}"),
+    _rule("frameio-token", "Frame.io token", "fio-u-", r"fio-u-[\w=-]{64}"),
+    _rule("harness-token", "Harness token", "pat. sat.", rf"[ps]at\.{_D}{{22}}\.{_HEX}{{24}}\.{_W}{{20}}", gate=r"[ps]at\.[a-z0-9_-]{22}\."),
+    _rule("infracost-token", "Infracost token", "ico-", rf"ico-{_W}{{32}}"),
+    _rule("lob-key", "Lob key", "live_ test_", rf"(?:live|test)_(?:pub_)?{_HEX}{{31,35}}"),
+    _rule("gocardless-token", "GoCardless token", "live_", r"live_[\w=-]{40}", "critical", "medium", checks.mixed_case),
+    _rule("maxmind-key", "MaxMind licence key", "_mmk", rf"{_W}{{6}}_{_W}{{29}}_mmk", "high", "high", checks.random_looking, (36,)),
+    _rule("nuget-key", "NuGet key", "oy2", r"oy2[a-z0-9]{43}"),
+    _rule("openshift-token", "OpenShift token", "sha256~", rf"sha256~{_D}{{43}}"),
+    _rule("settlemint-token", "SettleMint token", "sm_aat_ sm_pat_ sm_sat_", rf"sm_[aps]at_{_W}{{16}}"),
+    _rule("yandex-key", "Yandex Cloud key", "aqvn t1.", rf"(?:AQVN{_D}{{35,38}}|t1\.[A-Z0-9a-z_-]{{20,}}={{0,2}}\.[A-Z0-9a-z_-]{{86}}={{0,2}})"),
+    _near("okta-token", "Okta token", "okta", r"00[\w=-]{40}"),
+    _near("fastly-token", "Fastly token", "fastly", rf"{_D}{{32}}"),
+    _near("zendesk-secret", "Zendesk secret", "zendesk", rf"{_W}{{40}}"),
+    _near("twitch-token", "Twitch token", "twitch", r"[a-z0-9]{30}"),
+    _near("trello-token", "Trello token", "trello", rf"{_HEX}{{32}}(?:{_HEX}{{32}})?"),
+    _near("linkedin-secret", "LinkedIn client secret", "linkedin", rf"{_W}{{16}}"),
+    _near("kraken-secret", "Kraken secret", "kraken", r"[A-Za-z0-9/=_+-]{80,90}"),
+    _near("coinbase-token", "Coinbase token", "coinbase", rf"{_D}{{64}}"),
+    _near("confluent-secret", "Confluent secret", "confluent", rf"{_W}{{64}}|{_W}{{16}}"),
+    _near("rapidapi-token", "RapidAPI token", "rapidapi", rf"{_D}{{50}}"),
+    _near("facebook-secret", "Facebook app secret", "facebook", rf"{_HEX}{{32}}"),
+    _near("mattermost-token", "Mattermost token", "mattermost", r"[a-z0-9]{26}"),
+    _near("sendbird-token", "Sendbird token", "sendbird", rf"{_HEX}{{40}}"),
+)  # fmt: skip
+
 STRUCTURED = (
     _rule("jwt", "JSON web token", "eyj", rf"eyJ{_D}{{8,}}\.{_D}{{8,}}\.{_D}{{8,}}", "high", "high", checks.jwt),
     _rule("bearer-token", "bearer token", "bearer", r"(?i:bearer)\s{1,3}([\w.~+/-]{20,}={0,2})", "high", "medium"),
@@ -223,4 +253,12 @@ STRUCTURED = (
     _rule("ansible-vault", "Ansible vault", "$ansible_vault", r"\$ANSIBLE_VAULT;[\d.]{3};AES256[\s0-9a-f]{32,}", "medium"),
 )  # fmt: skip
 
-RULES: tuple[Rule, ...] = (*CLOUD, *CODE, *MODELS, *MESSAGES, *MONEY_AND_WATCH, *STRUCTURED)
+RULES: tuple[Rule, ...] = (
+    *CLOUD,
+    *CODE,
+    *MODELS,
+    *MESSAGES,
+    *MONEY_AND_WATCH,
+    *OTHERS,
+    *STRUCTURED,
+)

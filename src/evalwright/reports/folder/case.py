@@ -98,7 +98,7 @@ class CaseWriter:
         )
         faults = [*planned.faults, *case.faults, *_faults(compared), *links.faults]
         item = compared.item(hrefs, steps, faults)
-        if self._settings.masked and _holds_masked(raw, masked, [*baseline, *new]):
+        if self._settings.masked and _may_quote(item, raw, masked, [*baseline, *new]):
             item = masked_item(item)
         self._write_page(item, shown.prompt, steps, traces)
         return Written(
@@ -173,8 +173,14 @@ def _shown_trace(side: SideResult, responses: list[_Response], case: Case) -> Tr
     return decode_trace(shown, case.id, case.prompt)
 
 
-def _holds_masked(raw: Json, masked: Json, responses: list[_Response]) -> bool:
-    return masked != raw or any(each.shown is not each.value for each in responses)
+def _may_quote(item: Item, raw: Json, masked: Json, responses: list[_Response]) -> bool:
+    """Whether an item may quote something sensitive; masking every item would cost too much."""
+    told = item.faults, item.security.baseline.suppressed, item.security.new.suppressed
+    return (
+        masked != raw
+        or any(each.shown is not each.value for each in responses)
+        or any(each is not msgspec.UNSET for each in told)
+    )
 
 
 def _hrefs(responses: list[_Response]) -> tuple[str, ...]:

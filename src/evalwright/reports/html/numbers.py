@@ -57,7 +57,7 @@ def _change(change: str, delta: Delta) -> str:
 def significance(found: Significance | UnsetType) -> str:
     """Whether the pass rate changed by more than chance, as a sentence."""
     if found is UNSET:
-        return "Too few cases ran on both sides to say whether the pass rate changed."
+        return "There was no case to compare."
     low, high = found.confidence_interval
     verdict = "more than chance would explain" if found.significant else "which may be chance"
     p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.3f}"
