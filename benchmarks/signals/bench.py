@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import injection
-import secrets as secret_sets
+import sensitive
 import speed
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent-traces"
@@ -18,7 +18,7 @@ def main() -> None:
     if not data.is_dir():
         sys.exit(f"{data}: no labelled traces here; name their directory: make bench-signals TRACES=dir")
     injection.report(data)
-    secret_sets.report(data)
+    sensitive.report(data)
     speed.report(data)
 
 

@@ -1,6 +1,9 @@
 """`evalwright compare`: two runs side by side, a report folder, and a gate."""
 
+import os
+import signal
 import tempfile
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -11,6 +14,7 @@ import msgspec
 from evalwright.cli.options import db_option, existing_log, json_option, read_input
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
 from evalwright.compare.inputs import Inputs, open_inputs
+from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import BothSides, Summary
 from evalwright.engine.export import ExportedRun, export_run
 from evalwright.engine.listing import find_run
@@ -27,6 +31,7 @@ _FORMS = {
     "markdown": render_markdown,
 }
 _PROGRESS_EVERY = 500
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -96,7 +101,8 @@ def command(
         if path is not None:
             check_place(path)
     emit = reserve_stdout() if as_json else None
-    report = _compare(options)
+    _stop_in_good_order()
+    report = _compare(options, [path for path in forms.values() if path is not None])
     _write_forms(options.out, forms)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
@@ -106,26 +112,67 @@ def command(
     return 1 if _fails(report.summary, fail_on) else 0
 
 
-def _compare(options: Options) -> Report:
+def _stop_in_good_order() -> None:
+    """Let SIGTERM stop as Ctrl-C does, and a second of them not disturb the cleaning up."""
+    for number in _STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    for number in _STOPS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _compare(options: Options, forms: Sequence[Path]) -> Report:
     suppressions = _suppressions(options.suppress)
+    try:
+        with tempfile.TemporaryDirectory(prefix="evalwright-") as work:
+            export = partial(_exported, options.db)
+            sides = BothSides(options.baseline, options.new)
+            inputs = open_inputs(sides, options.cases, export, Path(work))
+            _keep_inputs(forms, inputs, _sources(options))
+            return write_report(_request(options, inputs, suppressions), _Progress())
+    except OSError as error:  # no room for what the inputs unpack to
+        raise CannotEvaluate(f"there is no place to work in: {error.strerror or error}") from None
+
+
+def _request(options: Options, inputs: Inputs, suppressions: Suppressions) -> Request:
     today = datetime.now(UTC).date()
-    with tempfile.TemporaryDirectory(prefix="evalwright-") as work:
-        export = partial(_exported, options.db)
-        sides = BothSides(options.baseline, options.new)
-        inputs = open_inputs(sides, options.cases, export, Path(work))
-        request = Request(
-            baseline=inputs.baseline,
-            new=inputs.new,
-            cases=inputs.cases,
-            tops=inputs.tops,
-            out=options.out,
-            suppressions=suppressions,
-            today=today,
-            report_id=options.report_id or _report_id(inputs),
-            masked=not options.show_secrets,
-            notes=(*inputs.notes, *_expired(suppressions, today)),
-        )
-        return write_report(request, _Progress())
+    return Request(
+        baseline=inputs.baseline,
+        new=inputs.new,
+        cases=inputs.cases,
+        tops=inputs.tops,
+        out=options.out,
+        suppressions=suppressions,
+        today=today,
+        report_id=_sound(options.report_id or _report_id(inputs)),
+        masked=not options.show_secrets,
+        notes=(*inputs.notes, *_expired(suppressions, today)),
+        sources=_sources(options),
+    )
+
+
+def _sources(options: Options) -> tuple[Path, ...]:
+    """Files that the user named and that are read beside the runs and the cases."""
+    named = [Path(options.baseline), Path(options.new), options.suppress]
+    return tuple(path for path in named if path is not None and path.is_file())
+
+
+def _keep_inputs(forms: Iterable[Path], inputs: Inputs, sources: Iterable[Path]) -> None:
+    kept = [inputs.baseline.root, inputs.new.root, *sources]
+    kept += [inputs.cases.path] if inputs.cases else []
+    for form in forms:
+        for path in kept:
+            if Path(os.path.realpath(form)).is_relative_to(os.path.realpath(path)):
+                raise BadInput(f"{form}: lies in the input {path}, and inputs are never written to")
+
+
+def _sound(text: str) -> str:
+    """Without the half characters that stand for bytes of the command line that are no text."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _exported(db: str | None, reference: str) -> ExportedRun:

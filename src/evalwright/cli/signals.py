@@ -1,5 +1,6 @@
 """`evalwright signals`: the security signals of recorded traces, one line for each."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import click
 import msgspec
 
 from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_file
-from evalwright.compare.spool import blocks
+from evalwright.compare.spool import blocks, name_of
 from evalwright.contracts.errors import BadInput
 from evalwright.signals.detect import detect
 from evalwright.signals.redaction import masked_signal
@@ -40,6 +41,7 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
     """
     if out is not None:
         check_place(out)
+        _keep_inputs(out, traces, baseline)
     known = _Baselines(baseline) if baseline is not None else None
     lines = _Lines(traces, known, masked=not show_secrets)
     if out is not None:
@@ -50,7 +52,13 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
             emit(line)
     if lines.faults:
         say(f"{traces}: {lines.faults} of {lines.count} records could not be read")
-    return 2 if lines.faults else 0
+    return 2 if lines.faults or (known and known.faults) else 0
+
+
+def _keep_inputs(out: Path, *inputs: Path | None) -> None:
+    for path in inputs:
+        if path is not None and os.path.realpath(out) == os.path.realpath(path):
+            raise BadInput(f"{out}: is the input {path}, and inputs are never written to")
 
 
 class _Baselines:
@@ -58,9 +66,12 @@ class _Baselines:
 
     def __init__(self, path: Path) -> None:
         self._found: dict[str, bytes] = {}
-        for record in import_responses(blocks(path), path.name):
+        self.faults = 0
+        for record in import_responses(blocks(path), name_of(path)):
             if record.fault:
-                raise BadInput(f"{record.fault}")
+                self.faults += 1
+                say(f"the baseline lacks a trace: {record.fault}")
+                continue
             key = record.base_case_id or record.case_id
             self._found.setdefault(key, msgspec.json.encode(record.response))
 
@@ -82,7 +93,7 @@ class _Lines:
         self.faults = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        for record in import_responses(blocks(self._path), self._path.name):
+        for record in import_responses(blocks(self._path), name_of(self._path)):
             self.count += 1
             self.faults += record.fault is not None
             yield msgspec.json.encode(self._line(record)) + b"\n"

@@ -27,6 +27,8 @@ class CaseFile:
         self._lengths = array("Q")
         try:
             with path.open("rb") as file:
+                if not file.seekable():
+                    raise BadInput(f"{path}: the cases must be a file, not a pipe")
                 for offset, length in _Scanner(file, str(path)).elements():
                     self._offsets.append(offset)
                     self._lengths.append(length)
@@ -82,23 +84,26 @@ class _Scanner:
         self._text = ""
         self._start = 0  # the place in the file of the text's first character
         self._at = 0
-        self._decoder = json.JSONDecoder()
+        # Only places are wanted: numbers of any size stay text.
+        self._decoder = json.JSONDecoder(parse_int=str, parse_float=str)
 
     def elements(self) -> Iterator[tuple[int, int]]:
         """The offset and length of each case."""
         if self._peek() == "\xef":  # a byte order mark
             self._at += 3
-        opening = self._peek()
-        if opening == "{":
+        wrapped = self._peek() == "{"
+        if wrapped:
             self._find_cases()
-            opening = self._peek()
-        if opening != "[":
+        if self._peek() != "[":
             raise self._wrong(_REMEDY)
         self._at += 1
         yield from self._array()
+        if self._peek() not in ((",", "}") if wrapped else ("",)):
+            raise self._wrong("something else stands after the cases, or the file is cut off")
 
     def _array(self) -> Iterator[tuple[int, int]]:
         if self._peek() == "]":
+            self._at += 1
             return
         while True:
             yield self._element()

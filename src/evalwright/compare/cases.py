@@ -34,6 +34,8 @@ def parse_case(raw: Json, case_id: str) -> Case:
     """A case from its entry in cases.json; what does not fit is named, the rest is kept."""
     record: dict[str, Any] = raw if isinstance(raw, dict) else {}
     faults: list[str] = []
+    if not isinstance(raw, dict):
+        faults.append("the case cannot be read as a JSON object, so nothing is expected of it")
     expected = _expectations(record.get("expected"), faults)
     prompt = _prompt(record.get("input"))
     title = record.get("title")

@@ -1,5 +1,6 @@
 """What the user named as a side of the comparison: a directory, a file of traces, an own run."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,14 +53,15 @@ def open_inputs(named: BothSides[str], cases: Path | None, export: ExportRun, wo
 def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
     path = Path(named)
     try:
-        if path.is_dir():
-            run = RunFolder(path)
-            return _Opened(run, find_cases(run))
-        if path.is_file():
-            return _Opened(spool_file(path, work), None)
-    except ValueError:  # a NUL in the name
-        raise BadInput(f"{named!r}: not a directory, a file or a run") from None
-    if path.suffix or "/" in named or path.exists():
+        is_folder, is_file, exists = path.is_dir(), path.is_file(), path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise BadInput(f"{named}: cannot be read: {error.strerror}") from None
+    if is_folder:
+        run = RunFolder(path)
+        return _Opened(run, find_cases(run))
+    if is_file:
+        return _Opened(spool_file(path, work), None)
+    if path.suffix or "/" in named or exists:
         raise BadInput(f"{named}: no such run directory or file of traces")
     try:
         exported = export(named)
@@ -88,14 +90,28 @@ def find_cases(run: RunFolder) -> Path | None:
     root = run.root.resolve()
     for folder in (root, *root.parents[:_HIGHEST]):
         for name in names:
-            if (folder / name).is_file():
+            if _is_own_file(folder, name):
                 return folder / name
+        if os.path.lexists(folder / _CASES):  # to go on without it would let everything pass
+            message = "is no file of its folder, but a link or a device; name a file with --cases"
+            raise BadInput(f"{folder / _CASES}: {message}")
     return None
 
 
+def _is_own_file(folder: Path, name: str) -> bool:
+    """Whether a file lies in the folder in truth; a run must not bring other files in."""
+    try:
+        path = (folder / name).resolve()
+        return path.is_file() and path.is_relative_to(folder)
+    except (OSError, RuntimeError):
+        return False
+
+
 def _is_inside(name: str) -> bool:
-    path = Path(name)
-    return bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts
+    """Whether a run may name this as its cases: a path downwards, and to nothing hidden."""
+    parts = Path(name).parts
+    visible = all(not part.startswith((".", "/")) for part in parts)
+    return bool(parts) and visible and "\0" not in name
 
 
 def _top(run: Path, cases: Path | None) -> Path:

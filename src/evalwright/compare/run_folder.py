@@ -14,6 +14,7 @@ from evalwright.trace.model import Json
 RUN_META = "run.json"
 IMPORT_FAULT = "evalwright_import_fault"  # stands in a response that could not be imported
 MOST_BYTES = 512 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ def read_response(root: Path, name: str) -> Json | Unreadable:
 def parse_response(data: bytes) -> Json | Unreadable:
     """A response object from its bytes."""
     try:
-        value = msgspec.json.decode(data)
+        value = msgspec.json.decode(data.removeprefix(BYTE_ORDER_MARK))
     except RecursionError:
         return Unreadable("it is nested too deeply", data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -115,20 +116,32 @@ def read_inside(root: Path, name: str) -> bytes | Unreadable:
         if not Path(path).resolve().is_relative_to(root.resolve()):
             return Unreadable("it is a link that leads out of the run directory")
         return _read_regular(path, 0)
-    except (OSError, RuntimeError) as error:
-        return Unreadable(f"it is a link that leads nowhere: {error}")
+    except (OSError, RuntimeError):
+        return Unreadable("it is a link that leads nowhere")
 
 
 def _read_regular(path: str, flags: int) -> bytes | Unreadable:
     # Without O_NONBLOCK a pipe would wait for its writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags)
-    with os.fdopen(handle, "rb", buffering=0) as file:
+    try:
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode):
             return Unreadable("it is not a regular file")
         if facts.st_size > MOST_BYTES:
             return Unreadable(f"it is larger than {MOST_BYTES >> 20} MiB")
-        return file.read()
+        return _read_all(handle, facts.st_size)
+    finally:
+        os.close(handle)
+
+
+def _read_all(handle: int, size: int) -> bytes:
+    data = os.read(handle, size + 1)
+    if len(data) == size:  # as it almost always is
+        return data
+    parts = [data]
+    while parts[-1]:
+        parts.append(os.read(handle, 1 << 20))
+    return b"".join(parts)
 
 
 def _json_files(root: Path) -> set[str]:
@@ -137,7 +150,8 @@ def _json_files(root: Path) -> set[str]:
             return {
                 entry.name
                 for entry in entries
-                if entry.name.endswith(".json") and entry.name != RUN_META and entry.is_file()
+                # Links, pipes and folders too: they answer nothing, and that has to be said.
+                if entry.name.endswith(".json") and entry.name != RUN_META
             }
     except OSError as error:
         message = f"{root}: the run directory cannot be read: {error.strerror}"

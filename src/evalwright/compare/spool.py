@@ -1,6 +1,7 @@
 """Recorded traffic and own runs, laid out as a run directory for the time of a comparison."""
 
 import gzip
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,8 +18,13 @@ _BLOCK = 1 << 20
 
 def spool_file(path: Path, folder: Path) -> RunFolder:
     """The traces of a file, each as a response in the folder."""
-    meta = {"run_id": path.name.partition(".")[0]}
-    return spool(import_responses(blocks(path), path.name), meta, folder)
+    name = name_of(path)
+    return spool(import_responses(blocks(path), name), {"run_id": name.partition(".")[0]}, folder)
+
+
+def name_of(path: Path) -> str:
+    """The name of a file as text: bytes that are no UTF-8 are replaced, JSON cannot hold them."""
+    return os.fsencode(path.name).decode("utf-8", "replace")
 
 
 def spool(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
@@ -40,8 +46,7 @@ def blocks(path: Path) -> Iterator[bytes]:
     """The content of a file, unpacked where it is packed, piece by piece."""
     try:
         with path.open("rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
+            packed = plain.peek(2)[:2] == b"\x1f\x8b"  # a pipe cannot be read twice
             file = gzip.GzipFile(fileobj=plain) if packed else plain
             while block := file.read(_BLOCK):
                 yield block

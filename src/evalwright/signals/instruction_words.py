@@ -30,35 +30,37 @@ _LEADS = (
 )
 # After these any verb makes an instruction, not only one that is known.
 _URGES = r"please|kindly|you(?: \w+ly)? (?:must|should|shall|need to|have to)"
-_ORDERS = (
-    "(?:instructions?|prompts?|directives?|rules?|guidelines?|tasks?|orders?|commands?|requests?)"
-)
+# What an agent is bound by. Spelling varies where filters are to be evaded.
+_ORDERS = r"(?:\w*structions?|prompts?|directives?|guidelines?|commands?|rules?|tasks?)"
 _OVERRIDE = (
-    r"(?:\b(?:ignore|disregard|forget|override|bypass|overrule)|(?-i:Ignore|Disregard|Forget))\b"
-    rf"[^.!?]{{0,30}}\b(?:previous|prior|above|earlier|preceding|everything|your|{_ORDERS})\b"
+    r"(?:\b(?:ignore|disregard|override|bypass|overrule)|(?-i:Ignore|Disregard))\b"
+    rf"[^.!?]{{0,30}}\b{_ORDERS}\b"
+    r"|\b(?:ignore|disregard|forget) (?:everything|all) (?:\w+ )?(?:you|above|before|and|else)\b"
+    r"|\bforget\b[^.!?]{0,20}\b(?:previous|prior|earlier|all)\b[^.!?]{0,12}"
+    rf"\b{_ORDERS}\b"
 )
 _OBEDIENCE = (
-    r"\b(?:follow|adhere to|obey|comply with|execute|perform)\b[^.!?]{0,30}"
+    r"\b(?:must|only|strictly|always|immediately)\b[^.!?]{0,20}"
+    r"\b(?:follow|adhere to|obey|comply with|execute|perform)\b[^.!?]{0,20}"
     rf"\b(?:following|these|new|below)\b[^.!?]{{0,20}}\b{_ORDERS}\b"
-    r"|\b(?:new|updated|real|actual|special) (?:instructions?|directives?|tasks?)\b"
+    r"|\b(?:new|updated|real|actual) (?:instructions?|directives?)\b|\b(?:real|actual) task\b"
 )
 _POSTPONEMENT = (
-    r"\b(?:before|after|once|until|unless) you\b[^.!?]{0,60}"
-    r"\b(?:tasks?|requests?|questions?|instructions?|do that|do this|done|continue|proceed)\b"
+    r"\b(?:before|after|once|until|unless) you\b[^.!?]{0,60}\b(?:tasks?|instructions?)\b"
     r"|\b(?:solve|complete|finish|continue|resume|proceed with|return to)\b[^.!?]{0,20}"
-    r"\b(?:original|initial|main|given|user'?s|your) (?:task|request|instructions?)\b"
-    r"|\btask (?:is |was |has been )?(?:completed?|done|finished|accomplished)[.!] (?-i:[A-Z])[a-z]"
+    r"\b(?:original|initial|main|user'?s) (?:task|instructions?)\b"
+    r"|\btask (?:complete|accomplished)[.!] (?-i:[A-Z])[a-z]"
 )
 _CASTING = (
-    r"\b(?:as|you are)(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b"
-    r"|\bfrom now on,? (?:you|act|answer|respond|ignore|always|only)\b|\bdo anything now\b"
-    r"|\b(?:developer|debug|admin|maintenance|god|unrestricted) mode\b"
+    r"\byou are(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b"
+    r"|\bas an? (?:ai|language model|llm|chatbot)\b|\byou are now in \w+ mode\b"
+    r"|\bfrom now on,? (?:you (?:are|must|will|only)|act|answer|respond|ignore)\b"
+    r"|\bdo anything now\b|\b(?:god|unrestricted) mode\b"
 )
 _PROMPT = (
-    r"\b(?:reveal|show|print|repeat|output|leak)\b[^.!?]{0,20}\b(?:your|system|initial|original)\b"
-    r"[^.!?]{0,20}\b(?:prompt|instructions)\b"
-    r"|\bsystem prompt\b|<\|? ?/?(?:system|im_start|inst)|\[/?(?:inst|system)\]"
-    r"|#{2,} ?(?:new )?(?:instruction|system)"
+    r"\b(?:reveal|show|print|repeat|output|leak)\b[^.!?]{0,20}"
+    r"\b(?:your|system|initial|original) (?:\w+ )?(?:prompt|instructions)\b"
+    r"|<\|? ?/?(?:system|im_start|inst) ?\|?>|\[/?inst\]|#{2,} ?(?:new )?instruction ?:"
 )
 
 

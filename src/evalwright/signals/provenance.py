@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.signals.provenance_values import leaves, read_date, written_forms
 from evalwright.signals.scene import Scene
-from evalwright.trace.model import Event, Retrieval, ToolCall, ToolResult
+from evalwright.trace.model import Event, Retrieval, ToolCall
 
 Origin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
 
@@ -37,32 +37,14 @@ def _trace_back(scene: Scene, call: ToolCall, path: str, value: str) -> Argument
     forms = written_forms(value)
     date = read_date(value)
     told = date is not None and date.stands_in(scene.trusted_words)
-    if told or _stands_in(forms, scene.trusted_words):
+    if told or any(form in scene.trusted_words for form in forms):
         return Argument(path, value, "user")
     if not scene.baseline_values.isdisjoint(forms):
         return Argument(path, value, "baseline")
-    event = _brought_in_by(scene, call, forms)
-    if event is None:
+    places = [next(scene.sources_holding(form, call), None) for form in forms]
+    found = [place for place in places if place is not None]
+    if not found:
         return Argument(path, value, "model")
+    event = scene.untrusted[min(found)].event
     origin: Origin = "retrieval" if isinstance(event, Retrieval) else "tool_result"
     return Argument(path, value, origin, event)
-
-
-def _brought_in_by(
-    scene: Scene, call: ToolCall, forms: tuple[bytes, ...]
-) -> ToolResult | Retrieval | None:
-    start = scene.first_sources.get(forms, 0)
-    for place, source in enumerate(scene.untrusted[start:], start):
-        scene.first_sources[forms] = place
-        if source.event.index > call.index:
-            return None
-        if _stands_in(forms, source.words):
-            return source.event
-    scene.first_sources[forms] = len(scene.untrusted)
-    return None
-
-
-def _stands_in(forms: tuple[bytes, ...], words: bytes) -> bool:
-    if len(forms) == 1:  # nearly always, and a generator costs more than the search
-        return forms[0] in words
-    return any(form in words for form in forms)

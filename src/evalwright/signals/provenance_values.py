@@ -9,6 +9,7 @@ from evalwright.trace.model import Json
 
 # A call with more values than this is data, not a set of arguments; the rest is not traced.
 MOST_VALUES = 2_000
+_MOST_IN_ONE = 500
 
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
@@ -26,13 +27,16 @@ def plain_words(text: str) -> bytes:
     """
     escaped = text.lower().encode("utf-8", "replace").replace(b"\\n", b" ")
     words = b" %b " % escaped.translate(_TO_SPACES)
-    for mark in (b". ", b", "):
-        while mark in words:
-            words = words.replace(mark, b" ")
+    for mark in (b".", b","):
+        words = _without_runs(words, mark).replace(mark + b" ", b" ")
     if len(words) < _LONG:
         return b" %b " % b" ".join(words.split())
-    while b"  " in words:  # splitting would take many times the memory of a long text
-        words = words.replace(b"  ", b" ")
+    return _without_runs(words, b" ")  # splitting would take many times the memory of a long text
+
+
+def _without_runs(words: bytes, mark: bytes) -> bytes:
+    while mark + mark in words:
+        words = words.replace(mark + mark, mark)
     return words
 
 
@@ -56,10 +60,10 @@ def _inside(value: Json) -> list[tuple[str, Json]]:
     if isinstance(value, dict):
         pairs = [(str(key), inner) for key, inner in value.items()]
     elif isinstance(value, list | tuple):
-        pairs = [(str(place), inner) for place, inner in enumerate(value[:MOST_VALUES])]
+        pairs = [(str(place), inner) for place, inner in enumerate(value[:_MOST_IN_ONE])]
     else:
         return []
-    return pairs[:MOST_VALUES][::-1]
+    return pairs[:_MOST_IN_ONE][::-1]
 
 
 def _written(number: int | float) -> str:
@@ -129,7 +133,7 @@ def read_date(value: str) -> Date | None:
     if value[4:5] != "-" or value[7:8] != "-":
         return None
     year, month, day = value[:4], value[5:7], value[8:10]
-    if not (year + month + day).isdecimal() or not 1 <= int(month) <= len(_MONTHS):
+    if len(day) < 2 or not (year + month + day).isdecimal() or not 1 <= int(month) <= len(_MONTHS):
         return None
     name = _MONTHS[int(month) - 1]
     days = tuple(b" %d%b " % (int(day), ending) for ending in (b"", b"st", b"nd", b"rd", b"th"))

@@ -1,7 +1,9 @@
 """What every detector looks at: a trace, its baseline, and who said what in them."""
 
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from evalwright.signals.instructions import Reading
@@ -58,6 +60,11 @@ class Scene:
         return [event for event in events if isinstance(event, ToolCall)]
 
     @cached_property
+    def baseline_tools(self) -> frozenset[str]:
+        """The tools that the baseline called."""
+        return frozenset(call.tool for call in self.baseline_calls)
+
+    @cached_property
     def results(self) -> Mapping[int, ToolResult]:
         """The result of each call, by the call's index."""
         return pair_results(self.trace)
@@ -103,12 +110,36 @@ class Scene:
         )
 
     @cached_property
-    def first_sources(self) -> dict[tuple[bytes, ...], int]:
-        """Where in `untrusted` each value first stands, or how many have been searched for it.
+    def joined_words(self) -> bytes:
+        """What all untrusted sources brought in, as plain words, in order."""
+        return b"\n".join(self.untrusted_words)
 
-        The key is the value in its written forms; filled when asked.
-        """
-        return {}
+    @cached_property
+    def joined_starts(self) -> list[int]:
+        """Where each untrusted source starts in `joined_words`."""
+        lengths = (len(words) + 1 for words in self.untrusted_words)
+        return list(accumulate(lengths, initial=0))[:-1]
+
+    @cached_property
+    def _untrusted_indexes(self) -> list[int]:
+        return [source.event.index for source in self.untrusted]
+
+    def sources_before(self, call: ToolCall) -> int:
+        """How many of the untrusted sources came before a call."""
+        return bisect_left(self._untrusted_indexes, call.index)
+
+    def sources_holding(self, words: bytes, call: ToolCall) -> Iterator[int]:
+        """The places in `untrusted` of the sources before a call that hold plain words."""
+        before = self.sources_before(call)
+        starts = self.joined_starts
+        end = starts[before] if before < len(starts) else len(self.joined_words)
+        at = self.joined_words.find(words, 0, end)
+        while at >= 0:
+            place = bisect_right(starts, at) - 1
+            yield place
+            if place + 1 >= before:
+                return
+            at = self.joined_words.find(words, starts[place + 1], end)
 
     @cached_property
     def traced_arguments(self) -> dict[int, "list[Argument]"]:

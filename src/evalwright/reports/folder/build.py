@@ -1,6 +1,7 @@
 """The report directory: every case written, then the overview, then the machine report."""
 
 import contextlib
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +48,7 @@ class Request(msgspec.Struct, frozen=True):
     report_id: str
     masked: bool = True
     notes: tuple[str, ...] = ()
+    sources: tuple[Path, ...] = ()  # other files that the user named
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -74,13 +76,13 @@ def write_report(request: Request, progress: Progress) -> Report:
 
 def check_out(request: Request) -> None:
     """Refuse a place that holds something else than a report, or the inputs."""
-    out = request.out.resolve()
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"{request.out}: is a file; give a folder for the report")
-    if out.is_dir() and any(out.iterdir()) and not (out / MACHINE_REPORT).is_file():
-        message = f"{request.out}: holds other files; give an empty or new folder for the report"
-        raise BadInput(message)
-    inputs = [request.baseline.root, request.new.root]
+    try:
+        out = request.out.resolve()
+        _check_place(request.out, out)
+    except (OSError, RuntimeError) as error:  # a name that is too long, links in a circle
+        reason = getattr(error, "strerror", None) or "its links lead in a circle"
+        raise BadInput(f"{request.out}: no folder for a report: {reason}") from None
+    inputs = [request.baseline.root, request.new.root, *request.sources]
     inputs += [request.cases.path] if request.cases else []
     for path in inputs:
         if path.resolve().is_relative_to(out):
@@ -90,6 +92,16 @@ def check_out(request: Request) -> None:
         raise BadInput(f"{request.out}: lies in a run directory, and inputs are never written to")
 
 
+def _check_place(told: Path, out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{told}: is a file; give a folder for the report")
+    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise BadInput(f"{told}: cannot be made: {told.parent} is not a writable folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / MACHINE_REPORT).is_file():
+        message = f"{told}: holds other files; give an empty or new folder for the report"
+        raise BadInput(message)
+
+
 def _move_into_place(beside: Path, out: Path) -> None:
     """The old report, if there is one, goes only once the new one is whole."""
     old = out.with_name(f"{beside.name}.old")
@@ -97,7 +109,7 @@ def _move_into_place(beside: Path, out: Path) -> None:
         out.rename(old)
     try:
         beside.rename(out)
-    except OSError:
+    except BaseException:  # an interrupt, too, must not take the old report away
         with contextlib.suppress(OSError):
             old.rename(out)
         raise
@@ -116,21 +128,24 @@ class _Build:
         for part in ("", "baseline", "new", "assets", ".work"):
             (self._folder / part).mkdir()
         plan = Plan(self._request.cases, self._request.baseline, self._request.new)
-        settings = self._settings()
-        rows = SortedRows(self._work)
+        with contextlib.closing(SortedRows(self._work)) as rows:
+            self._write_cases(plan, rows, progress)
+            return self._finish(rows, (*self._request.notes, *plan.notes, *self._meta_notes()))
+
+    def _write_cases(self, plan: Plan, rows: SortedRows, progress: Progress) -> None:
+        cases = write_cases(plan, len(plan), self._settings(), self._request.cases)
         with (
+            contextlib.closing(cases) as written,  # whatever happens, its processes end first
             (self._folder / "cases.json").open("xb") as definitions,
             (self._work / "items").open("xb") as items,
         ):
             definitions.write(b"[")
-            written = write_cases(plan, len(plan), settings, self._request.cases)
             for number, case in enumerate(written):
                 self._take(case, rows)
                 items.write(case.item + b"\n")
                 definitions.write((b",\n" if number else b"\n") + case.definition)
                 progress(number + 1, len(plan))
             definitions.write(b"\n]\n")
-        return self._finish(rows, (*self._request.notes, *plan.notes, *self._meta_notes()))
 
     def _settings(self) -> Settings:
         request = self._request

@@ -1,5 +1,6 @@
 """One case of the report: compared, masked, and its page and copies written."""
 
+import os
 from datetime import date
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -151,8 +152,14 @@ class CaseWriter:
 
 def write_new(folder: Path, href: str, data: bytes) -> None:
     """Write a file of the report; that it exists already would be a mistake of ours."""
-    with open(f"{folder}/{href}", "xb") as file:  # noqa: PTH123 - paths cost more than writing
-        file.write(data)
+    # Many thousands of files: without a file object that is three system calls each, not seven.
+    handle = os.open(f"{folder}/{href}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
 
 
 def _definition(raw: Json, case: Case) -> Json:

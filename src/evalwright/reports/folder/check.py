@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.schema import COMPARE_REPORT, check_schema
 from evalwright.reports.folder.build import MACHINE_REPORT
-from evalwright.reports.folder.quality import is_portable
+from evalwright.reports.folder.quality import file_behind, is_portable
 
 _GRAVE = ("high", "critical")
 
@@ -17,16 +16,21 @@ _GRAVE = ("high", "critical")
 def check_report(folder: Path) -> int:
     """The number of items of a report that keeps the contract; raises with all its problems."""
     path = folder / MACHINE_REPORT
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        remedy = "a report directory holds this file"
-        raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
-    report = parse_json(source, str(path))
+    report = parse_json(_read(path), str(path))
     problems = check_schema(report, COMPARE_REPORT) or [*_beyond_the_schema(folder, report)]
     if problems:
         raise InvalidDocument(str(path), problems)
     return len(report["items"])
+
+
+def _read(path: Path) -> bytes:
+    remedy = "a report directory holds this file"
+    try:
+        if path.exists() and not path.is_file():  # a pipe would wait for its writer
+            raise BadInput(f"{path}: cannot be read: it is no file; {remedy}")
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
 
 
 def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
@@ -50,9 +54,16 @@ def _top_paths(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
     for name in ("baseline_dir", "new_dir", "cases_path"):
         if not is_portable(report[name]):
             yield Problem(f"$.{name}", f"{report[name]!r} is not a relative path", _RELATIVE)
-        elif not (folder / report[name]).exists():
+        elif not _exists(folder / report[name]):
             remedy = "the report holds copies of what it rests on"
             yield Problem(f"$.{name}", f"{report[name]!r} is not in the report", remedy)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
 
 
 _RELATIVE = "give a path relative to the report directory, without `..`"
@@ -68,12 +79,12 @@ def _links(
         if not is_portable(href):
             yield Problem(f"{place}.{name}", f"{href!r} is not a relative link", _RELATIVE)
             continue
-        target = (folder / unquote(href)).resolve()
-        if not target.is_relative_to(root):
-            yield Problem(f"{place}.{name}", f"{href!r} leads out of the report", _RELATIVE)
-        elif not target.is_file():
+        target = file_behind(folder, href)
+        if target is None:
             unresolved.append(href)
             yield Problem(f"{place}.{name}", f"{href!r} is not in the report", "copy it there")
+        elif not target.is_relative_to(root):
+            yield Problem(f"{place}.{name}", f"{href!r} leads out of the report", _RELATIVE)
 
 
 def _gates(security: dict[str, Any], place: str) -> Iterator[Problem]:
@@ -97,7 +108,7 @@ def _flags(folder: Path, flags: dict[str, Any], unresolved: list[str]) -> Iterat
         message = f"is {_json(flags['portable_paths'])}, but the violations say otherwise"
         yield Problem(f"{place}.portable_paths", message)
     for href in flags["missing_assets"]:
-        if is_portable(href) and (folder / unquote(href)).is_file():
+        if is_portable(href) and file_behind(folder, href) is not None:
             yield Problem(f"{place}.missing_assets", f"{href!r} is listed, but it is there")
 
 

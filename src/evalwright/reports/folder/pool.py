@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from threading import Thread
 
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.matching import PlannedCase
@@ -22,7 +24,7 @@ _WAITING_FOR_EACH = 2
 
 def write_cases(
     planned: Iterable[PlannedCase], count: int, settings: Settings, cases: CaseFile | None
-) -> Iterator[Written]:
+) -> Generator[Written, None, None]:
     """Write all cases, on as many cores as are worth it."""
     processes = min(_cores(), _MOST_PROCESSES)
     if count < _WORTH_PROCESSES or processes == 1:
@@ -78,7 +80,16 @@ _writers: list[CaseWriter] = []  # of this process: one, made when the process s
 
 def _prepare(settings: Settings, cases: CaseFile | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _writers[:] = [CaseWriter(settings, cases)]
+
+
+def _end_with(parent: int) -> None:
+    """A parent that is killed cannot stop its processes, and they would wait for ever."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _write_batch(batch: list[PlannedCase]) -> list[Written]:

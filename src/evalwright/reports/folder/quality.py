@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 import msgspec
@@ -24,10 +24,24 @@ class Links(msgspec.Struct):
 
 def is_portable(path: str) -> bool:
     """Whether a path is relative, stays in its folder, and means the same on any machine."""
-    if not path or "\0" in path or "\\" in path or ":" in path.split("/", 1)[0]:
+    told = unquote(path)
+    if not told or "\0" in told or "\\" in told or ":" in told.split("/", 1)[0]:
         return False
-    pure = PurePosixPath(unquote(path))
-    return not (pure.is_absolute() or PureWindowsPath(path).is_absolute() or ".." in pure.parts)
+    pure = PurePosixPath(told)
+    return not (pure.is_absolute() or ".." in pure.parts)
+
+
+def file_behind(folder: Path, href: str) -> Path | None:
+    """The file in the folder that a browser opens for a portable link; None where there is none.
+
+    What follows `#` or `?` is no part of a file's name in a link, unless it is escaped.
+    """
+    told = href.partition("#")[0].partition("?")[0]
+    try:
+        target = (folder / unquote(told)).resolve()
+        return target if target.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long, links in a circle
+        return None
 
 
 def check_quality(

@@ -1,6 +1,6 @@
 """How well secrets and personal data are found: precision, recall, F1 and false positives per set.
 
-    python benchmarks/signals/secrets.py [DIRECTORY]     default: ../shared/data/agent-traces
+    python benchmarks/signals/sensitive.py [DIRECTORY]     default: ../shared/data/agent-traces
 
 A labelled text counts as found when a finding of the right family overlaps the labelled value, or,
 where no value is labelled, when there is any; an innocent text counts as falsely found when there

@@ -1,0 +1,156 @@
+"""Cases shared out among processes: the same report, and a clean end when one of them dies."""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from comparing import Pair, a_call, a_case, a_response, a_result, files_of
+from evalwright.contracts.errors import CannotEvaluate
+from evalwright.reports.folder import pool
+from evalwright.reports.folder.case import CaseWriter
+from reported import names_in, write
+from subjects.command import Evalwright
+
+CASES = 70  # more than two batches
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    pair = Pair(tmp_path / "runs")
+    for number in range(CASES):
+        case_id = f"case-{number}"
+        pair.cases.append(a_case(case_id, must_include=["done"]))
+        pair.write(pair.baseline, case_id, a_response(case_id=case_id))
+        output = "done" if number % 3 else "no"
+        new = a_response(a_call(n=number), a_result(), case_id=case_id, output=output)
+        pair.write(pair.new, case_id, new)
+    pair.save()
+    return pair
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(pool, "_cores", lambda: 3)
+
+
+@pytest.fixture
+def beside(tmp_path: Path, pair: Pair) -> Iterator[Path]:
+    """An old report, which must be there afterwards, and nothing new beside it."""
+    old = tmp_path / "report"
+    old.mkdir()
+    (old / "compare-report.json").write_text("the old one")
+    before = files_of(tmp_path)
+    yield old
+    assert files_of(tmp_path) == before
+    assert names_in(tmp_path) == {"runs", "report"}
+
+
+def writing(monkeypatch: pytest.MonkeyPatch, harm) -> None:
+    """Let harm befall whoever writes one of the cases."""
+    really_write = CaseWriter.write
+
+    def write_case(self, planned):
+        if planned.id == "case-40":
+            harm()
+        return really_write(self, planned)
+
+    monkeypatch.setattr(CaseWriter, "write", write_case)
+
+
+def test_several_processes_write_the_same_bytes_as_one(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(pair, tmp_path / "alone")
+    monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(pool, "_cores", lambda: 3)
+    write(pair, tmp_path / "shared")
+    assert files_of(tmp_path / "alone") == files_of(tmp_path / "shared")
+
+
+@pytest.mark.usefixtures("processes")
+def test_progress_is_told_case_by_case(pair: Pair, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    write(pair, tmp_path / "report", lambda done, total: told.append((done, total)))
+    assert told == [(number, CASES) for number in range(1, CASES + 1)]
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_killed_process_is_said_and_leaves_nothing(
+    pair: Pair, beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(CannotEvaluate, match="was killed"):
+        write(pair, beside)
+
+
+def _no_space() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_disk_that_is_full_in_a_process_is_said_and_leaves_nothing(
+    pair: Pair, beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing(monkeypatch, _no_space)
+    with pytest.raises(CannotEvaluate, match="No space left"):
+        write(pair, beside)
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_an_interrupt_leaves_the_old_report_and_nothing_else(
+    pair: Pair, beside: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(pool, "_cores", lambda: cores)
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(pair, beside, interrupt)
+
+
+def test_an_interrupt_between_the_old_report_and_the_new_one_brings_the_old_one_back(
+    pair: Pair, beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_rename = Path.rename
+    renamed: list[Path] = []
+
+    def rename(self: Path, target: Path) -> Path:
+        renamed.append(self)
+        if len(renamed) == 2:
+            raise KeyboardInterrupt
+        return really_rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        write(pair, beside)
+    assert len(renamed) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_command_in_good_order(
+    pair: Pair, evalwright: Evalwright, number: signal.Signals
+) -> None:
+    for case in range(CASES):  # long enough to be met while it works
+        response = a_response(case_id=f"case-{case}", output=f"done {case} " * 20_000)
+        pair.write(pair.new, f"case-{case}", response)
+    inputs = files_of(evalwright.folder)
+    process = evalwright.start(
+        *("compare", "--baseline", "runs/baseline", "--new", "runs/new", "--out", "report")
+    )
+    while not any(name.startswith(".report.") for name in names_in(evalwright.folder)):
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.killpg(process.pid, number)
+    done = evalwright.finish(process)
+    assert (done.code, done.err) == (130, "evalwright: interrupted\n")
+    assert files_of(evalwright.folder) == inputs
+    assert names_in(evalwright.folder) == {"runs"}

@@ -1,0 +1,99 @@
+"""The quality flags say what is true of the files on disk."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from comparing import Pair, a_case, a_failure, a_response
+from evalwright.reports.folder.quality import check_quality, file_behind, is_portable
+from reported import document_of, report_of
+
+
+@pytest.mark.parametrize("path", ["case-one.html", "baseline/a~2f.json", "a%20b", "a/b:c", "..x"])
+def test_relative_paths_are_portable(path: str) -> None:
+    assert is_portable(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "//host/share",
+        "../up",
+        "a/../../up",
+        "%2e%2e/up",
+        "..%2fup",
+        "%2fetc/passwd",
+        "C:/windows",
+        "c%3a/windows",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "https://example.com/x",
+        "\\\\host\\share",
+        "%5c%5chost",
+        "a\0b",
+        "a%00b",
+    ],
+)
+def test_paths_that_mean_something_else_elsewhere_are_not_portable(path: str) -> None:
+    assert not is_portable(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "page.html").touch()
+    (tmp_path / "odd#name.html").touch()
+    (tmp_path / "circle").symlink_to("circle")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "href", ["page.html", "page.html#signal-1", "page.html?x=1", "odd%23name.html"]
+)
+def test_a_link_leads_where_a_browser_would_go(folder: Path, href: str) -> None:
+    assert file_behind(folder, href) is not None
+
+
+@pytest.mark.parametrize("href", ["odd#name.html", "%00", "x" * 300, "y/" * 3000, "circle", "."])
+def test_a_link_leads_nowhere_when_a_browser_would_find_nothing(folder: Path, href: str) -> None:
+    assert file_behind(folder, href) is None
+
+
+def an_item(**hrefs: str) -> bytes:
+    return json.dumps({"case_id": "x", "artifacts": hrefs}).encode()
+
+
+def test_flags_are_true_when_every_link_has_its_file(tmp_path: Path) -> None:
+    (tmp_path / "page.html").touch()
+    flags = check_quality(tmp_path, [an_item(replay_diff_href="page.html")], [], masked=True)
+    assert flags.self_contained
+    assert flags.portable_paths
+    assert flags.missing_assets == flags.path_violations == ()
+
+
+def test_missing_files_and_absolute_paths_are_counted_and_listed(tmp_path: Path) -> None:
+    items = [an_item(replay_diff_href="gone.html", new_case_response_href="/tmp/new.json")]
+    flags = check_quality(tmp_path, items, ["assets/lost.body"], masked=False)
+    assert not flags.self_contained
+    assert not flags.portable_paths
+    assert flags.missing_assets == ("assets/lost.body", "gone.html")
+    assert flags.path_violations == ("/tmp/new.json",)
+    assert (flags.missing_assets_count, flags.path_violations_count) == (2, 1)
+    assert flags.secrets_masked is False
+
+
+def test_a_list_too_long_to_read_is_cut_but_counted(tmp_path: Path) -> None:
+    lost = [f"assets/{number}" for number in range(1_500)]
+    flags = check_quality(tmp_path, [], lost, masked=True)
+    assert flags.missing_assets_count == 1_500
+    assert len(flags.missing_assets) == 1_000
+
+
+def test_a_fresh_report_knows_that_its_pages_are_there(tmp_path: Path) -> None:
+    pair = Pair(tmp_path / "runs")
+    pair.add(a_case("one"), a_response(), a_failure(full_body_saved_to="new/run.json"))
+    flags = document_of(report_of(pair))["quality_flags"]
+    assert flags["self_contained"] is True
+    assert flags["portable_paths"] is True
