@@ -36,8 +36,8 @@ class Signals:
         self.out = folder / "signals.jsonl"
         self.code: int | None = None
 
-    def __call__(self, traces: bytes, baseline: bytes | None = None, **more: Any) -> list[Any]:
-        self.traces.write_bytes(traces)
+    def __call__(self, content: bytes, baseline: bytes | None = None, **more: Any) -> list[Any]:
+        self.traces.write_bytes(content)
         if baseline is not None:
             self.baseline.write_bytes(baseline)
         options = {
@@ -92,11 +92,10 @@ def test_the_result_goes_to_stdout_alone(evalwright: Evalwright) -> None:
 
 
 def test_traces_can_come_through_a_pipe(evalwright: Evalwright) -> None:
-    (evalwright.folder / "t.gz").write_bytes(gzip.compress(a_line(1)))
-    done = evalwright.start(
-        "signals", "--traces", "/dev/stdin", stdin=(evalwright.folder / "t.gz").open("rb")
-    )
-    assert json.loads(evalwright.finish(done).out)["id"] == "trace-1"
+    line = [str(COMMAND), "signals", "--traces", "/dev/stdin"]
+    packed = gzip.compress(a_line(1))
+    done = subprocess.run(line, input=packed, capture_output=True, check=True, timeout=20)
+    assert json.loads(done.stdout)["id"] == "trace-1"
 
 
 # The baseline.

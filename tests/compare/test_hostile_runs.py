@@ -24,6 +24,7 @@ from comparing import (
 )
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from reported import document_of, names_in, report_of, write
+from subjects.command import Evalwright
 
 SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 PRIVATE = "nobody but the owner may read this"
@@ -482,3 +483,63 @@ def test_a_full_disk_leaves_the_old_report_and_nothing_else(pair: Pair, tmp_path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert files_of(tmp_path) == before
+
+
+# The command itself.
+
+
+def compare(evalwright: Evalwright, *more: str, baseline: str = "runs/baseline", **options):
+    sides = ("--baseline", baseline, "--new", "runs/new")
+    done = evalwright("compare", *sides, "--out", "report", *more, **options)
+    assert "Traceback" not in done.err
+    return done
+
+
+@pytest.mark.parametrize("place", ["runs/cases.json", "runs/new/well.json", "runs/new/junit.xml"])
+def test_no_other_form_is_written_over_or_into_the_inputs(
+    evalwright: Evalwright, pair: Pair, place: str
+) -> None:
+    before = files_of(evalwright.folder)
+    done = compare(evalwright, "--junit", place)
+    assert done.code == 2
+    assert "inputs are never written to" in done.err
+    assert files_of(evalwright.folder) == before
+
+
+def test_a_side_with_a_name_that_is_too_long_is_bad_input(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    done = compare(evalwright, baseline="x" * 300)
+    assert done.code == 2
+    assert "File name too long" in done.err
+
+
+def test_a_report_id_that_is_no_text_is_made_one(evalwright: Evalwright, pair: Pair) -> None:
+    assert compare(evalwright, "--report-id", os.fsdecode(b"a\xffb")).code == 0
+    assert document_of(evalwright.folder / "report")["report_id"] == "a\ufffdb"
+
+
+def test_cases_from_a_pipe_are_refused_in_words(evalwright: Evalwright, pair: Pair) -> None:
+    reader, writer = os.pipe()
+    try:
+        done = compare(evalwright, "--cases", f"/dev/fd/{reader}", pass_fds=(reader,))
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.code == 2
+    assert "not a pipe" in done.err
+
+
+def test_no_room_to_unpack_traces_is_no_fault_of_the_input(
+    evalwright: Evalwright, pair: Pair, tmp_path: Path
+) -> None:
+    traces = tmp_path / "traces.jsonl"
+    traces.write_text(json.dumps(a_response(output="x" * 10_000)))
+    done = compare(
+        evalwright,
+        baseline="traces.jsonl",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)),
+    )
+    assert done.code == 3
+    assert "no place to work in: File too large" in done.err
+    assert set(names_in(tmp_path)) == {"runs", "traces.jsonl"}

@@ -24,6 +24,7 @@ from comparing import (
 from evalwright.compare.cases import parse_case
 from evalwright.compare.comparison import Hrefs, compare_case
 from evalwright.compare.run_folder import Unreadable, parse_response
+from evalwright.compare.side import Recorded
 from evalwright.contracts.report import Artifacts
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.integrity import ISSUES
@@ -113,7 +114,9 @@ def damaged_bytes(draw: st.DrawFn) -> bytes:
 @given(mutated(st.builds(a_sound_case)), mutated(sound_responses()), mutated(sound_responses()))
 @settings(max_examples=300)
 def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> None:
-    compared = compare_case(parse_case(case, "one"), [baseline], [new], Suppressions(()), TODAY)
+    compared = compare_case(
+        parse_case(case, "one"), [Recorded(baseline)], [Recorded(new)], Suppressions(()), TODAY
+    )
     item = compared.item(Hrefs(Artifacts("case-one.html")), compared.steps(), ())
     read = msgspec.json.decode(msgspec.json.encode(item))
     for side in ("baseline", "new"):
@@ -131,7 +134,11 @@ def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> N
 def test_a_damaged_file_is_a_response_or_says_why_not(data: bytes) -> None:
     response = parse_response(data)
     compared = compare_case(
-        parse_case(a_sound_case(), "one"), [a_response()], [response], Suppressions(()), TODAY
+        parse_case(a_sound_case(), "one"),
+        [Recorded(a_response())],
+        [Recorded(response)],
+        Suppressions(()),
+        TODAY,
     )
     if isinstance(response, Unreadable):
         assert compared.new.result.passed is False

@@ -13,8 +13,7 @@ from evalwright.compare.gate import Gate, gate, governance
 from evalwright.compare.nondeterminism import nondeterminism_sources
 from evalwright.compare.policy import recommended_rules
 from evalwright.compare.root_cause import root_cause
-from evalwright.compare.run_folder import Unreadable
-from evalwright.compare.side import Judged, SideResult, judge_side
+from evalwright.compare.side import Judged, Recorded, SideResult, judge_side
 from evalwright.contracts.report import (
     Artifacts,
     BothSides,
@@ -28,7 +27,7 @@ from evalwright.contracts.report import (
     Suppressed,
 )
 from evalwright.signals.suppression import Suppressions
-from evalwright.trace.model import Json, Trace
+from evalwright.trace.model import Trace
 
 _Value = TypeVar("_Value")
 
@@ -92,8 +91,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare_case(
     case: Case,
-    baseline: Sequence[Json | Unreadable],
-    new: Sequence[Json | Unreadable],
+    baseline: Sequence[Recorded],
+    new: Sequence[Recorded],
     suppressions: Suppressions,
     today: date,
 ) -> Comparison:

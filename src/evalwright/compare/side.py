@@ -16,6 +16,13 @@ from evalwright.trace.model import Json, Trace
 _GRAVE = SEVERITIES.index("high")
 
 
+class Recorded(msgspec.Struct, frozen=True):
+    """A response as it was read; `clean` when a scan of it found nothing sensitive."""
+
+    value: Json | Unreadable
+    clean: bool = False
+
+
 class Judged(msgspec.Struct, frozen=True):
     """One response of a case: the trace, what failed, what is suspicious."""
 
@@ -53,7 +60,7 @@ class SideResult(msgspec.Struct, frozen=True):
 
 
 def judge_side(
-    case: Case, responses: Sequence[Json | Unreadable], baseline: Trace | None
+    case: Case, responses: Sequence[Recorded], baseline: Trace | None
 ) -> SideResult:
     """Judge all responses of one side; no response at all is a failure of its own."""
     judged = [judge(case, each, baseline) for each in responses] or [_missing(case)]
@@ -76,16 +83,18 @@ def judge_side(
     )
 
 
-def judge(case: Case, response: Json | Unreadable, baseline: Trace | None) -> Judged:
+def judge(case: Case, recorded: Recorded, baseline: Trace | None) -> Judged:
     """Judge one response against its case and, where there is one, the baseline's trace."""
+    response = recorded.value
     if isinstance(response, Unreadable):
         return _without_response(case, f"the response is not used: {response.reason}")
     if isinstance(response.get(IMPORT_FAULT), str):
         return _without_response(case, f"the response is not used: {response[IMPORT_FAULT]}")
     trace = decode_trace(response, case.id, case.prompt)
     failures = (*_scored(response), *failed_assertions(case, trace))
+    signals = detect(trace, baseline, clean=recorded.clean)
     timed = response.get("ts_synthetic") is not True
-    return Judged(trace, failures, detect(trace, baseline), _other_case(case, response), timed)
+    return Judged(trace, failures, signals, _other_case(case, response), timed)
 
 
 def _other_case(case: Case, response: Json) -> str | None:

@@ -18,19 +18,32 @@ from evalwright.trace.model import Trace
 Detector = Callable[[Scene], Iterable[Signal]]
 
 # A new kind of signal is one module and one line here.
-DETECTORS: tuple[Detector, ...] = (
-    find_injections,
+DISCLOSURES: tuple[Detector, ...] = (
     find_token_exfil,
     find_secrets_in_output,
     find_pii_in_output,
+)
+DETECTORS: tuple[Detector, ...] = (
+    find_injections,
+    *DISCLOSURES,
     *ACTION_DETECTORS,
     *OUTBOUND_DETECTORS,
     *TRANSPORT_DETECTORS,
 )
 
 
-def detect(trace: Trace, baseline: Trace | None = None) -> tuple[Signal, ...]:
-    """All signals of a trace, the gravest first, otherwise in the order of the table."""
+def detect(
+    trace: Trace, baseline: Trace | None = None, *, clean: bool = False
+) -> tuple[Signal, ...]:
+    """All signals of a trace, the gravest first, otherwise in the order of the table.
+
+    `clean` says that the record of the trace was scanned already and holds nothing sensitive, so
+    nothing can have been disclosed.
+    """
     scene = Scene(trace, baseline)
-    found = [signal for detector in DETECTORS for signal in detector(scene)]
+    used = _WITHOUT_DISCLOSURES if clean else DETECTORS
+    found = [signal for detector in used for signal in detector(scene)]
     return tuple(sorted(found, key=lambda signal: -SEVERITIES.index(signal.severity)))
+
+
+_WITHOUT_DISCLOSURES = tuple(each for each in DETECTORS if each not in DISCLOSURES)

@@ -1,13 +1,34 @@
 """Signals as they may be shown: their texts masked, what they say of themselves untouched."""
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from evalwright.contracts.report import Signal
 from evalwright.signals.masking import mask_text
 
 
-def masked_signal(signal: Signal) -> Signal:
-    """The signal without the secrets that its title, fields, links and notes may quote."""
+def masked_signals(signals: Iterable[Signal]) -> tuple[Signal, ...]:
+    """The signals without the secrets that their titles, fields, links and notes may quote."""
+    told = tuple(signals)
+    together = "\n\n".join(text for signal in told for text in _texts(signal))
+    if mask_text(together) is together:  # the usual case, found out in one go
+        return told
+    return tuple(map(_masked, told))
+
+
+def _texts(signal: Signal) -> Iterator[str]:
+    details = signal.details
+    yield signal.title
+    yield from (text for text in (details.tool, details.notes) if text)
+    yield from details.fields
+    yield from details.urls
+    for key, text in details.provenance.items():
+        yield key
+        yield text
+
+
+def _masked(signal: Signal) -> Signal:
     details = signal.details
     shown = msgspec.structs.replace(
         details,

@@ -42,8 +42,8 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
     }
     if set(required_docs) and not any(isinstance(event, Retrieval) for event in trace.events):
         found.add("retrieval_required_missing")
-    there = _evidence(trace)
-    if any(ref not in there for action in trace.actions for ref in action.evidence):
+    named = [ref for action in trace.actions for ref in action.evidence]
+    if named and not _evidence(trace).issuperset(named):
         found.add("evidence_ref_missing_target")
     issues = tuple(code for code in ISSUES if code in found)
     return TraceIntegrity(_status(trace, found), issues)
@@ -100,17 +100,13 @@ def _timestamp_issues(trace: Trace) -> set[str]:
 
 def _call_id_issues(trace: Trace) -> set[str]:
     issues = set()
-    seen: set[tuple[type, str]] = set()
-    for event in trace.events:
-        if not isinstance(event, ToolCall | ToolResult):
-            continue
-        if event.call_id is None:
+    for kind in (ToolCall, ToolResult):
+        ids = [event.call_id for event in trace.events if isinstance(event, kind)]
+        known = [call_id for call_id in ids if call_id is not None]
+        if len(known) < len(ids):
             issues.add("missing_call_id")
-            continue
-        key = (type(event), event.call_id)
-        if key in seen:
+        if len(set(known)) < len(known):
             issues.add("duplicate_call_id")
-        seen.add(key)
     return issues
 
 

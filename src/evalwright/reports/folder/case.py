@@ -14,7 +14,7 @@ from evalwright.compare.comparison import Comparison, Hrefs, compare_case
 from evalwright.compare.matching import PlannedCase
 from evalwright.compare.policy import CATALOGUE
 from evalwright.compare.run_folder import Unreadable, parse_response, read_inside
-from evalwright.compare.side import SideResult
+from evalwright.compare.side import Recorded, SideResult
 from evalwright.compare.summary import CaseFacts, facts_of
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.reports.folder.failures import Captures
@@ -80,13 +80,13 @@ class CaseWriter:
         new = self._responses("new", planned.new, stem)
         compared = compare_case(
             case,
-            [response.value for response in baseline],
-            [response.value for response in new],
+            [self._recorded(response) for response in baseline],
+            [self._recorded(response) for response in new],
             self._settings.suppressions,
             self._settings.today,
         )
         masked = mask_value(raw) if self._settings.masked else raw
-        shown = parse_case(masked, planned.id)
+        shown = case if masked is raw else parse_case(masked, planned.id)
         traces = BothSides(
             _shown_trace(compared.baseline.result, baseline, shown),
             _shown_trace(compared.new.result, new, shown),
@@ -109,6 +109,9 @@ class CaseWriter:
             msgspec.json.encode(_definition(masked, shown)),
             tuple(links.missing),
         )
+
+    def _recorded(self, response: _Response) -> Recorded:
+        return Recorded(response.value, self._settings.masked and response.shown is response.value)
 
     def _write_page(
         self, item: Item, prompt: str, steps: list[AlignedStep], traces: BothSides[Trace]

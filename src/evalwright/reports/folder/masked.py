@@ -4,7 +4,7 @@ import msgspec
 
 from evalwright.contracts.report import BothSides, FailedAssertion, Item, Security, Suppressed
 from evalwright.signals.masking import mask_text, mask_value
-from evalwright.signals.redaction import masked_or_none, masked_signal
+from evalwright.signals.redaction import masked_or_none, masked_signals
 
 
 def masked_item(item: Item) -> Item:
@@ -41,9 +41,7 @@ def _security(side: Security) -> Security:
     suppressed = side.suppressed
     if suppressed is not msgspec.UNSET:
         suppressed = tuple(
-            Suppressed(masked_signal(each.signal), mask_text(each.reason), each.expires)
+            Suppressed(masked_signals([each.signal])[0], mask_text(each.reason), each.expires)
             for each in suppressed
         )
-    return Security(
-        tuple(map(masked_signal, side.signals)), side.requires_gate_recommendation, suppressed
-    )
+    return Security(masked_signals(side.signals), side.requires_gate_recommendation, suppressed)

@@ -1,5 +1,6 @@
 """Cases shared out among processes; what they give back comes in the order of the cases."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from threading import Thread
 
+import msgspec
+
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.matching import PlannedCase
 from evalwright.contracts.errors import CannotEvaluate
@@ -20,6 +23,7 @@ _BATCH = 32
 _WORTH_PROCESSES = 200
 _MOST_PROCESSES = 4  # each holds its own detectors and templates
 _WAITING_FOR_EACH = 2
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
 
 
 def write_cases(
@@ -46,21 +50,25 @@ def _write_here(
 def _write_in_processes(
     planned: Iterable[PlannedCase], processes: int, settings: Settings, cases: CaseFile | None
 ) -> Iterator[Written]:
-    waiting: deque[Future[list[Written]]] = deque()
+    waiting: deque[Future[bytes]] = deque()
     source = iter(planned)
     with ProcessPoolExecutor(processes, _context(), _prepare, (settings, cases)) as pool:
         try:
             while batch := list(islice(source, _BATCH)):
                 waiting.append(pool.submit(_write_batch, batch))
                 if len(waiting) >= processes * _WAITING_FOR_EACH:
-                    yield from waiting.popleft().result()
+                    yield from _unpacked(waiting.popleft())
             while waiting:
-                yield from waiting.popleft().result()
+                yield from _unpacked(waiting.popleft())
         except BrokenProcessPool:
             message = "a process that wrote cases was killed; is there enough memory?"
             raise CannotEvaluate(message) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _unpacked(batch: Future[bytes]) -> list[Written]:
+    return msgspec.msgpack.decode(batch.result(), type=list[Written])
 
 
 def _context() -> multiprocessing.context.BaseContext:
@@ -82,6 +90,8 @@ def _prepare(settings: Settings, cases: CaseFile | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    gc.freeze()  # what was there before the cases need not be looked at after each of them
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     _writers[:] = [CaseWriter(settings, cases)]
 
 
@@ -92,5 +102,6 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _write_batch(batch: list[PlannedCase]) -> list[Written]:
-    return [_writers[0].write(planned) for planned in batch]
+def _write_batch(batch: list[PlannedCase]) -> bytes:
+    """What was written, packed: pickling it would cost more than all the rest of the way."""
+    return msgspec.msgpack.encode([_writers[0].write(planned) for planned in batch])

@@ -33,12 +33,12 @@ class PayloadWriter:
             body = text_html(text[: self.characters]) + self.cut(text)
         else:
             body = text_html(text)
-        return f"<dt>{name_html(key)}<dd{mark}>{body}" if key else f"<dd{mark}>{body}"
+        return f"{_named(key)}{mark}>{body}"
 
     def marked_row(self, key: str, parts: list[Segment], cut: str) -> str:
         """One field with the words marked that differ; the parts are visible already."""
         body = "".join([_part(differs, part) for differs, part in parts]) + cut
-        return f"<dt>{name_html(key)}<dd{_PARTLY}>{body}" if key else f"<dd{_PARTLY}>{body}"
+        return f"{_named(key)}{_PARTLY}>{body}"
 
     def cut(self, text: str, start: int = 0) -> str:
         """The remark that a text was shortened, where it was."""
@@ -55,6 +55,11 @@ class PayloadWriter:
             return ""
         size = f"{written} of {fields:,} fields"
         return f'<dd><small class="cut">[shortened, {size}{self._full}]</small>'
+
+
+def _named(key: str) -> str:
+    """The beginning of a row, up to where its mark stands."""
+    return f"<dt>{name_html(key)}<dd" if key else "<dd"
 
 
 def _part(differs: bool, part: str) -> str:  # noqa: FBT001 - a segment, unpacked
@@ -90,11 +95,11 @@ def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> t
 
 
 def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
-    text_a, text_b = _texts(a, b)
-    if text_a == text_b and len(text_a) <= old.characters:
+    text_a, text_b = (a, b) if type(a) is str is type(b) and a and b else _texts(a, b)
+    if text_a == text_b:
         row = old.row(key, text_a)
-        return row, row
-    if text_a == text_b or _equal(a, b):
+        return row, row if len(text_a) <= old.characters else new.row(key, text_b)
+    if type(a) is not str and _equal(a, b):
         return old.row(key, text_a), new.row(key, text_b)
     if text_a[:4] != text_b[:4] and text_a[-4:] != text_b[-4:]:  # spares the search: quicker
         return old.row(key, text_a, _WHOLLY), new.row(key, text_b, _WHOLLY)
@@ -103,8 +108,6 @@ def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) 
 
 def _texts(a: Any, b: Any) -> tuple[str, str]:
     """Both values as text; where they differ in their type alone, so that it can be seen."""
-    if type(a) is str and type(b) is str and a and b:
-        return a, b
     text_a, text_b = shown(a), shown(b)
     if type(a) is not type(b) and text_a == text_b:
         return as_json(a), as_json(b)
