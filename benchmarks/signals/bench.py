@@ -1,6 +1,6 @@
 """How good and how fast the signals are, on labelled traces.
 
-    python benchmarks/signals/bench.py [DIRECTORY]     default: ../shared/data/agent-traces
+python benchmarks/signals/bench.py [DIRECTORY]     default: ../shared/data/agent-traces
 """
 
 import sys
@@ -16,7 +16,9 @@ DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent-trace
 def main() -> None:
     data = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
     if not data.is_dir():
-        sys.exit(f"{data}: no labelled traces here; name their directory: make bench-signals TRACES=dir")
+        sys.exit(
+            f"{data}: no labelled traces here; name their directory: make bench-signals TRACES=dir"
+        )
     injection.report(data)
     sensitive.report(data)
     speed.report(data)

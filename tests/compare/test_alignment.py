@@ -1,9 +1,9 @@
 """Two traces side by side."""
 
-from comparing import START, a_call, a_result, a_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from comparing import START, a_call, a_result, a_trace
 from evalwright.compare.alignment import align
 from evalwright.compare.divergence import first_divergence
 

@@ -1,8 +1,8 @@
 """What makes a case fail, and why."""
 
 import pytest
-from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval, an_action
 
+from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval, an_action
 from evalwright.compare.cases import parse_case
 from evalwright.compare.expectations import failed_assertions
 from evalwright.compare.root_cause import root_cause

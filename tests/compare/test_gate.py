@@ -1,8 +1,8 @@
 """Gate, governance and policy."""
 
 import pytest
-from comparing import a_trace, an_action
 
+from comparing import a_trace, an_action
 from evalwright.compare.gate import gate, governance
 from evalwright.compare.policy import CATALOGUE, recommended_rules
 from evalwright.contracts.report import FailedAssertion, Integrity, Signal, SignalDetails

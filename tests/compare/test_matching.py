@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from comparing import Pair, a_case, a_response
 
+from comparing import Pair, a_case, a_response
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.matching import Plan
 from evalwright.compare.run_folder import RunFolder, Unreadable, read_response

@@ -151,7 +151,8 @@ def _tools(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
 def _required(
     name: str, verb: str, expected: tuple[str, ...], actual: list[str]
 ) -> Iterator[FailedAssertion]:
-    missing = [each for each in expected if each not in actual]
+    found = set(actual)
+    missing = [each for each in expected if each not in found]
     if missing:
         yield FailedAssertion(name, expected, actual, f"{verb}: {', '.join(missing)}")
 

@@ -59,9 +59,7 @@ class SideResult(msgspec.Struct, frozen=True):
         return 0 < self.passes < self.runs
 
 
-def judge_side(
-    case: Case, responses: Sequence[Recorded], baseline: Trace | None
-) -> SideResult:
+def judge_side(case: Case, responses: Sequence[Recorded], baseline: Trace | None) -> SideResult:
     """Judge all responses of one side; no response at all is a failure of its own."""
     judged = [judge(case, each, baseline) for each in responses] or [_missing(case)]
     passes = sum(each.passed for each in judged)

@@ -77,15 +77,30 @@ def compared_rows(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tup
         if len(rows_a) == old.fields:
             break
         if key in b:
-            row, twin = _compared(key, value, b[key], old, new)
+            other = b[key]
+            short = type(value) is str is type(other) and len(value) + len(other) < old.characters
+            pair = _short_texts if short else _compared
+            row, twin = pair(key, value, other, old, new)
             rows_b.append(twin)
         else:
             row = old.row(key, shown(value), _WHOLLY)
         rows_a.append(row)
+    if len(rows_a) == len(a) == len(b) == len(rows_b):  # the same keys, all of them written
+        return "".join(rows_a), "".join(rows_b)
     added = [key for key in b if key not in a][: new.fields - len(rows_b)]
     rows_b += [new.row(key, shown(b[key]), _WHOLLY) for key in added]
     rest_a, rest_b = old.rest(len(rows_a), len(a)), new.rest(len(rows_b), len(b))
     return "".join(rows_a) + rest_a, "".join(rows_b) + rest_b
+
+
+def _short_texts(
+    key: str, a: str, b: str, old: PayloadWriter, new: PayloadWriter
+) -> tuple[str, str]:
+    """Two texts that need not be shortened: most of what a page holds, so without detours."""
+    if not a or not b or a[:4] == b[:4] or a[-4:] == b[-4:]:
+        return _compared(key, a, b, old, new)
+    named = _named(key)
+    return f"{named}{_WHOLLY}>{text_html(a)}", f"{named}{_WHOLLY}>{text_html(b)}"
 
 
 def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
