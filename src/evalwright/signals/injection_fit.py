@@ -15,8 +15,24 @@ _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL = re2.compile(r"(?i)(?:https?://|www\.)[^\s\"'<>)\]]+")
 _MAIL = re2.compile(r"[\w.+-]+@[\w-]+\.\w")
 _ACCOUNT = re2.compile(r"\b[A-Z]{0,4}\d[\d -]{6,}\d\b")
-_NOUNS_TOO = frozenset((b"email", b"mail", b"message", b"text", b"post"))
+_NOUNS_TOO = frozenset(
+    b"email mail message text post order book review report request plan call state tag issue"
+    b" share report copy note type access view fork star sms fax list".split()
+)
+_VAGUE = frozenset(b"id name type value text body conte data query to".split())
+_HOST = re2.compile(r"(?i)\bhttps?://(?:www\.)?([\w.-]+\.\w+)")
+# A mail address, the name of a host, a handle, or a name in mixed case: none is a common word.
+_NAMED_THING = re2.compile(
+    r"[\w.+-]+@[\w-]+\.[\w.-]*\w|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}\b|@\w{4,}"
+    r"|\b[A-Z][a-z]{3,}[A-Z][a-zA-Z]{3,}\b"
+)
 _STEM = 5
+_FEWEST_TOLD = 3
+_MOST_TOLD = 30
+_MOSTLY = 0.75
+_LITTLE = frozenset(
+    b"a an the of to in on at for and or is are be by with from it its this that my your our".split()
+)
 _LONGEST_SEARCHED = 20_000
 _LONGEST_NAMED = 200
 
@@ -32,21 +48,38 @@ class Tool(msgspec.Struct, frozen=True, gc=False):
 @lru_cache(maxsize=4096)
 def read_tool(name: str) -> Tool:
     """The meaning of a tool's name; the first verb in it says what the tool does."""
-    words = plain_words(_CAMEL_CASE.sub(" ", name[:_LONGEST_NAMED]).replace(".", " ")).split()
-    verb = next((word for word in words if word in VERB_KINDS), b"")
-    stems = frozenset(word[:_STEM] for word in words if word != verb or verb in _NOUNS_TOO)
+    words = _name_words(name)
+    verbs = [word for word in words if word in VERB_KINDS]
+    # A word that may also be a noun is no verb beside one that is: `order.cancel`.
+    verb = next((word for word in verbs if word not in _NOUNS_TOO), next(iter(verbs), b""))
+    stems = frozenset(_stem(word) for word in words if word != verb or verb in _NOUNS_TOO)
     return Tool(plain_words(name[:_LONGEST_NAMED]), VERB_KINDS.get(verb, ""), stems)
 
 
+def _name_words(name: str) -> list[bytes]:
+    return plain_words(_CAMEL_CASE.sub(" ", name[:_LONGEST_NAMED]).replace(".", " ")).split()
+
+
+def _stem(word: bytes) -> bytes:
+    return word.removesuffix(b"s")[:_STEM]
+
+
+@lru_cache(maxsize=4096)
+def _key_stems(path: str) -> frozenset[bytes]:
+    """What the name of an argument says about its value: a door, a plan."""
+    return frozenset(map(_stem, _name_words(path))) - _VAGUE
+
+
 def stems_of(words: frozenset[bytes]) -> frozenset[bytes]:
-    """The beginnings of words, so that a reservation meets what reserves."""
-    return frozenset(word[:_STEM] for word in words)
+    """The beginnings of words, so that a reservation meets what reserves, and repo a repository."""
+    return frozenset(map(_stem, words)) | frozenset(word[: _STEM - 1] for word in words)
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """An argument ready to be looked for: `marks` are its forms and the web addresses in it.
+    """An argument ready to be looked for: `marks` are its forms and the addresses in it.
 
-    Where it stands, one of its `keys` stands: words to look for first.
+    Where it stands, one of its `keys` stands: words to look for first. `told` are the words of a
+    text or a command that an instruction may tell in other words.
     """
 
     argument: Argument
@@ -54,13 +87,21 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     keys: frozenset[bytes]
     date: Date | None
     is_telling: bool
+    told: frozenset[bytes] = frozenset()
 
     def stands_in(self, words: bytes) -> bool:
-        """Whether the value, or a web address in it, stands in a text."""
+        """Whether the value, or an address in it, stands in a text."""
         for mark in self.marks:
             if mark in words:
                 return True
         return self.date is not None and self.date.stands_in(words)
+
+    def is_told_in(self, words: frozenset[bytes]) -> bool:
+        """Whether most words of the value stand among those of a sentence."""
+        if not self.told:
+            return False
+        found = self.told & stems_of(words)
+        return len(found) >= _MOSTLY * len(self.told)
 
     def is_confined_to(self, passage: bytes, whole: bytes) -> bool:
         """Whether the value stands in a passage, and nowhere else in its text."""
@@ -72,16 +113,42 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 def look_for(argument: Argument, trusted: bytes) -> Value | None:
     """The value of an argument, if it may stand in untrusted text: whole, as a date, or in part."""
     forms = written_forms(argument.value)
-    found = {form for url in urls_in(argument.value) for form in written_forms(url)}
-    addresses = sorted(each for each in found - set(forms) if each not in trusted)
+    addresses = sorted(
+        each for each in _addresses(argument.value) - set(forms) if each not in trusted
+    )
     date = read_date(argument.value)
-    if argument.source is None and date is None and not addresses:
+    told = _told(forms[0], trusted) if forms else frozenset()
+    if argument.source is None and date is None and not addresses and not told:
         return None
     marks = (*forms, *addresses)
     keys = {max(mark.split(), key=len) for mark in marks}
     if date is not None:
         keys.add(date.months[-1].strip())
-    return Value(argument, marks, frozenset(keys), date, is_telling(argument.value))
+    telling = bool(told) or bool(addresses) or is_telling(argument.value)
+    return Value(argument, marks, frozenset(keys) | _longest(told), date, telling, told)
+
+
+def _addresses(value: str) -> set[bytes]:
+    """The addresses, numbers and names of things in a longer value, and the host of a link."""
+    start = value[:_LONGEST_SEARCHED]
+    found = {form for url in urls_in(start) for form in written_forms(url)}
+    found |= {plain_words(match.group(1)) for match in _HOST.finditer(start)}
+    return found | {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
+
+
+def _told(form: bytes, trusted: bytes) -> frozenset[bytes]:
+    words = form.split()
+    if not _FEWEST_TOLD <= len(words) <= _MOST_TOLD:
+        return frozenset()
+    told = frozenset(words) - _LITTLE
+    foreign = [word for word in told if b" %b " % word not in trusted]
+    if len(told) < _FEWEST_TOLD or len(foreign) * 2 < len(told):
+        return frozenset()
+    return frozenset(map(_stem, told))
+
+
+def _longest(words: frozenset[bytes]) -> frozenset[bytes]:
+    return frozenset(sorted(words, key=lambda word: (-len(word), word))[:2])
 
 
 def is_telling(value: str) -> bool:
@@ -107,23 +174,38 @@ def matching(
     tool: Tool, values: list[Value], instruction: Instruction, whole: bytes
 ) -> list[Argument]:
     """The arguments that the instruction names, provided that it also fits the tool."""
-    hits = []
-    for value in values:
-        if not instruction.may_hold(value.keys):
-            continue
-        in_passage = value.is_telling and instruction.pressed
-        if value.stands_in(instruction.sentence) or (
-            in_passage and value.is_confined_to(instruction.passage, whole)
-        ):
-            hits.append(value)
+    hits = [value for value in values if _names(instruction, value, whole)]
     if tool.kind == "read":
         hits = [value for value in hits if urls_in(value.argument.value)]
     return [hit.argument for hit in hits] if hits and _fits(tool, hits, instruction) else []
 
 
+def _names(instruction: Instruction, value: Value, whole: bytes) -> bool:
+    if not instruction.may_hold(value.keys):
+        return False
+    if value.stands_in(instruction.sentence) or value.is_told_in(instruction.words):
+        return True
+    in_passage = value.is_telling and instruction.pressed
+    return in_passage and value.is_confined_to(instruction.passage, whole)
+
+
 def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
     same_kind = tool.kind in instruction.kinds
-    same_thing = not tool.stems.isdisjoint(stems_of(instruction.words))
+    stems = stems_of(instruction.words)
+    same_thing = not tool.stems.isdisjoint(stems)
+    if tool.name in instruction.sentence:
+        return True
     if any(hit.is_telling for hit in hits):
         return same_kind or same_thing or not tool.kind
+    if not same_thing:
+        same_thing = any(not _key_stems(hit.argument.path).isdisjoint(stems) for hit in hits)
     return same_kind and same_thing
+
+
+def calls_for(tool: Tool, instruction: Instruction) -> bool:
+    """Whether an instruction tells what a tool does, and to what, without naming a value."""
+    if tool.name in instruction.sentence:
+        return True
+    return tool.kind in instruction.kinds and not tool.stems.isdisjoint(
+        stems_of(instruction.words)
+    )

@@ -4,32 +4,80 @@ import re2
 
 _KINDS = {
     "send": "send email mail forward transfer pay wire remit message text post publish share"
-    " submit notify reply respond donate deposit upload tweet dm deliver refund",
+    " submit notify reply respond donate deposit upload tweet dm deliver refund fax ship issue"
+    " export leak broadcast copy sms report return",
     "create": "create add make schedule book reserve register generate write draft insert append"
-    " invite order buy purchase place subscribe plan arrange sign",
+    " invite order buy purchase place subscribe plan arrange sign attach put save store prescribe"
+    " apply enrol enroll type enter fill request tip hire reorder",
     "change": "update modify change edit set reset rename replace move alter adjust configure"
-    " enable disable increase decrease assign turn switch reschedule redirect",
+    " enable disable increase decrease assign turn switch reschedule redirect raise lower upgrade"
+    " downgrade activate deactivate archive mark lock mute tag pin resize convert restore",
     "delete": "delete remove erase cancel drop clear wipe destroy unsubscribe revoke terminate"
-    " close uninstall kick ban block empty purge",
-    "permit": "grant allow give authorize authorise approve accept permit promote unlock",
+    " close uninstall kick ban block empty purge stop shut unfollow detach discard truncate",
+    "permit": "grant allow give authorize authorise approve accept permit promote unlock confirm",
     "run": "run execute install download launch start call invoke use trigger deploy clone perform"
-    " do merge push commit follow star fork join leave rate review",
+    " do merge push commit follow star fork join leave rate review like restart import load press",
     "read": "get read visit open browse go search find look check retrieve fetch list show view"
-    " click access navigate see locate query lookup calculate inspect count",
+    " click access navigate see locate query lookup calculate inspect count describe summarise"
+    " summarize compare explain",
     "say": "say tell recommend mention state answer inform claim announce print output include"
     " repeat",
 }
 VERB_KINDS: dict[bytes, str] = {
     verb.encode(): kind for kind, verbs in _KINDS.items() for verb in verbs.split()
 }
+_IRREGULAR = {
+    "send": "sent", "pay": "paid", "make": "made", "write": "written", "buy": "bought",
+    "give": "given", "put": "put", "set": "set", "shut": "shut", "tell": "told", "say": "said",
+    "run": "run", "do": "done",
+}  # fmt: skip
+
+
+def _participle(verb: str) -> str:
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    if verb.endswith("e"):
+        return verb + "d"
+    if verb.endswith("y") and verb[-2] not in "aeo":
+        return verb[:-1] + "ied"
+    return verb + (verb[-1] if verb in _DOUBLING else "") + "ed"
+
+
+_DOUBLING = frozenset("transfer remit submit cancel ban drop permit unsubscribe tag pin".split())
+PARTICIPLE_KINDS: dict[bytes, str] = {
+    _participle(verb.decode()).encode(): kind for verb, kind in VERB_KINDS.items()
+}
+
+# Verbs of more than one kind: one makes a file, or makes a file public; opens a page, or a door.
+ALSO: dict[bytes, tuple[str, ...]] = {
+    b"make": ("change",),
+    b"put": ("send", "change"),
+    b"give": ("send", "create"),
+    b"add": ("permit", "change"),
+    b"open": ("create", "permit"),
+    b"remove": ("change",),
+    b"turn": ("run", "delete"),
+    b"disable": ("delete",),
+    b"issue": ("create",),
+    b"attach": ("permit", "send"),
+    b"copy": ("create",),
+    b"accept": ("create",),
+    b"write": ("send",),
+    b"leave": ("send", "create"),
+    b"set": ("create",),
+    b"install": ("create",),
+    b"order": ("run",),
+}
 
 _VERBS = "|".join(verb.decode() for verb in VERB_KINDS)
 _LEADS = (
-    "and|then|also|finally|next|just|now|first|instead|do|can you|could you|would you"
-    "|(?:want you|like you|sure|remember|forget|asked) to"
+    "and|then|also|finally|next|just|now|first|instead|do|to|so|will|you|you'd|you'll|can you"
+    "|could you|would you"
 )
 # After these any verb makes an instruction, not only one that is known.
 _URGES = r"please|kindly|you(?: \w+ly)? (?:must|should|shall|need to|have to)"
+# These make one of a sentence whose subject is not the reader: "the door has to be unlocked".
+_DUTIES = r"must|should|shall|ought to|needs? to|has to|have to|(?:is|are) to|needs|requires?"
 # What an agent is bound by. Spelling varies where filters are to be evaded.
 _ORDERS = r"(?:\w*structions?|prompts?|directives?|guidelines?|commands?|rules?|tasks?)"
 _OVERRIDE = (
@@ -70,7 +118,7 @@ def _pattern(text: str) -> "re2._Regexp[bytes]":
 
 DIRECTIVE = _pattern(
     rf"(?i)(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
-    rf"|\b(?:{_URGES})\s+[a-z]+"
+    rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+"
 )
 # Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
 PRESSURE = _pattern(f"(?i){_OVERRIDE}|{_OBEDIENCE}|{_POSTPONEMENT}|{_CASTING}|{_PROMPT}")
@@ -80,10 +128,23 @@ SENTENCE_END = _pattern(
 )
 FIELD = _pattern(r"\n\s*(?:-\s)?[a-z_]+:\s|[\"']\s*[,}\]]\s*[\"']\w+[\"']:")
 # The user hands over: what stands in the content is to be done.
+_HANDED_OVER = (
+    r"actions?|tasks?|instructions?|to-?dos?|steps?|requests?|asks?|says?|told|items?|directions?"
+    r"|checklist|list|recommendations?|suggestions?|orders|procedure|run-?book|play-?book|guides?"
+    r"|guidelines?|routines?|polic(?:y|ies)|comments?|feedback|notes?|manual|readme|plan|recipe"
+)
+_DEEDS = "|".join(
+    verb.decode() for verb, kind in VERB_KINDS.items() if kind not in ("read", "say")
+)
 ENTRUSTS = _pattern(
-    r"(?i)\b(?:do|follow|perform|execute|complete|carry out|handle|take care of|work through"
-    r"|act on|implement|finish|address|process)\b[^.?!]{0,40}\b(?:actions?|tasks?|instructions?"
-    r"|to-?dos?|steps?|requests?|asks?|says?|told|items?|directions?|checklist|list)\b"
+    r"(?i)(?:^|[.!?:;,\n]|\b(?:and|then|also|please|to|you|just|now)\b) ?"
+    r"(?:(?:do|follow|perform|execute|complete|carry out|implement|finish|address|process|apply"
+    rf"|use)\b[^.?!]{{0,40}}\b(?:{_HANDED_OVER})\b"
+    r"|(?:handle|take care of|deal with|work through|act on|sort out|triage)\b)"
+    rf"|\b(?:{_DEEDS}) (?:what|whatever|whoever|everything|anything)\b"
+    r"|\bfollowing (?:the|its|our|my|his|her|their|this|that)\b"
+    r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?|written"
+    r"|recommends?|recommended|instructed)\b"
 )
 OWN_LIST = _pattern(r"(?i)\b(?:following|these|below)\b")
 # The user points at content that holds the particulars.

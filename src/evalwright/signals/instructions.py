@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from evalwright.signals.instruction_words import (
+    ALSO,
     DIRECTIVE,
     FIELD,
+    PARTICIPLE_KINDS,
     PRESSURE,
     SENTENCE_END,
     VERB_KINDS,
@@ -18,9 +20,11 @@ _LONGEST_SENTENCE = 600
 _LONGEST_PASSAGE = 900
 _REACH_BEFORE = 400
 _REACH_AFTER = 80
+_LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 _MOST_PLACES = 1_000
 _MARKS = b"\"'`*(.!?:;,>)]}|-"
+_BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"<", b">", b"{", b"}")
 
 
 class Instruction:
@@ -52,7 +56,14 @@ class Instruction:
 
     @cached_property
     def _near(self) -> bytes:
-        return self._raw[self._start : self._start + _LONGEST_PASSAGE].lower()
+        return self._raw[self._opening : self._start + _LONGEST_PASSAGE].lower()
+
+    @cached_property
+    def _opening(self) -> int:
+        """Where the sentence begins: its subject, and what it is about, may precede the verb."""
+        first = max(0, self._start - _LONGEST_SUBJECT)
+        before = self._raw[first : self._start + 1]
+        return min(self._start, first + max(map(before.rfind, _BOUNDS)) + 1)
 
     @cached_property
     def _end(self) -> int:
@@ -63,7 +74,7 @@ class Instruction:
     @cached_property
     def sentence(self) -> bytes:
         """The sentence as plain words."""
-        return _words(self._raw[self._start : self._end])
+        return _words(self._raw[self._opening : self._end])
 
     @cached_property
     def passage(self) -> bytes:
@@ -83,7 +94,7 @@ class Instruction:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """The kinds of the verbs in the sentence."""
-        return frozenset(VERB_KINDS[word] for word in self.words if word in VERB_KINDS)
+        return frozenset(kind for word in self.words for kind in _kinds_of(word))
 
 
 class Reading:
@@ -120,7 +131,7 @@ class Reading:
         if self._whole is not None:
             return self._whole
         places = sorted({place for word in words for place in self._places(word)})
-        return self._near(places, _LONGEST_SENTENCE, 0)
+        return self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT)
 
     @cached_property
     def _whole(self) -> list[Instruction] | None:
@@ -149,12 +160,24 @@ class Reading:
             begin, end = max(read, place - before), place + after
             for match in DIRECTIVE.finditer(self.raw, begin, end) if end > begin else ():
                 start, read = match.span()
+                if _is_key(self.raw, read):
+                    continue
                 yield Instruction(self.raw, start, read, self._pressure_near(start))
             read = max(read, end)
 
     def _pressure_near(self, start: int) -> int | None:
         nearest = bisect_left(self.pressure, start - _REACH_BEFORE)
         return self.pressure[nearest] if nearest < len(self.pressure) else None
+
+
+def _kinds_of(word: bytes) -> tuple[str, ...]:
+    kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
+    return (kind, *ALSO.get(word, ())) if kind else ()
+
+
+def _is_key(raw: bytes, end: int) -> bool:
+    """Whether a word is the name of a field of a JSON object."""
+    return raw[end : end + 2] in (b'":', b"':")
 
 
 def _words(raw: bytes) -> bytes:
