@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trace_builders import T0, a_trace, call, result
 
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.integrity import ISSUES, TraceIntegrity, check_integrity, evidence_exists
+from evalwright.trace.integrity import ISSUES, TraceIntegrity, check_integrity, evidence_targets
 from evalwright.trace.model import EvidenceTarget
 from strategies import json_values
 
@@ -124,12 +124,12 @@ def test_a_required_retrieval_is_missing_only_where_nothing_was_retrieved():
 
 def test_evidence_is_a_result_or_a_document_that_the_trace_holds():
     trace = a_trace(*SOUND, {"type": "retrieval", "ts": T0 + 2, "query": "q", "doc_ids": ["d1"]})
-    assert evidence_exists(trace, EvidenceTarget("tool_result", "c1"))
-    assert evidence_exists(trace, EvidenceTarget("retrieval_doc", "d1"))
-    assert not evidence_exists(trace, EvidenceTarget("tool_result", "d1"))
-    assert not evidence_exists(trace, EvidenceTarget("retrieval_doc", "c1"))
-    assert not evidence_exists(trace, EvidenceTarget("tool_result", None))
-    assert not evidence_exists(trace, EvidenceTarget("tool_call", "c1"))
+    assert EvidenceTarget("tool_result", "c1") in evidence_targets(trace)
+    assert EvidenceTarget("retrieval_doc", "d1") in evidence_targets(trace)
+    assert EvidenceTarget("tool_result", "d1") not in evidence_targets(trace)
+    assert EvidenceTarget("retrieval_doc", "c1") not in evidence_targets(trace)
+    assert EvidenceTarget("tool_result", None) not in evidence_targets(trace)
+    assert EvidenceTarget("tool_call", "c1") not in evidence_targets(trace)
 
 
 def test_equal_times_are_in_order():

@@ -104,7 +104,13 @@ def _write_result(stream: BinaryIO, data: bytes) -> None:
 
 def check_place(path: Path) -> None:
     """Refuse, before the work begins, a file that cannot be written when it is done."""
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+    try:
+        folder = path.resolve().parent
+        path.exists()  # a name that is too long is found out here
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"{path}: cannot be written: {reason}") from None
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "it is a directory" if path.is_dir() else f"{path.parent} is not a writable folder"
         raise BadInput(f"{path}: cannot be written: {reason}")
 

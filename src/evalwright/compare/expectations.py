@@ -11,8 +11,8 @@ from evalwright.compare.cases import Case
 from evalwright.compare.grounding import contradictions
 from evalwright.contracts.jsonvalue import plain
 from evalwright.contracts.report import FailedAssertion
-from evalwright.trace.integrity import retrieved_docs
-from evalwright.trace.model import EvidenceTarget, ToolCall, ToolResult, Trace, text_of
+from evalwright.trace.integrity import evidence_targets, retrieved_docs
+from evalwright.trace.model import ToolCall, ToolResult, Trace, text_of
 
 _MOST_SCHEMA_ERRORS = 10
 _FAILED_RESULTS = ("error", "timeout")
@@ -191,7 +191,7 @@ def _included(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
 def _evidence(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
     if not case.expected.evidence_for_actions:
         return
-    proof = _proof(trace)
+    proof = evidence_targets(trace)
     unproved = [
         action.action_id or action.action_type
         for action in trace.actions
@@ -200,16 +200,6 @@ def _evidence(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
     if unproved:
         message = f"without evidence that exists: {', '.join(unproved)}"
         yield FailedAssertion("evidence_required", "evidence for each action", unproved, message)
-
-
-def _proof(trace: Trace) -> set[EvidenceTarget]:
-    """Everything that an action's evidence can point at, gathered once for all actions."""
-    results = {
-        EvidenceTarget("tool_result", event.call_id)
-        for event in trace.events
-        if isinstance(event, ToolResult) and event.call_id is not None
-    }
-    return results | {EvidenceTarget("retrieval_doc", doc) for doc in retrieved_docs(trace)}
 
 
 def _grounded(_: Case, trace: Trace) -> Iterator[FailedAssertion]:

@@ -43,7 +43,7 @@ def _participle(verb: str) -> str:
     return verb + (verb[-1] if verb in _DOUBLING else "") + "ed"
 
 
-_DOUBLING = frozenset("transfer remit submit cancel ban drop permit unsubscribe tag pin".split())
+_DOUBLING = frozenset(["transfer", "remit", "submit", "cancel", "ban", "drop", "permit", "unsubscribe", "tag", "pin"])
 PARTICIPLE_KINDS: dict[bytes, str] = {
     _participle(verb.decode()).encode(): kind for verb, kind in VERB_KINDS.items()
 }

@@ -110,6 +110,13 @@ class Scene:
         )
 
     @cached_property
+    def baseline_read(self) -> bytes:
+        """What tools and retrievals brought into the baseline, as plain words."""
+        events = self.baseline.events if self.baseline else ()
+        brought = (each for each in events if isinstance(each, ToolResult | Retrieval))
+        return b"\n".join(plain_words(_brought_in(event)) for event in brought)
+
+    @cached_property
     def joined_words(self) -> bytes:
         """What all untrusted sources brought in, as plain words, in order."""
         return b"\n".join(self.untrusted_words)

@@ -43,7 +43,7 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
     if set(required_docs) and not any(isinstance(event, Retrieval) for event in trace.events):
         found.add("retrieval_required_missing")
     named = [ref for action in trace.actions for ref in action.evidence]
-    if named and not _evidence(trace).issuperset(named):
+    if named and not evidence_targets(trace).issuperset(named):
         found.add("evidence_ref_missing_target")
     issues = tuple(code for code in ISSUES if code in found)
     return TraceIntegrity(_status(trace, found), issues)
@@ -61,13 +61,8 @@ def retrieved_docs(trace: Trace) -> set[str]:
     return {doc for event in trace.events if isinstance(event, Retrieval) for doc in event.doc_ids}
 
 
-def evidence_exists(trace: Trace, ref: EvidenceTarget) -> bool:
-    """Whether an evidence reference points at something in the trace."""
-    return ref in _evidence(trace)
-
-
-def _evidence(trace: Trace) -> set[EvidenceTarget]:
-    """Everything in a trace that a reference can point at."""
+def evidence_targets(trace: Trace) -> set[EvidenceTarget]:
+    """Everything in a trace that a reference to evidence can point at."""
     results = {
         EvidenceTarget("tool_result", event.call_id)
         for event in trace.events
