@@ -407,3 +407,11 @@ def test_the_environment_of_both_runs_is_in_the_report(evalwright: Evalwright, p
     assert snapshot["baseline"]["agent"]["version"] == "1.0"
     assert snapshot["changed"] == ["agent.version"]
     assert document["report_id"] == "baseline..new"
+
+
+def test_a_suppression_that_matches_nothing_is_named(evalwright: Evalwright, pair: Pair) -> None:
+    pair.add(a_case("one"), a_response(), a_response())
+    entry = {"kind": "policy_tampering", "reason": "fixed long ago", "expires": "2999-01-01"}
+    (evalwright.folder / "s.json").write_text(json.dumps({"suppressions": [entry]}))
+    done = compare(evalwright, "--suppress", "s.json")
+    assert "policy_tampering (fixed long ago) matched no signal" in done.err

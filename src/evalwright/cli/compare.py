@@ -4,7 +4,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -150,7 +150,7 @@ def _request(options: Options, inputs: Inputs, suppressions: Suppressions) -> Re
         today=today,
         report_id=_sound(options.report_id or _report_id(inputs)),
         masked=not options.show_secrets,
-        notes=(*inputs.notes, *_expired(suppressions, today)),
+        notes=inputs.notes,
         sources=_sources(options),
     )
 
@@ -193,13 +193,6 @@ def _report_id(inputs: Inputs) -> str:
     if isinstance(before, str) and isinstance(after, str) and before and before != after:
         return f"{before[:100]}..{after[:100]}"
     return "latest"
-
-
-def _expired(suppressions: Suppressions, today: date) -> list[str]:
-    return [
-        f"The suppression of {each.kind} expired on {each.expires} and no longer applies."
-        for each in suppressions.expired(today)
-    ]
 
 
 def _write_forms(out: Path, forms: dict[str, Path | None]) -> None:

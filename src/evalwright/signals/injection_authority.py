@@ -10,6 +10,7 @@ from evalwright.signals.instruction_words import (
     REFERS,
     VERB_KINDS,
 )
+from evalwright.signals.instructions import kinds_of
 from evalwright.signals.provenance import arguments
 from evalwright.signals.provenance_values import plain_words
 from evalwright.signals.scene import Scene
@@ -35,7 +36,12 @@ class Authority:
 
     def is_silent_on(self, tool: Tool) -> bool:
         """Whether nothing that the user asks for is of the kind of a tool, or left open."""
-        return not self._entrusts and tool.kind not in self._kinds
+        return not self._entrusts and tool.kind not in self._mentioned
+
+    @cached_property
+    def _mentioned(self) -> frozenset[str]:
+        words = frozenset(plain_words(self._scene.requests).split())
+        return frozenset(kind for word in words for kind in kinds_of(word))
 
     def _asks_for(self, tool: Tool) -> bool:
         if tool.kind not in self._kinds:

@@ -24,7 +24,7 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 _MOST_PLACES = 1_000
 _MARKS = b"\"'`*(.!?:;,>)]}|-"
-_BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"<", b">", b"{", b"}")
+_BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
 
 
 class Instruction:
@@ -61,9 +61,12 @@ class Instruction:
     @cached_property
     def _opening(self) -> int:
         """Where the sentence begins: its subject, and what it is about, may precede the verb."""
+        head = self._raw[self._start : self._start + 1]
+        if not head.isalpha() and head != b",":
+            return self._start
         first = max(0, self._start - _LONGEST_SUBJECT)
-        before = self._raw[first : self._start + 1]
-        return min(self._start, first + max(map(before.rfind, _BOUNDS)) + 1)
+        before = self._raw[first : self._start]
+        return first + max(map(before.rfind, _BOUNDS)) + 1
 
     @cached_property
     def _end(self) -> int:
@@ -94,7 +97,7 @@ class Instruction:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """The kinds of the verbs in the sentence."""
-        return frozenset(kind for word in self.words for kind in _kinds_of(word))
+        return frozenset(kind for word in self.words for kind in kinds_of(word))
 
 
 class Reading:
@@ -170,7 +173,8 @@ class Reading:
         return self.pressure[nearest] if nearest < len(self.pressure) else None
 
 
-def _kinds_of(word: bytes) -> tuple[str, ...]:
+def kinds_of(word: bytes) -> tuple[str, ...]:
+    """The kinds of verb that a word may be."""
     kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
     return (kind, *ALSO.get(word, ())) if kind else ()
 

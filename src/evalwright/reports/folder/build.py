@@ -130,7 +130,8 @@ class _Build:
         plan = Plan(self._request.cases, self._request.baseline, self._request.new)
         with contextlib.closing(SortedRows(self._work)) as rows:
             self._write_cases(plan, rows, progress)
-            return self._finish(rows, (*self._request.notes, *plan.notes, *self._meta_notes()))
+            notes = [*self._request.notes, *plan.notes, *self._meta_notes()]
+            return self._finish(rows, (*notes, *self._suppression_notes()))
 
     def _write_cases(self, plan: Plan, rows: SortedRows, progress: Progress) -> None:
         cases = write_cases(plan, len(plan), self._settings(), self._request.cases)
@@ -174,9 +175,22 @@ class _Build:
         sides = (("Baseline", self._request.baseline), ("New run", self._request.new))
         return [f"{name}: {run.meta_fault}." for name, run in sides if run.meta_fault]
 
+    def _suppression_notes(self) -> list[str]:
+        suppressions, today = self._request.suppressions, self._request.today
+        expired = suppressions.expired(today)
+        return [
+            f"The suppression of {each.kind} expired on {each.expires} and no longer applies."
+            for each in expired
+        ] + [
+            f"The suppression of {each.kind} ({each.reason}) matched no signal; it can go."
+            for each in suppressions.unused()
+            if each not in expired
+        ]
+
     def _take(self, case: Written, rows: SortedRows) -> None:
         self._tally.add(case.facts)
         self._missing += case.missing_assets
+        self._request.suppressions.used.update(case.used_suppressions)
         rows.add(case.row)
 
     def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> Report:

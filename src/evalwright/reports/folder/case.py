@@ -48,6 +48,7 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
     facts: CaseFacts
     definition: bytes
     missing_assets: tuple[str, ...]
+    used_suppressions: tuple[int, ...]
 
 
 class _Response(NamedTuple):
@@ -108,6 +109,7 @@ class CaseWriter:
             facts_of(item),
             msgspec.json.encode(_definition(masked, shown)),
             tuple(links.missing),
+            tuple(self._settings.suppressions.used),
         )
 
     def _recorded(self, response: _Response) -> Recorded:
