@@ -148,7 +148,7 @@ def test_a_damaged_file_is_a_response_or_says_why_not(data: bytes) -> None:
 
 
 @given(
-    cases=st.lists(mutated(st.builds(a_sound_case)) | values, max_size=3),
+    cases=st.lists(mutated(st.builds(a_sound_case)) | values, min_size=1, max_size=3),
     responses=st.lists(damaged_bytes() | st.binary(max_size=8), max_size=4),
     meta=values,
 )

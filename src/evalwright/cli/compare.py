@@ -14,6 +14,7 @@ import msgspec
 from evalwright.cli.options import db_option, existing_log, json_option, read_input
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
 from evalwright.compare.inputs import Inputs, open_inputs
+from evalwright.compare.summary import speaks_against
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import BothSides, Summary
 from evalwright.engine.export import ExportedRun, export_run
@@ -69,7 +70,7 @@ class Options(msgspec.Struct, frozen=True):
     type=click.Choice(["any", "regression", "gate", "none"]),
     default="any",
     show_default=True,
-    help="What gives exit code 1; any: a regression, a gated case or a case without an answer.",
+    help="What gives exit code 1. any: a regression, a gated case, a new grave signal, no answer.",
 )
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML.")
 @click.option("--sarif", type=click.Path(path_type=Path), help="Also write SARIF.")
@@ -224,11 +225,10 @@ def _tell(options: Options, report: Report) -> None:
 
 
 def _fails(summary: Summary, fail_on: str) -> bool:
-    worse, gated = summary.regressions > 0, summary.gated_cases > 0
     found = {
-        "any": worse or gated or summary.unanswered_cases > 0,
-        "regression": worse,
-        "gate": gated,
+        "any": speaks_against(summary),
+        "regression": summary.regressions > 0,
+        "gate": summary.gated_cases > 0,
         "none": False,
     }
     return found[fail_on]

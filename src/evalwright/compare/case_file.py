@@ -143,7 +143,7 @@ class _Scanner:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except (json.JSONDecodeError, RecursionError) as error:
                 if not self._more():
-                    raise self._wrong(_reason(error)) from None
+                    raise self._not_json(error) from None
                 continue
             if end < len(self._text) or not self._more():  # a number may go on in the next block
                 self._at = end
@@ -171,13 +171,19 @@ class _Scanner:
             raise self._wrong("a single case of more than 256 MiB")
         return bool(block)
 
-    def _wrong(self, reason: str) -> BadInput:
-        return BadInput(
-            f"{self._name}: not a file of cases, at byte {self._start + self._at}: {reason}"
-        )
+    def _wrong(self, reason: str, at: int | None = None) -> BadInput:
+        offset = self._start + (self._at if at is None else at)
+        return BadInput(f"{self._name}: not a file of cases, {self._place(offset)}: {reason}")
 
+    def _place(self, offset: int) -> str:
+        self._file.seek(0)
+        before = self._file.read(offset)
+        column = offset - (before.rfind(b"\n") + 1) + 1
+        line = before.count(b"\n") + 1
+        return f"line {line} column {column}"
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"not valid JSON ({error.msg}); is the file cut off?"
-    return "nested too deeply"
+    def _not_json(self, error: Exception) -> BadInput:
+        if not isinstance(error, json.JSONDecodeError):
+            return self._wrong("nested too deeply")
+        cut_off = "; the file ends here" if error.pos >= len(self._text.rstrip()) else ""
+        return self._wrong(f"not valid JSON ({error.msg}){cut_off}", error.pos)

@@ -1,10 +1,22 @@
 """A case: what the user asked, and what both sides are expected to do."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from evalwright.trace.model import Json, text_of
+
+_KEYS = (
+    "action_required",
+    "evidence_required_for_actions",
+    "tool_required",
+    "tool_sequence",
+    "json_schema",
+    "retrieval_required",
+    "must_include",
+    "must_not_include",
+)
 
 
 class Expectations(msgspec.Struct, frozen=True):
@@ -57,6 +69,7 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
     if not isinstance(raw, dict):
         faults.append("expected: not an object, so nothing is expected of this case")
         return Expectations()
+    faults += [_unknown(key) for key in raw if key not in _KEYS]
     retrieval = raw.get("retrieval_required")
     documents = retrieval.get("doc_ids") if isinstance(retrieval, dict) else retrieval
     return Expectations(
@@ -69,6 +82,12 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
         must_include=_strings(raw.get("must_include"), "must_include", faults),
         must_not_include=_strings(raw.get("must_not_include"), "must_not_include", faults),
     )
+
+
+def _unknown(key: str) -> str:
+    near = get_close_matches(key, _KEYS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"expected.{key[:100]}: not a known expectation, so it is not checked{hint}"
 
 
 def _strings(raw: Json, name: str, faults: list[str]) -> tuple[str, ...]:

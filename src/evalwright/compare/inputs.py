@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from evalwright.compare.case_file import CaseFile
-from evalwright.compare.run_folder import RunFolder
+from evalwright.compare.run_folder import RUN_META, RunFolder
 from evalwright.compare.spool import spool, spool_file
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
@@ -40,13 +40,13 @@ def open_inputs(named: BothSides[str], cases: Path | None, export: ExportRun, wo
     baseline = _open_side(named.baseline, export, work / "baseline")
     new = _open_side(named.new, export, work / "new")
     found = cases or new.cases or baseline.cases
-    note = "No cases.json was found, so nothing is expected of the cases; see --cases."
+    note = "No case file was found, so nothing is expected of the answers; see --cases."
     return Inputs(
         baseline=baseline.run,
         new=new.run,
         cases=CaseFile(found) if found else None,
         tops=BothSides(_top(baseline.run.root, found), _top(new.run.root, found)),
-        notes=() if found or _is_work(new.run, work) else (note,),
+        notes=() if found else (note,),
     )
 
 
@@ -58,6 +58,7 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
         raise BadInput(f"{named}: cannot be read: {error.strerror}") from None
     if is_folder:
         run = RunFolder(path)
+        _refuse_other_folders(run, named)
         return _Opened(run, find_cases(run))
     if is_file:
         return _Opened(spool_file(path, work), None)
@@ -69,6 +70,15 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
         message = f"{named}: no run directory, no file of traces, and no run in the log: {error}"
         raise BadInput(message) from None
     return _open_own_run(exported, work)
+
+
+def _refuse_other_folders(run: RunFolder, named: str) -> None:
+    """A folder that is no run at all would be a side on which every case is missing."""
+    if run.is_empty and not run.has_meta:
+        inside = sorted(each.name for each in run.root.iterdir() if (each / RUN_META).is_file())
+        hint = f"; did you mean {Path(named) / inside[0]}?" if inside else ""
+        message = f"{named}: not a run directory: no {RUN_META} and no response in it{hint}"
+        raise BadInput(message)
 
 
 def _open_own_run(exported: ExportedRun, work: Path) -> _Opened:
@@ -120,7 +130,3 @@ def _top(run: Path, cases: Path | None) -> Path:
     if cases is not None and root.is_relative_to(cases.resolve().parent):
         return cases.resolve().parent
     return root.parent
-
-
-def _is_work(run: RunFolder, work: Path) -> bool:
-    return run.root.is_relative_to(work)

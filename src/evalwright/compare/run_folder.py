@@ -35,6 +35,16 @@ class RunFolder:
         self._by_base: dict[str, list[str]] = {}
         self._bases: dict[str, str] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file of the folder can be a response; a case file is none."""
+        return not self._names - {"cases.json"}
+
+    @property
+    def has_meta(self) -> bool:
+        """Whether there is a run.json, readable or not."""
+        return os.path.lexists(self.root / RUN_META)
+
     def claim(self, case_ids: Iterable[str]) -> list[str]:
         """Find out which cases the other files answer; the ids that no case of the list has."""
         known = set(case_ids)

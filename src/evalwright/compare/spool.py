@@ -17,9 +17,24 @@ _BLOCK = 1 << 20
 
 
 def spool_file(path: Path, folder: Path) -> RunFolder:
-    """The traces of a file, each as a response in the folder."""
+    """The traces of a file, each as a response in the folder; a file without any is refused."""
     name = name_of(path)
-    return spool(import_responses(blocks(path), name), {"run_id": name.partition(".")[0]}, folder)
+    records = _with_a_trace(import_responses(blocks(path), name), path)
+    return spool(records, {"run_id": name.partition(".")[0]}, folder)
+
+
+def _with_a_trace(records: Iterable[Imported], path: Path) -> Iterator[Imported]:
+    """All records, if one of them can be read; else what is wrong with the first."""
+    unread: list[Imported] = []
+    source = iter(records)
+    for record in source:
+        unread.append(record)
+        if record.fault is None:
+            yield from unread
+            yield from source
+            return
+    reason = unread[0].fault if unread else "it is empty"
+    raise BadInput(f"{path}: holds no trace that can be read: {reason}")
 
 
 def name_of(path: Path) -> str:

@@ -21,6 +21,20 @@ from evalwright.contracts.report import (
 from evalwright.scoring.statistics import PairedChange, paired_change
 
 _TOP_KINDS = 10
+_GRAVE = ("high", "critical")
+
+
+def speaks_against(summary: Summary) -> bool:
+    """Whether anything at all speaks against shipping."""
+    silent = 0 < summary.total_cases == summary.unanswered_cases_baseline
+    return silent or any(
+        (
+            summary.regressions,
+            summary.gated_cases,
+            summary.alarming_cases,
+            summary.unanswered_cases,
+        )
+    )
 
 
 class SideFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -42,6 +56,17 @@ class CaseFacts(msgspec.Struct, frozen=True, array_like=True):
     change: Change
     baseline: SideFacts
     new: SideFacts
+
+    @property
+    def alarming(self) -> bool:
+        """Whether the new side has a grave signal of a kind that the baseline has not.
+
+        What asks for a gate is counted as that.
+        """
+        known = {kind for kind, _ in self.baseline.signals}
+        return not self.new.gated and any(
+            severity in _GRAVE and kind not in known for kind, severity in self.new.signals
+        )
 
 
 def facts_of(item: Item) -> CaseFacts:
@@ -106,6 +131,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.cases = 0
+        self.alarming = 0
         self.changes: Counter[str] = Counter()
         self.baseline = _SideTally()
         self.new = _SideTally()
@@ -113,6 +139,7 @@ class Tally:
     def add(self, facts: CaseFacts) -> None:
         """Count one case."""
         self.cases += 1
+        self.alarming += facts.alarming
         self.changes[facts.change] += 1
         self.baseline.add(facts.baseline)
         self.new.add(facts.new)
@@ -133,7 +160,9 @@ class Tally:
             regressions=self.changes["regression"],
             improvements=self.changes["improvement"],
             gated_cases=self.new.gated,
+            alarming_cases=self.alarming,
             unanswered_cases=self.new.unanswered,
+            unanswered_cases_baseline=self.baseline.unanswered,
             root_cause_breakdown=self.new.breakdown(),
             root_cause_breakdown_baseline=self.baseline.breakdown(),
             security=self._security(),
@@ -143,6 +172,9 @@ class Tally:
             cost_usd=_mean_delta(self.baseline.costs, self.new.costs),
             flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
         )
+
+    def _is_baseline_silent(self) -> bool:
+        return 0 < self.cases == self.baseline.unanswered
 
     def _security(self) -> SecuritySummary:
         return SecuritySummary(
@@ -159,11 +191,13 @@ class Tally:
 
     def _verdict(self, change: PairedChange | None) -> str:
         if change is None:
-            return "Nothing to compare: neither run has a case."
+            return "Nothing to compare: there is no case."
         against = [
             *_count(self.changes["regression"], "got worse", "got worse"),
             *_count(self.new.gated, "asks for a gate", "ask for a gate"),
+            *_count(self.alarming, "has a new grave signal", "have new grave signals"),
             *_count(self.new.unanswered, "has no answer", "have no answer"),
+            *(["the baseline answered nothing"] if self._is_baseline_silent() else []),
         ]
         rates = f"pass rate {change.baseline_rate:.1%} → {change.new_rate:.1%}"
         if against:

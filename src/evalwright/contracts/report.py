@@ -230,7 +230,9 @@ class Summary(msgspec.Struct, omit_defaults=False):
     regressions: int
     improvements: int
     gated_cases: int
+    alarming_cases: int
     unanswered_cases: int
+    unanswered_cases_baseline: int
     root_cause_breakdown: dict[str, int]
     root_cause_breakdown_baseline: dict[str, int]
     security: SecuritySummary

@@ -111,10 +111,11 @@ def _asks_to_act(instruction: Instruction) -> bool:
 
 
 def _seen(scene: Scene, cited: set[int]) -> Iterator[Signal]:
+    pressing = (scene.untrusted[place] for place in scene.pressing)
     carriers = [
         (source, any(map(_asks_to_act, source.reading.pressed)))
-        for source in scene.untrusted
-        if source.event.index not in cited and source.reading.pressed
+        for source in pressing
+        if source.event.index not in cited
     ]
     if carriers:
         yield Signal(

@@ -6,8 +6,8 @@ from functools import lru_cache
 import msgspec
 import re2
 
-from evalwright.signals.instruction_words import VERB_KINDS
-from evalwright.signals.instructions import Instruction
+from evalwright.signals.instruction_words import JOINING, VERB_KINDS
+from evalwright.signals.instructions import Instruction, kinds_of, stem
 from evalwright.signals.provenance import Argument
 from evalwright.signals.provenance_values import Date, plain_words, read_date, written_forms
 
@@ -26,13 +26,13 @@ _NAMED_THING = re2.compile(
     r"[\w.+-]+@[\w-]+\.[\w.-]*\w|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}\b|@\w{4,}"
     r"|\b[A-Z][a-z]{3,}[A-Z][a-zA-Z]{3,}\b"
 )
-_STEM = 5
+_UNCOMMON = re2.compile(r"\d|\w[_.@/-]\w")
+_MIXED_CASE = re2.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
 _FEWEST_TOLD = 3
-_MOST_TOLD = 30
+_MOST_TOLD = 12
+_MOST_COMMON_TOLD = 8
 _MOSTLY = 0.75
-_LITTLE = frozenset(
-    b"a an the of to in on at for and or is are be by with from it its this that my your our".split()
-)
+_LITTLE = JOINING | frozenset(b"all any every each none other yes no true false".split())
 _LONGEST_SEARCHED = 20_000
 _LONGEST_NAMED = 200
 
@@ -42,6 +42,8 @@ class Tool(msgspec.Struct, frozen=True, gc=False):
 
     name: bytes
     kind: str
+    kinds: frozenset[str]
+    verb: bytes
     stems: frozenset[bytes]
 
 
@@ -52,27 +54,23 @@ def read_tool(name: str) -> Tool:
     verbs = [word for word in words if word in VERB_KINDS]
     # A word that may also be a noun is no verb beside one that is: `order.cancel`.
     verb = next((word for word in verbs if word not in _NOUNS_TOO), next(iter(verbs), b""))
-    stems = frozenset(_stem(word) for word in words if word != verb or verb in _NOUNS_TOO)
-    return Tool(plain_words(name[:_LONGEST_NAMED]), VERB_KINDS.get(verb, ""), stems)
+    stems = frozenset(stem(word) for word in words if word != verb or verb in _NOUNS_TOO)
+    kinds = frozenset(kinds_of(verb))
+    return Tool(
+        plain_words(name[:_LONGEST_NAMED]), VERB_KINDS.get(verb, ""), kinds, stem(verb), stems
+    )
 
 
 def _name_words(name: str) -> list[bytes]:
     return plain_words(_CAMEL_CASE.sub(" ", name[:_LONGEST_NAMED]).replace(".", " ")).split()
 
 
-def _stem(word: bytes) -> bytes:
-    return word.removesuffix(b"s")[:_STEM]
-
-
 @lru_cache(maxsize=4096)
-def _key_stems(path: str) -> frozenset[bytes]:
-    """What the name of an argument says about its value: a door, a plan."""
-    return frozenset(map(_stem, _name_words(path))) - _VAGUE
-
-
-def stems_of(words: frozenset[bytes]) -> frozenset[bytes]:
-    """The beginnings of words, so that a reservation meets what reserves, and repo a repository."""
-    return frozenset(map(_stem, words)) | frozenset(word[: _STEM - 1] for word in words)
+def _read_key(path: str) -> tuple[frozenset[bytes], frozenset[str]]:
+    """What the name of an argument says about its value, a door, a plan; or what is done to it."""
+    words = _name_words(path)
+    kinds = frozenset(kind for word in words for kind in kinds_of(word))
+    return frozenset(map(stem, words)) - _VAGUE, kinds
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +85,23 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     keys: frozenset[bytes]
     date: Date | None
     is_telling: bool
-    told: frozenset[bytes] = frozenset()
+    told: frozenset[bytes]
+
+    @property
+    def deeds(self) -> frozenset[bytes]:
+        """The beginnings of the words in the value that tell what to do."""
+        words = plain_words(self.argument.value[:_LONGEST_NAMED]).split()
+        return frozenset(stem(word) for word in words if VERB_KINDS.get(word, "read") != "read")
+
+    @property
+    def key_stems(self) -> frozenset[bytes]:
+        """The beginnings of the words in the argument's name."""
+        return _read_key(self.argument.path)[0]
+
+    @property
+    def key_kinds(self) -> frozenset[str]:
+        """The kinds of the verbs in the argument's name."""
+        return _read_key(self.argument.path)[1]
 
     def stands_in(self, words: bytes) -> bool:
         """Whether the value, or an address in it, stands in a text."""
@@ -96,12 +110,17 @@ class Value(msgspec.Struct, frozen=True, gc=False):
                 return True
         return self.date is not None and self.date.stands_in(words)
 
-    def is_told_in(self, words: frozenset[bytes]) -> bool:
-        """Whether most words of the value stand among those of a sentence."""
-        if not self.told:
-            return False
-        found = self.told & stems_of(words)
-        return len(found) >= _MOSTLY * len(self.told)
+    def is_told_in(self, stems: frozenset[bytes]) -> bool:
+        """Whether the words of the value stand among those of a sentence: most of them, or all."""
+        found = len(self.told & stems)
+        if found == len(self.told):
+            return found > 0
+        return found >= _MOSTLY * len(self.told) and self.is_uncommon
+
+    @property
+    def is_uncommon(self) -> bool:
+        """Whether not all its words are common ones."""
+        return _UNCOMMON.search(self.argument.value) is not None
 
     def is_confined_to(self, passage: bytes, whole: bytes) -> bool:
         """Whether the value stands in a passage, and nowhere else in its text."""
@@ -113,11 +132,13 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 def look_for(argument: Argument, trusted: bytes) -> Value | None:
     """The value of an argument, if it may stand in untrusted text: whole, as a date, or in part."""
     forms = written_forms(argument.value)
+    if not forms or forms[0].strip() in _LITTLE:
+        return None
     addresses = sorted(
         each for each in _addresses(argument.value) - set(forms) if each not in trusted
     )
     date = read_date(argument.value)
-    told = _told(forms[0], trusted) if forms else frozenset()
+    told = _told(argument.value, forms[0], trusted)
     if argument.source is None and date is None and not addresses and not told:
         return None
     marks = (*forms, *addresses)
@@ -136,15 +157,15 @@ def _addresses(value: str) -> set[bytes]:
     return found | {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
 
 
-def _told(form: bytes, trusted: bytes) -> frozenset[bytes]:
+def _told(value: str, form: bytes, trusted: bytes) -> frozenset[bytes]:
+    """The beginnings of the words of a short text, most of which the user never said."""
     words = form.split()
-    if not _FEWEST_TOLD <= len(words) <= _MOST_TOLD:
+    most = _MOST_TOLD if _UNCOMMON.search(value) else _MOST_COMMON_TOLD
+    if not _FEWEST_TOLD <= len(words) <= most:
         return frozenset()
-    told = frozenset(words) - _LITTLE
-    foreign = [word for word in told if b" %b " % word not in trusted]
-    if len(told) < _FEWEST_TOLD or len(foreign) * 2 < len(told):
-        return frozenset()
-    return frozenset(map(_stem, told))
+    told = frozenset(stem(word) for word in words if word not in _LITTLE)
+    foreign = sum(b" " + each not in trusted for each in told)
+    return told if len(told) >= _FEWEST_TOLD and foreign * 2 > len(told) else frozenset()
 
 
 def _longest(words: frozenset[bytes]) -> frozenset[bytes]:
@@ -154,7 +175,9 @@ def _longest(words: frozenset[bytes]) -> frozenset[bytes]:
 def is_telling(value: str) -> bool:
     """Whether a value is more than a lone word or a short number, which many a sentence holds."""
     words = plain_words(value[:_LONGEST_NAMED]).split()
-    return len(words) > 1 or any(len(word) > 3 and not word.isalpha() for word in words)
+    if len(words) > 1 or any(len(word) > 3 and not word.isalpha() for word in words):
+        return True
+    return _MIXED_CASE.search(value[:_LONGEST_NAMED]) is not None
 
 
 def urls_in(value: str) -> list[str]:
@@ -183,29 +206,42 @@ def matching(
 def _names(instruction: Instruction, value: Value, whole: bytes) -> bool:
     if not instruction.may_hold(value.keys):
         return False
-    if value.stands_in(instruction.sentence) or value.is_told_in(instruction.words):
+    if value.stands_in(instruction.sentence) or value.is_told_in(instruction.stems):
         return True
     in_passage = value.is_telling and instruction.pressed
     return in_passage and value.is_confined_to(instruction.passage, whole)
 
 
 def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
-    same_kind = tool.kind in instruction.kinds
-    stems = stems_of(instruction.words)
-    same_thing = not tool.stems.isdisjoint(stems)
     if tool.name in instruction.sentence:
         return True
+    stems = instruction.stems
+    same_kind = _is_same_deed(tool, instruction) or any(
+        not hit.key_kinds.isdisjoint(instruction.kinds) for hit in hits
+    )
+    same_thing = not tool.stems.isdisjoint(stems)
     if any(hit.is_telling for hit in hits):
-        return same_kind or same_thing or not tool.kind
+        # A command, or the name of a button, may itself tell what is to be done.
+        deeds = (hit.deeds & stems for hit in hits)
+        return same_kind or same_thing or not tool.kind or any(deeds)
     if not same_thing:
-        same_thing = any(not _key_stems(hit.argument.path).isdisjoint(stems) for hit in hits)
+        same_thing = any(not hit.key_stems.isdisjoint(stems) for hit in hits)
     return same_kind and same_thing
 
 
+def _is_same_deed(tool: Tool, instruction: Instruction) -> bool:
+    """Whether a sentence tells to do what a tool does, or has a verb for what it makes or sets."""
+    if not tool.kinds.isdisjoint(instruction.kinds):
+        return True
+    if tool.verb and tool.verb in instruction.stems:
+        return True
+    return not tool.stems.isdisjoint(instruction.verb_stems)
+
+
 def calls_for(tool: Tool, instruction: Instruction) -> bool:
-    """Whether an instruction tells what a tool does, and to what, without naming a value."""
+    """Whether an instruction tells what a tool does, and to what, and names no other tool."""
     if tool.name in instruction.sentence:
         return True
-    return tool.kind in instruction.kinds and not tool.stems.isdisjoint(
-        stems_of(instruction.words)
-    )
+    if instruction.names_an_identifier or not instruction.is_prose:
+        return False
+    return _is_same_deed(tool, instruction) and not tool.stems.isdisjoint(instruction.stems)

@@ -14,11 +14,13 @@ _KINDS = {
     " downgrade activate deactivate archive mark lock mute tag pin resize convert restore",
     "delete": "delete remove erase cancel drop clear wipe destroy unsubscribe revoke terminate"
     " close uninstall kick ban block empty purge stop shut unfollow detach discard truncate",
-    "permit": "grant allow give authorize authorise approve accept permit promote unlock confirm",
+    "permit": "grant allow give authorize authorise approve accept permit promote unlock confirm"
+    " let",
     "run": "run execute install download launch start call invoke use trigger deploy clone perform"
-    " do merge push commit follow star fork join leave rate review like restart import load press",
+    " do merge push commit follow star fork join leave rate review like restart import load press"
+    " click",
     "read": "get read visit open browse go search find look check retrieve fetch list show view"
-    " click access navigate see locate query lookup calculate inspect count describe summarise"
+    " access navigate see locate query lookup calculate inspect count describe summarise"
     " summarize compare explain",
     "say": "say tell recommend mention state answer inform claim announce print output include"
     " repeat",
@@ -43,7 +45,9 @@ def _participle(verb: str) -> str:
     return verb + (verb[-1] if verb in _DOUBLING else "") + "ed"
 
 
-_DOUBLING = frozenset(["transfer", "remit", "submit", "cancel", "ban", "drop", "permit", "unsubscribe", "tag", "pin"])
+_DOUBLING = frozenset(
+    ["transfer", "remit", "submit", "cancel", "ban", "drop", "permit", "unsubscribe", "tag", "pin"]
+)
 PARTICIPLE_KINDS: dict[bytes, str] = {
     _participle(verb.decode()).encode(): kind for verb, kind in VERB_KINDS.items()
 }
@@ -51,6 +55,7 @@ PARTICIPLE_KINDS: dict[bytes, str] = {
 # Verbs of more than one kind: one makes a file, or makes a file public; opens a page, or a door.
 ALSO: dict[bytes, tuple[str, ...]] = {
     b"make": ("change",),
+    b"share": ("permit",),
     b"put": ("send", "change"),
     b"give": ("send", "create"),
     b"add": ("permit", "change"),
@@ -63,6 +68,8 @@ ALSO: dict[bytes, tuple[str, ...]] = {
     b"copy": ("create",),
     b"accept": ("create",),
     b"write": ("send",),
+    b"answer": ("send",),
+    b"return": ("create",),
     b"leave": ("send", "create"),
     b"set": ("create",),
     b"install": ("create",),
@@ -133,18 +140,18 @@ _HANDED_OVER = (
     r"|checklist|list|recommendations?|suggestions?|orders|procedure|run-?book|play-?book|guides?"
     r"|guidelines?|routines?|polic(?:y|ies)|comments?|feedback|notes?|manual|readme|plan|recipe"
 )
-_DEEDS = "|".join(
-    verb.decode() for verb, kind in VERB_KINDS.items() if kind not in ("read", "say")
-)
+_DEEDS = "|".join(verb.decode() for verb, kind in VERB_KINDS.items() if kind not in ("read", "say"))
 ENTRUSTS = _pattern(
     r"(?i)(?:^|[.!?:;,\n]|\b(?:and|then|also|please|to|you|just|now)\b) ?"
-    r"(?:(?:do|follow|perform|execute|complete|carry out|implement|finish|address|process|apply"
-    rf"|use)\b[^.?!]{{0,40}}\b(?:{_HANDED_OVER})\b"
-    r"|(?:handle|take care of|deal with|work through|act on|sort out|triage)\b)"
-    rf"|\b(?:{_DEEDS}) (?:what|whatever|whoever|everything|anything)\b"
+    r"(?:(?:do|follow|perform|execute|complete|carry out|implement|finish|address|process|use"
+    rf")\b[^.?!]{{0,40}}\b(?:{_HANDED_OVER})\b"
+    r"|(?:handle|take care of|deal with|work through|act on|sort out|triage|apply)\b)"
+    r"|\b(?:asks|asked|requested|wants|wanted)\b"
+    r"|\b(?:routine|check-?list|run-?book|play-?book|to-?do list|procedure)\b"
+    rf"|\bset up\b|\b(?:{_DEEDS}) (?:what|whatever|whoever|everything|anything)\b"
     r"|\bfollowing (?:the|its|our|my|his|her|their|this|that)\b"
-    r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?|written"
-    r"|recommends?|recommended|instructed)\b"
+    r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?"
+    r"|written|recommends?|recommended|instructed)\b"
 )
 OWN_LIST = _pattern(r"(?i)\b(?:following|these|below)\b")
 # The user points at content that holds the particulars.
@@ -153,3 +160,26 @@ REFERS = _pattern(
     r"|\b(?:bill|invoice|notice)\b|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
 )
 TOOL_USE = _pattern(r"(?i)\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b")
+IDENTIFIER = _pattern(r"\b(?:[A-Za-z]+_\w+|[A-Z]?[a-z]+[A-Z]\w+)\b")
+JOINING = frozenset(
+    b"a an the of to in on at for and or is are be by with from it its this that my your"
+    b" our".split()
+)
+# What a sentence begins with that is not told what to do.
+_NO_DEED = frozenset(
+    b"a about after again also am an and any are as at be been before but by can could dear did do"
+    b" does during each for from given good had has have he hello her here hey hi his how i if in"
+    b" is it its me might my next no not note of ok okay on once one or our please she since"
+    b" so some sorry sure thank thanks that the their them then there these they this those to"
+    b" today tomorrow until was we were what when where which while who whose why will with would"
+    b" yes yesterday you your".split()
+)
+SENTENCE_START = _pattern(
+    r"(?i)(?:^|[.!?;]\s|\n)[\s\"'(*-]*(?:\d+[.)] ?)?"
+    r"(?:please |then |and |also |now |next )*([a-z]+)"
+)
+
+
+def is_unknown_deed(word: bytes) -> bool:
+    """Whether a word that opens a sentence may be a verb of which nothing is known."""
+    return word not in VERB_KINDS and word not in _NO_DEED

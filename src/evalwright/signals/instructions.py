@@ -2,17 +2,19 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 from evalwright.signals.instruction_words import (
     ALSO,
     DIRECTIVE,
     FIELD,
+    IDENTIFIER,
+    JOINING,
     PARTICIPLE_KINDS,
     PRESSURE,
     SENTENCE_END,
     VERB_KINDS,
 )
+from evalwright.signals.once import once
 from evalwright.signals.provenance_values import plain_words
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -22,8 +24,11 @@ _REACH_BEFORE = 400
 _REACH_AFTER = 80
 _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
+_LONGEST_READ_AS_ONE = 1_000_000
 _MOST_PLACES = 1_000
-_MARKS = b"\"'`*(.!?:;,>)]}|-"
+_STEM = 5
+_SHORT_SENTENCE = 8
+MARKS = b"\"'`*(.!?:;,>)]}|-"
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
 
 
@@ -36,29 +41,35 @@ class Instruction:
         self._verb_end = verb_end
         self._pressure = pressure
 
-    @cached_property
+    @once
     def pressed(self) -> bool:
         """Whether words near it speak to an agent about its orders or its task."""
-        if self._pressure is None:
-            return False
-        return self._pressure <= self._start or self._pressure <= self._end + _REACH_AFTER
+        after = self._pressure - self._start if self._pressure is not None else _LONGEST_PASSAGE
+        if not 0 < after < _LONGEST_SENTENCE + _REACH_AFTER:
+            return after <= 0
+        return self._start + after <= self._end + _REACH_AFTER
 
     @property
     def verb_kind(self) -> str:
         """The kind of the verb that opens the instruction; empty for one that is not known."""
         verb = self._raw[self._start : self._verb_end].lower().split()[-1]
-        return VERB_KINDS.get(verb.strip(_MARKS), "")
+        return VERB_KINDS.get(verb.strip(MARKS), "")
+
+    def is_near(self, places: list[int]) -> bool:
+        """Whether one of the places lies where its sentence or its passage may be."""
+        first = bisect_left(places, self._start - _LONGEST_SUBJECT)
+        return first < len(places) and places[first] < self._start + _LONGEST_PASSAGE
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word stands near enough for the sentence or the passage to hold it."""
         near = self._near
         return any(key in near for key in keys)
 
-    @cached_property
+    @once
     def _near(self) -> bytes:
         return self._raw[self._opening : self._start + _LONGEST_PASSAGE].lower()
 
-    @cached_property
+    @once
     def _opening(self) -> int:
         """Where the sentence begins: its subject, and what it is about, may precede the verb."""
         head = self._raw[self._start : self._start + 1]
@@ -68,18 +79,34 @@ class Instruction:
         before = self._raw[first : self._start]
         return first + max(map(before.rfind, _BOUNDS)) + 1
 
-    @cached_property
+    @once
     def _end(self) -> int:
         rest = self._raw[self._verb_end : self._verb_end + _LONGEST_SENTENCE]
         found = SENTENCE_END.search(rest)
         return self._verb_end + (found.start() + 1 if found else len(rest))
 
-    @cached_property
+    @once
     def sentence(self) -> bytes:
         """The sentence as plain words."""
         return _words(self._raw[self._opening : self._end])
 
-    @cached_property
+    @property
+    def is_prose(self) -> bool:
+        """Whether it reads as a sentence: a long one has words that only join others."""
+        words = self.sentence.split()
+        return len(words) <= _SHORT_SENTENCE or not JOINING.isdisjoint(words)
+
+    @property
+    def order(self) -> bytes:
+        """The sentence from its verb on, as plain words."""
+        return _words(self._raw[self._start : self._end])
+
+    @property
+    def names_an_identifier(self) -> bool:
+        """Whether the sentence holds a name such as programs give: `read_mail`, ReadMail."""
+        return IDENTIFIER.search(self._raw[self._opening : self._end]) is not None
+
+    @once
     def passage(self) -> bytes:
         """What stands under the pressure from the sentence on, as plain words."""
         if self._pressure is None or self._pressure > self._start:
@@ -89,12 +116,22 @@ class Instruction:
         end = self._end + (field.start() if field else len(rest))
         return _words(self._raw[self._start : end])
 
-    @cached_property
+    @once
     def words(self) -> frozenset[bytes]:
         """The words of the sentence."""
         return frozenset(self.sentence.split())
 
-    @cached_property
+    @once
+    def stems(self) -> frozenset[bytes]:
+        """The beginnings of its words."""
+        return stems_of(self.words)
+
+    @property
+    def verb_stems(self) -> frozenset[bytes]:
+        """The beginnings of those of its words that are verbs."""
+        return frozenset(stem(word) for word in self.words if word in VERB_KINDS)
+
+    @once
     def kinds(self) -> frozenset[str]:
         """The kinds of the verbs in the sentence."""
         return frozenset(kind for word in self.words for kind in kinds_of(word))
@@ -107,36 +144,33 @@ class Reading:
         self._text = text
         self._found: dict[bytes, list[int]] = {}
 
-    @cached_property
+    @once
     def raw(self) -> bytes:
         """The text in bytes, with line breaks that JSON or YAML escaped as line breaks."""
-        raw = self._text.encode("utf-8", "replace")
-        return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if b"\\" in raw else raw
+        return _unescaped(self._text)
 
-    @cached_property
+    @once
     def pressure(self) -> list[int]:
         """The places that speak to an agent about its orders or its task."""
         return [match.start() for match in PRESSURE.finditer(self.raw)]
 
-    @cached_property
+    @once
     def pressed(self) -> list[Instruction]:
         """The instructions that the reader is pressed to obey, in order."""
         if not self.pressure:
             return []
         reach = _LONGEST_SENTENCE + _REACH_AFTER
-        near = self._whole
-        if near is None:
-            near = list(self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE))
+        near = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
         return [each for each in near if each.pressed]
 
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
-        if self._whole is not None:
-            return self._whole
         places = sorted({place for word in words for place in self._places(word)})
-        return self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT)
+        if self._whole is None:
+            return self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT)
+        return (each for each in self._whole if each.is_near(places))
 
-    @cached_property
+    @once
     def _whole(self) -> list[Instruction] | None:
         """All instructions of a text that is not too long to be read as a whole."""
         length = len(self.raw)
@@ -153,7 +187,7 @@ class Reading:
             self._found[word] = known
         return known
 
-    @cached_property
+    @once
     def _lower(self) -> bytes:
         return self.raw.lower()
 
@@ -171,6 +205,28 @@ class Reading:
     def _pressure_near(self, start: int) -> int | None:
         nearest = bisect_left(self.pressure, start - _REACH_BEFORE)
         return self.pressure[nearest] if nearest < len(self.pressure) else None
+
+
+def may_press(texts: list[str]) -> bool:
+    """Whether any of the texts may press its reader: short ones are looked through as one."""
+    if sum(map(len, texts)) > _LONGEST_READ_AS_ONE:
+        return True
+    return PRESSURE.search(_unescaped("\n".join(texts))) is not None
+
+
+def _unescaped(text: str) -> bytes:
+    raw = text.encode("utf-8", "replace")
+    return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if b"\\" in raw else raw
+
+
+def stem(word: bytes) -> bytes:
+    """The beginning of a word."""
+    return word.removesuffix(b"s")[:_STEM]
+
+
+def stems_of(words: frozenset[bytes]) -> frozenset[bytes]:
+    """The beginnings of words, so that a reservation meets what reserves, and repo a repository."""
+    return frozenset(map(stem, words)) | frozenset(word[: _STEM - 1] for word in words)
 
 
 def kinds_of(word: bytes) -> tuple[str, ...]:

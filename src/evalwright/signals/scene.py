@@ -2,11 +2,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from evalwright.signals.instructions import Reading
+from evalwright.signals.instructions import Reading, may_press
+from evalwright.signals.once import once
 from evalwright.signals.provenance_values import leaves, plain_words, written_forms
 from evalwright.trace.model import (
     Event,
@@ -22,6 +22,8 @@ from evalwright.trace.pairing import pair_results
 if TYPE_CHECKING:
     from evalwright.signals.provenance import Argument
 
+_BETWEEN = "\ue000"  # a character for private use, that plain words keep
+
 
 class Source:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
@@ -30,12 +32,12 @@ class Source:
         self.event = event
         self.text = text
 
-    @cached_property
+    @once
     def words(self) -> bytes:
         """The text as plain words."""
         return plain_words(self.text)
 
-    @cached_property
+    @once
     def reading(self) -> Reading:
         """The text, prepared for finding instructions in it."""
         return Reading(self.text)
@@ -48,28 +50,28 @@ class Scene:
         self.trace = trace
         self.baseline = baseline
 
-    @cached_property
+    @once
     def calls(self) -> list[ToolCall]:
         """The tool calls, in order."""
         return [event for event in self.trace.events if isinstance(event, ToolCall)]
 
-    @cached_property
+    @once
     def baseline_calls(self) -> list[ToolCall]:
         """The tool calls of the baseline, in order."""
         events = self.baseline.events if self.baseline else ()
         return [event for event in events if isinstance(event, ToolCall)]
 
-    @cached_property
+    @once
     def baseline_tools(self) -> frozenset[str]:
         """The tools that the baseline called."""
         return frozenset(call.tool for call in self.baseline_calls)
 
-    @cached_property
+    @once
     def results(self) -> Mapping[int, ToolResult]:
         """The result of each call, by the call's index."""
         return pair_results(self.trace)
 
-    @cached_property
+    @once
     def trusted(self) -> str:
         """All that the user and the operator said."""
         said = [self.trace.system, self.trace.prompt]
@@ -80,7 +82,7 @@ class Scene:
         ]
         return "\n".join(said)
 
-    @cached_property
+    @once
     def untrusted(self) -> list[Source]:
         """What tools and retrievals brought in, in order."""
         return [
@@ -89,17 +91,25 @@ class Scene:
             if isinstance(event, ToolResult | Retrieval)
         ]
 
-    @cached_property
+    @once
     def trusted_words(self) -> bytes:
         """What the user and the operator said, as plain words."""
         return plain_words(self.trusted)
 
-    @cached_property
+    @once
     def untrusted_words(self) -> list[bytes]:
         """What each untrusted source brought in, as plain words."""
-        return [source.words for source in self.untrusted]
+        return self.joined_words.split(b"\n") if self.untrusted else []
 
-    @cached_property
+    @once
+    def pressing(self) -> list[int]:
+        """The places in `untrusted` of the sources that press the agent with instructions."""
+        if not may_press([source.text for source in self.untrusted]):
+            return []
+        sources = enumerate(self.untrusted)
+        return [place for place, source in sources if source.reading.pressed]
+
+    @once
     def baseline_values(self) -> frozenset[bytes]:
         """Every value that the baseline gave to a tool, in all its written forms."""
         return frozenset(
@@ -109,25 +119,29 @@ class Scene:
             for form in written_forms(value)
         )
 
-    @cached_property
+    @once
     def baseline_read(self) -> bytes:
         """What tools and retrievals brought into the baseline, as plain words."""
         events = self.baseline.events if self.baseline else ()
         brought = (each for each in events if isinstance(each, ToolResult | Retrieval))
         return b"\n".join(plain_words(_brought_in(event)) for event in brought)
 
-    @cached_property
+    @once
     def joined_words(self) -> bytes:
         """What all untrusted sources brought in, as plain words, in order."""
-        return b"\n".join(self.untrusted_words)
+        texts = [source.text for source in self.untrusted]
+        if any(_BETWEEN in text for text in texts):
+            return b"\n".join(map(plain_words, texts))
+        # One text is made plain much faster than many.
+        return plain_words(f" {_BETWEEN} ".join(texts)).replace(_BETWEEN.encode(), b"\n")
 
-    @cached_property
+    @once
     def joined_starts(self) -> list[int]:
         """Where each untrusted source starts in `joined_words`."""
         lengths = (len(words) + 1 for words in self.untrusted_words)
         return list(accumulate(lengths, initial=0))[:-1]
 
-    @cached_property
+    @once
     def _untrusted_indexes(self) -> list[int]:
         return [source.event.index for source in self.untrusted]
 
@@ -148,12 +162,12 @@ class Scene:
                 return
             at = self.joined_words.find(words, starts[place + 1], end)
 
-    @cached_property
+    @once
     def traced_arguments(self) -> dict[int, "list[Argument]"]:
         """The arguments of calls with their origins, by the call's index; filled when asked."""
         return {}
 
-    @cached_property
+    @once
     def requests(self) -> str:
         """What the user said, without the operator."""
         said = [

@@ -183,7 +183,9 @@ def a_summary(**more: Any) -> Summary:
         "regressions": 34,
         "improvements": 4,
         "gated_cases": 3,
+        "alarming_cases": 0,
         "unanswered_cases": 0,
+        "unanswered_cases_baseline": 0,
         "root_cause_breakdown": {"wrong_tool_choice": 20, "tool_failure": 14, "unknown": 6},
         "root_cause_breakdown_baseline": {"unknown": 10},
         "security": SecuritySummary(

@@ -123,14 +123,18 @@ class _Build:
         self._work = folder / ".work"
         self._tally = Tally()
         self._missing: list[str] = []
+        self._faulty = 0
+        self._first_fault = ""
 
     def run(self, progress: Progress) -> Report:
         for part in ("", "baseline", "new", "assets", ".work"):
             (self._folder / part).mkdir()
         plan = Plan(self._request.cases, self._request.baseline, self._request.new)
+        if not len(plan):
+            raise BadInput("there is nothing to compare: no case, and no response on either side")
         with contextlib.closing(SortedRows(self._work)) as rows:
             self._write_cases(plan, rows, progress)
-            notes = [*self._request.notes, *plan.notes, *self._meta_notes()]
+            notes = [*self._request.notes, *plan.notes, *self._meta_notes(), *self._fault_notes()]
             return self._finish(rows, (*notes, *self._suppression_notes()))
 
     def _write_cases(self, plan: Plan, rows: SortedRows, progress: Progress) -> None:
@@ -175,6 +179,12 @@ class _Build:
         sides = (("Baseline", self._request.baseline), ("New run", self._request.new))
         return [f"{name}: {run.meta_fault}." for name, run in sides if run.meta_fault]
 
+    def _fault_notes(self) -> list[str]:
+        if not self._faulty:
+            return []
+        cases = "1 case has" if self._faulty == 1 else f"{self._faulty:,} cases have"
+        return [f"{cases} faults in the input, for example {self._first_fault}"]
+
     def _suppression_notes(self) -> list[str]:
         suppressions, today = self._request.suppressions, self._request.today
         expired = suppressions.expired(today)
@@ -190,6 +200,9 @@ class _Build:
     def _take(self, case: Written, rows: SortedRows) -> None:
         self._tally.add(case.facts)
         self._missing += case.missing_assets
+        if case.fault:
+            self._faulty += 1
+            self._first_fault = self._first_fault or f"{case.row.case_id}: {case.fault}"
         self._request.suppressions.used.update(case.used_suppressions)
         rows.add(case.row)
 

@@ -49,6 +49,7 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
     definition: bytes
     missing_assets: tuple[str, ...]
     used_suppressions: tuple[int, ...]
+    fault: str
 
 
 class _Response(NamedTuple):
@@ -75,10 +76,10 @@ class CaseWriter:
     def write(self, planned: PlannedCase) -> Written:
         """Compare one case and write all that belongs to it."""
         stem = file_stem(planned.id, planned.repetition)
-        raw = self._definition(planned)
-        case = parse_case(raw, planned.id)
         baseline = self._responses("baseline", planned.baseline, stem)
         new = self._responses("new", planned.new, stem)
+        raw = self._definition(planned, [*new, *baseline])
+        case = parse_case(raw, planned.id)
         compared = compare_case(
             case,
             [self._recorded(response) for response in baseline],
@@ -110,6 +111,7 @@ class CaseWriter:
             msgspec.json.encode(_definition(masked, shown)),
             tuple(links.missing),
             tuple(self._settings.suppressions.used),
+            item.faults[0] if item.faults else "",
         )
 
     def _recorded(self, response: _Response) -> Recorded:
@@ -132,10 +134,13 @@ class CaseWriter:
         )
         write_new(self._settings.report, item.artifacts.replay_diff_href, page)
 
-    def _definition(self, planned: PlannedCase) -> Json:
-        if self._cases is None or self._file is None or planned.number is None:
-            return {"id": planned.id}
-        return self._cases.case(self._file, planned.number)
+    def _definition(self, planned: PlannedCase, responses: list[_Response]) -> Json:
+        """The case as the case file has it; else what the responses say of it."""
+        if self._cases is not None and self._file is not None and planned.number is not None:
+            return self._cases.case(self._file, planned.number)
+        told = (each.value.get("user_prompt") for each in responses if type(each.value) is dict)
+        prompt = next((text for text in told if isinstance(text, str) and text), "")
+        return {"id": planned.id, "input": {"user": prompt}}
 
     def _responses(self, side: str, names: tuple[str, ...], stem: str) -> list[_Response]:
         return [
@@ -169,8 +174,8 @@ def write_new(folder: Path, href: str, data: bytes) -> None:
 
 def _definition(raw: Json, case: Case) -> Json:
     """The case as the report's own cases.json has it; what was no object is made one."""
-    if isinstance(raw, dict) and len(raw) > 1:
-        return raw
+    if isinstance(raw, dict):
+        return {"title": case.title, **raw}
     return {"id": case.id, "title": case.title, "input": {"user": case.prompt}}
 
 

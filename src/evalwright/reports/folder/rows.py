@@ -13,10 +13,10 @@ _RANKS = 8
 
 
 def rank(row: OverviewRow) -> int:
-    """0 is read first: what got worse and asks for a gate."""
+    """0 is read first: what asks for a gate and got worse."""
     worse = row.change == "regression"
     if row.gated or worse:
-        return 0 if row.gated and worse else 1 if worse else 2
+        return 0 if row.gated and worse else 1 if row.gated else 2
     grave = any(SEVERITIES.index(severity) >= 2 for _, severity in row.signals)
     if row.change == "still_failing":
         return 3 if grave else 4

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from evalwright.compare.summary import speaks_against
 from evalwright.contracts.report import (
     ROOT_CAUSES,
     SEVERITIES,
@@ -105,7 +106,7 @@ def overview_context(view: OverviewView) -> dict[str, Any]:
         "report_id": visible(view.report_id),
         "masked": view.masked,
         "verdict": visible(summary.verdict),
-        "tone": "bad" if _speaks_against(summary) else "good",
+        "tone": "bad" if speaks_against(summary) else "good",
         "tiles": list(_tiles(summary)),
         "significance": numbers.significance(summary.significance),
         "notes": [clipped(note, 2_000) for note in view.notes[:_MOST]],
@@ -121,10 +122,6 @@ def overview_context(view: OverviewView) -> dict[str, Any]:
         "environment": _environment(view.env_snapshot),
         "quality": _quality(view.quality),
     }
-
-
-def _speaks_against(summary: Summary) -> bool:
-    return bool(summary.regressions or summary.gated_cases or summary.unanswered_cases)
 
 
 def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
