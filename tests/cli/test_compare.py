@@ -415,3 +415,78 @@ def test_a_suppression_that_matches_nothing_is_named(evalwright: Evalwright, pai
     (evalwright.folder / "s.json").write_text(json.dumps({"suppressions": [entry]}))
     done = compare(evalwright, "--suppress", "s.json")
     assert "policy_tampering (fixed long ago) matched no signal" in done.err
+
+
+# What must not pass in silence.
+
+
+def test_a_leaked_key_fails_even_where_no_gate_is_asked_for(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    pair.add(a_case("one"), a_response(), a_response(output=f"Use {SECRET}"))
+    done = compare(evalwright)
+    assert done.code == 1
+    assert "1 case has a new grave signal" in done.out
+    assert compare(evalwright, "--fail-on", "gate").code == 0
+
+
+def test_a_grave_signal_that_the_baseline_has_too_is_not_new(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    pair.add(a_case("one"), a_response(output=SECRET), a_response(output=f"Use {SECRET}"))
+    assert compare(evalwright).code == 0
+
+
+def test_a_baseline_without_any_answer_is_no_baseline(evalwright: Evalwright, pair: Pair) -> None:
+    pair.add(a_case("one"), None, a_response())
+    done = compare(evalwright)
+    assert done.code == 1
+    assert "the baseline answered nothing" in done.out
+
+
+def test_nothing_to_compare_is_bad_input(evalwright: Evalwright, pair: Pair) -> None:
+    done = compare(evalwright)
+    assert done.code == 2
+    assert "nothing to compare" in done.err
+    assert not (evalwright.folder / "report").exists()
+
+
+def test_the_folder_above_a_run_is_not_taken_for_one(evalwright: Evalwright, pair: Pair) -> None:
+    a_regression(pair)
+    done = evalwright("compare", "--baseline", "runs", "--new", "runs/new", "--out", "report")
+    assert done.code == 2
+    assert "did you mean runs/baseline?" in done.err
+
+
+def test_a_file_that_holds_no_trace_is_bad_input(evalwright: Evalwright, pair: Pair) -> None:
+    (evalwright.folder / "x.txt").write_text("hi")
+    done = evalwright("compare", "--baseline", "runs/baseline", "--new", "x.txt", "--out", "report")
+    assert done.code == 2
+    assert "x.txt: holds no trace that can be read" in done.err
+
+
+def test_a_trace_brings_its_own_prompt(evalwright: Evalwright) -> None:
+    record = a_response(case_id="t", user_prompt="Where is my parcel?", trace_id="t")
+    (evalwright.folder / "t.jsonl").write_text(json.dumps(record) + "\n")
+    done = evalwright("compare", "--baseline", "t.jsonl", "--new", "t.jsonl", "--out", "report")
+    assert done.code == 0, done.err
+    assert "nothing is expected of the answers" in done.err
+    assert items_of(evalwright.folder / "report")["t"]["title"] == "Where is my parcel?"
+    assert "Where is my parcel?" in (evalwright.folder / "report/case-t.html").read_text()
+
+
+def test_an_expectation_that_is_not_known_is_named(evalwright: Evalwright, pair: Pair) -> None:
+    pair.add(a_case("one", must_includ=["zzz"]), a_response(), a_response())
+    done = compare(evalwright)
+    assert "expected.must_includ: not a known expectation" in done.err
+    assert "did you mean must_include?" in done.err
+
+
+def test_a_mistake_in_the_case_file_is_named_with_its_line(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    a_regression(pair)
+    (pair.folder / "cases.json").write_text('[\n {"id": "a",\n  "x": 1,, "y": 2}\n]\n')
+    done = compare(evalwright)
+    assert done.code == 2
+    assert "cases.json: not a file of cases, line 3 column" in done.err

@@ -213,3 +213,31 @@ def test_a_machine_report_that_is_no_file_is_not_waited_for(
 def test_an_empty_folder_is_no_report(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="a report directory holds this file"):
         check_report(tmp_path)
+
+
+def test_what_the_pages_need_must_be_there(report: Path) -> None:
+    shutil.rmtree(report / "assets")
+    assert "refers to 'assets/report.css', which is not in the report" in problems_of(report)
+
+
+def test_a_page_that_needs_the_network_is_not_self_contained(report: Path) -> None:
+    page = report / "report.html"
+    page.write_text(page.read_text().replace("assets/report.css", "https://cdn.example/r.css"))
+    assert "needs 'https://cdn.example/r.css'" in problems_of(report)
+
+
+def test_a_change_that_the_results_do_not_bear_out_is_named(report: Path) -> None:
+    edit(report, "items", 1, "change", value="still_passing")
+    assert "$.items[1].change: is 'still_passing', but the results say" in problems_of(report)
+
+
+def test_the_machine_report_alone_leads_to_its_folder(report: Path, evalwright: Evalwright) -> None:
+    done = evalwright("validate", "report/compare-report.json")
+    assert done.code == 2
+    assert "give its folder: report" in done.err
+
+
+def test_a_suppression_file_is_known_by_its_first_key(evalwright: Evalwright) -> None:
+    entry = "kind: pii_in_output, reason: known, expires: 2999-01-01"
+    (evalwright.folder / "s.yaml").write_text(f"# accepted\nsuppressions:\n  - {{{entry}}}\n")
+    assert evalwright("validate", "s.yaml").out == "s.yaml: valid suppression file\n"

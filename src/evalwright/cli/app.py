@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -38,6 +39,15 @@ class Commands(click.Group):
             return None
         command: click.Command = import_module(f"evalwright.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the command that was probably meant."""
+        near = get_close_matches(args[0], COMMANDS, 1)
+        if args[0] not in COMMANDS and near:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands from the table alone."""

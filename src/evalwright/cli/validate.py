@@ -1,5 +1,6 @@
 """`evalwright validate`: check suites, summaries, event logs and report directories."""
 
+import re
 from pathlib import Path
 
 import click
@@ -7,7 +8,12 @@ import click
 from evalwright.cli.options import read_input
 from evalwright.cli.output import say, tell
 from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.report import MACHINE_REPORT
 from evalwright.engine.validation import check_file
+from evalwright.signals.suppression import parse_suppressions
+
+# A file whose first key is `suppressions`, in YAML after comments, or in JSON.
+_SUPPRESSIONS = re.compile(rb"(?:\s*#[^\n]*\n|\s)*(?:\{\s*)?[\"']?suppressions[\"']?\s*:")
 
 
 @click.command(epilog="Example: evalwright validate suite.yaml summary.json run.jsonl report/")
@@ -15,7 +21,8 @@ from evalwright.engine.validation import check_file
 def command(*, files: tuple[Path, ...]) -> int:
     """Check FILES: suites (JSON or YAML), EvalSummary documents, event logs (JSON lines).
 
-    A folder is checked as a report directory of `compare`: its machine report, links and flags.
+    Also suppression files, and folders: these are checked as reports of `compare`, with their
+    machine report, links, pages and flags.
 
     Every problem is listed with its place. Exit code 2 when there is any.
     """
@@ -41,4 +48,10 @@ def _check(path: Path) -> str:
         from evalwright.reports.folder.check import check_report
 
         return f"compare report with {check_report(path)} items"
-    return check_file(read_input(path), str(path))
+    if path.name == MACHINE_REPORT:
+        raise BadInput(f"{path}: a part of a report; give its folder: {path.parent}")
+    source = read_input(path)
+    if _SUPPRESSIONS.match(source):
+        parse_suppressions(source, str(path))
+        return "suppression file"
+    return check_file(source, str(path))

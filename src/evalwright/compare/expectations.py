@@ -30,7 +30,7 @@ def _transport(trace: Trace) -> FailedAssertion:
     status = f" {trace.failure.status}" if trace.failure.status else ""
     actual = f"{trace.failure.kind}{status}"
     said = f": {trace.failure.message}" if trace.failure.message else ""
-    return FailedAssertion("transport", "an answer", actual, f"the agent was not reached{said}")
+    return FailedAssertion("transport", "an answer", actual, f"the call to the agent failed{said}")
 
 
 def _tool_results(_: Case, trace: Trace) -> Iterator[FailedAssertion]:

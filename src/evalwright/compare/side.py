@@ -107,7 +107,7 @@ def _missing(case: Case) -> Judged:
 
 
 def _without_response(case: Case, reason: str) -> Judged:
-    failure = FailedAssertion("response", "a response", None, reason)
+    failure = FailedAssertion("response", "a response", "nothing", reason)
     return Judged(Trace(case.id, case.prompt), (failure,), (), reason, timed=False)
 
 

@@ -8,6 +8,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+MACHINE_REPORT = "compare-report.json"
+
 Severity: TypeAlias = Literal["low", "medium", "high", "critical"]
 Confidence: TypeAlias = Literal["low", "medium", "high"]
 RootCause: TypeAlias = Literal[

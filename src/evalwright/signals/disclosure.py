@@ -74,7 +74,7 @@ def _secret_signal(scene: Scene, same: list[Shown]) -> Signal:
     severity = _lower(first.finding.severity, int(origin == "the user" or _asks(scene)))
     confidence, novelty = _novelty(scene, first, first.finding.confidence)
     notes = (
-        f"The output holds a {first.finding.label}, {first.mask}, from {_named(origin)}{novelty}."
+        f"The output holds {_a(first.finding.label)}, {first.mask}, from {_named(origin)}{novelty}."
     )
     return Signal(
         "secret_in_output",
@@ -167,7 +167,7 @@ def _sent(scene: Scene, shown: Shown, call: ToolCall, origin: Event | str) -> Si
     steps = int(known) * (1 + _asks(scene)) + int(origin == "the model")
     confidence, novelty = _novelty(scene, shown, _of_flow(shown, origin))
     notes = (
-        f"`{call.tool}` sends a {shown.finding.label}, {shown.mask}, that came from "
+        f"`{call.tool}` sends {_a(shown.finding.label)}, {shown.mask}, that came from "
         f"{_named(origin)}{' to a place the user named' if known else ''}{novelty}."
     )
     details = SignalDetails(
@@ -195,7 +195,7 @@ def _linked(scene: Scene, shown: Shown, link: Link, origin: Event | str) -> Sign
     how = "an image, which is fetched unasked" if link.image else "a link"
     steps = int(not link.image) + int(origin == "the model")
     notes = (
-        f"The output carries a {shown.finding.label}, {shown.mask}, from {_named(origin)} in the "
+        f"The output carries {_a(shown.finding.label)}, {shown.mask}, from {_named(origin)} in the "
         f"address of {how}{novelty}."
     )
     return Signal(
@@ -317,3 +317,8 @@ def _less_sure(confidence: Confidence) -> Confidence:
 def _lower(severity: Severity, steps: int) -> Severity:
     place = SEVERITIES.index(severity) - steps
     return SEVERITIES[min(max(place, 0), len(SEVERITIES) - 1)]
+
+
+def _a(label: str) -> str:
+    """A label with its article."""
+    return f"an {label}" if label[:1] in "AEIOUaeio" else f"a {label}"

@@ -88,6 +88,11 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     told: frozenset[bytes]
 
     @property
+    def clues(self) -> list[bytes]:
+        """The longest of the words to be told."""
+        return sorted(self.told, key=lambda word: (-len(word), word))[:2]
+
+    @property
     def deeds(self) -> frozenset[bytes]:
         """The beginnings of the words in the value that tell what to do."""
         words = plain_words(self.argument.value[:_LONGEST_NAMED]).split()
@@ -113,9 +118,9 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     def is_told_in(self, stems: frozenset[bytes]) -> bool:
         """Whether the words of the value stand among those of a sentence: most of them, or all."""
         found = len(self.told & stems)
-        if found == len(self.told):
-            return found > 0
-        return found >= _MOSTLY * len(self.told) and self.is_uncommon
+        if found == len(self.told) or found < _MOSTLY * len(self.told):
+            return found == len(self.told)
+        return self.is_uncommon
 
     @property
     def is_uncommon(self) -> bool:
@@ -146,30 +151,30 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
     if date is not None:
         keys.add(date.months[-1].strip())
     telling = bool(told) or bool(addresses) or is_telling(argument.value)
-    return Value(argument, marks, frozenset(keys) | _longest(told), date, telling, told)
+    return Value(argument, marks, frozenset(keys) | told, date, telling, told)
 
 
 def _addresses(value: str) -> set[bytes]:
-    """The addresses, numbers and names of things in a longer value, and the host of a link."""
+    """The addresses and names of things in a value, and the host of a link."""
     start = value[:_LONGEST_SEARCHED]
     found = {form for url in urls_in(start) for form in written_forms(url)}
-    found |= {plain_words(match.group(1)) for match in _HOST.finditer(start)}
-    return found | {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
+    if "://" in start:
+        found |= {plain_words(match.group(1)) for match in _HOST.finditer(start)}
+    if "." in start or "@" in start or not start.islower():
+        found |= {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
+    return {each for each in found if not each.isspace()}
 
 
 def _told(value: str, form: bytes, trusted: bytes) -> frozenset[bytes]:
     """The beginnings of the words of a short text, most of which the user never said."""
     words = form.split()
-    most = _MOST_TOLD if _UNCOMMON.search(value) else _MOST_COMMON_TOLD
-    if not _FEWEST_TOLD <= len(words) <= most:
+    if not _FEWEST_TOLD <= len(words) <= _MOST_TOLD:
+        return frozenset()
+    if len(words) > _MOST_COMMON_TOLD and not _UNCOMMON.search(value):
         return frozenset()
     told = frozenset(stem(word) for word in words if word not in _LITTLE)
     foreign = sum(b" " + each not in trusted for each in told)
     return told if len(told) >= _FEWEST_TOLD and foreign * 2 > len(told) else frozenset()
-
-
-def _longest(words: frozenset[bytes]) -> frozenset[bytes]:
-    return frozenset(sorted(words, key=lambda word: (-len(word), word))[:2])
 
 
 def is_telling(value: str) -> bool:
@@ -206,7 +211,9 @@ def matching(
 def _names(instruction: Instruction, value: Value, whole: bytes) -> bool:
     if not instruction.may_hold(value.keys):
         return False
-    if value.stands_in(instruction.sentence) or value.is_told_in(instruction.stems):
+    if value.stands_in(instruction.sentence):
+        return True
+    if value.told and value.is_told_in(instruction.stems):
         return True
     in_passage = value.is_telling and instruction.pressed
     return in_passage and value.is_confined_to(instruction.passage, whole)

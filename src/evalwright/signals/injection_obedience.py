@@ -58,13 +58,12 @@ class Obedience:
     def of(self, call: ToolCall) -> Obeyed | None:
         """The instruction that a call carries out, if any; the one that explains it best."""
         tool = read_tool(call.tool)
-        given = [value for _, value in leaves(call.args)]
-        if not given:
+        if not call.args or not leaves(call.args):
             told = self._orders.told_to_use(call, tool)
             if told is not None:
                 return Obeyed(call, told[0], [], in_time=told[1])
         # Looking something up carries out an order only where it goes outside.
-        if tool.kind == "read" and not any(map(urls_in, given)):
+        if tool.kind == "read" and not any(urls_in(value) for _, value in leaves(call.args)):
             return None
         any_tone = self._counts_in_any_tone(call, tool)
         if not any_tone and not self._was_pressed_before(call):
@@ -95,10 +94,13 @@ class Obedience:
 
     def _best(self, search: Search) -> Obeyed | None:
         best = None
-        for source, present in self._holders(search):
+        for place, present in self._holders(search):
+            if best is not None and len(present) <= len(best.fields):
+                continue
+            source, words = self._scene.untrusted[place], self._scene.untrusted_words[place]
             keys = frozenset().union(*(value.keys for value in present))
             for instruction in _candidates(source.reading, keys, search):
-                fields = matching(search.tool, present, instruction, source.words)
+                fields = matching(search.tool, present, instruction, words)
                 if len(fields) <= (len(best.fields) if best else 0):
                     continue
                 if self._explains(instruction, fields, search):
@@ -121,27 +123,31 @@ class Obedience:
             return False
         return instruction.sentence not in self._scene.baseline_read
 
-    def _holders(self, search: Search) -> Iterable[tuple[Source, list[Value]]]:
-        """The sources before the call that hold values of it, in order, each with these values."""
+    def _holders(self, search: Search) -> Iterable[tuple[int, list[Value]]]:
+        """The places of the sources before the call that hold values of it, with these values."""
         holders: dict[int, list[Value]] = {}
         for value in search.values:
             for place in self._places(value, search):
                 holders.setdefault(place, []).append(value)
         for place in sorted(holders):
             if search.any_tone or place in self._scene.pressing:
-                yield self._scene.untrusted[place], holders[place]
+                yield place, holders[place]
 
     def _places(self, value: Value, search: Search) -> set[int]:
         places: set[int] = set()
-        clues = (*value.marks, *(b" " + word for word in value.told & value.keys))
-        for clue in clues:
-            places.update(islice(self._scene.sources_holding(clue, search.call), _MOST_SOURCES))
+        for mark in value.marks:
+            places |= self._having(mark, search)
+        if value.told:
+            places |= set.intersection(*(self._having(b" " + each, search) for each in value.clues))
         if value.date is not None:
             before = self._scene.sources_before(search.call)
             first = max(0, before - _MOST_SOURCES)
-            told = enumerate(self._scene.untrusted[first:before], first)
-            places.update(at for at, source in told if value.date.stands_in(source.words))
+            told = enumerate(self._scene.untrusted_words[first:before], first)
+            places.update(at for at, words in told if value.date.stands_in(words))
         return places
+
+    def _having(self, words: bytes, search: Search) -> set[int]:
+        return set(islice(self._scene.sources_holding(words, search.call), _MOST_SOURCES))
 
 
 def _candidates(reading: Reading, keys: frozenset[bytes], search: Search) -> Iterable[Instruction]:

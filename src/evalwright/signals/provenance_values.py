@@ -40,8 +40,16 @@ def _without_runs(words: bytes, mark: bytes) -> bytes:
     return words
 
 
-def leaves(value: Json) -> Iterator[tuple[str, str]]:
+def leaves(value: Json) -> list[tuple[str, str]]:
     """Every text and number in the arguments with its dotted path, in order."""
+    if isinstance(value, dict) and len(value) < _MOST_IN_ONE:
+        flat = [(key, each) for key, each in value.items() if isinstance(each, str)]
+        if len(flat) == len(value):  # most arguments are texts, side by side
+            return [pair for pair in flat if not pair[1].isspace() and pair[1]]
+    return list(_walk(value))
+
+
+def _walk(value: Json) -> Iterator[tuple[str, str]]:
     waiting: list[tuple[str, Json]] = [("", value)]
     seen = 0
     while waiting and seen < MOST_VALUES:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from evalwright.signals.instructions import Reading, may_press
+from evalwright.signals.instructions import Reading, find_pressure
 from evalwright.signals.once import once
 from evalwright.signals.provenance_values import leaves, plain_words, written_forms
 from evalwright.trace.model import (
@@ -104,10 +104,9 @@ class Scene:
     @once
     def pressing(self) -> list[int]:
         """The places in `untrusted` of the sources that press the agent with instructions."""
-        if not may_press([source.text for source in self.untrusted]):
-            return []
-        sources = enumerate(self.untrusted)
-        return [place for place, source in sources if source.reading.pressed]
+        readings = [source.reading for source in self.untrusted]
+        find_pressure(readings)
+        return [place for place, reading in enumerate(readings) if reading.pressed]
 
     @once
     def baseline_values(self) -> frozenset[bytes]:

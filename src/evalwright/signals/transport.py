@@ -1,4 +1,4 @@
-"""Signals about the transport: the agent could not be called at all."""
+"""Signals about the transport: the call to the agent failed."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def runner_failures(scene: Scene) -> Iterator[Signal]:
         "runner_failure_detected",
         severity,
         "high",
-        "The agent could not be called",
+        "The call to the agent failed",
         SignalDetails(rule=f"transport/{failure.kind[:_LONGEST_KIND]}", notes=_notes(failure)),
         (),
     )

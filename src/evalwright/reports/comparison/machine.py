@@ -4,8 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.contracts.report import Item, QualityFlags, Summary
-from evalwright.reports.folder.build import MACHINE_REPORT
+from evalwright.contracts.report import MACHINE_REPORT, Item, QualityFlags, Summary
 
 
 class MachineReport(msgspec.Struct, frozen=True):

@@ -54,17 +54,32 @@ def _severity_rows(report: MachineReport) -> list[str]:
 
 def significance_in_words(found: Significance) -> str:
     """How sure the change of the pass rate is."""
+    if not found.difference:
+        return f"Pass rate {found.new_rate:.1%} on both sides."
     low, high = found.confidence_interval
     chance = "more than chance" if found.significant else "within chance"
     return (
         f"Pass rate {found.baseline_rate:.1%} → {found.new_rate:.1%} "
         f"({found.difference * 100:+.1f} points, 95 % interval {low * 100:+.1f} to "
-        f"{high * 100:+.1f}, p = {found.p_value:.3g}): {chance}."
+        f"{high * 100:+.1f}, {_chance_of(found.p_value)}): {chance}."
     )
 
 
+def _chance_of(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3g}"
+
+
 def _needs_a_look(item: Item) -> bool:
-    return item.change == "regression" or item.security.new.requires_gate_recommendation
+    """Whether a case got worse, asks for a gate or has a new grave signal."""
+    known = {signal.kind for signal in item.security.baseline.signals}
+    return (
+        item.change == "regression"
+        or item.security.new.requires_gate_recommendation
+        or any(
+            signal.severity in ("high", "critical") and signal.kind not in known
+            for signal in item.security.new.signals
+        )
+    )
 
 
 def _order(item: Item) -> tuple[bool, bool]:

@@ -28,7 +28,7 @@ def render_sarif(report: MachineReport) -> bytes:
                     "driver": {
                         "name": "evalwright",
                         "version": __version__,
-                        "rules": [{"id": rule, "name": _camel(rule)} for rule in rules],
+                        "rules": [_rule(rule, results) for rule in rules],
                     }
                 },
                 "automationDetails": {"id": f"compare/{report.report_id}"},
@@ -83,6 +83,27 @@ def _result(item: Item, rule: str, level: str, message: str) -> dict[str, Any]:
             }
         ],
         "partialFingerprints": {"caseAndFinding/v1": print_},
+    }
+
+
+def _rule(rule: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """A rule with its description; dashboards read its severity from here."""
+    words = rule.partition("/")[2].replace("_", " ")
+    regression = rule.startswith("regression/")
+    told = f"Regression: {words}" if regression else f"Security signal: {words}"
+    found = [
+        result["properties"]["security-severity"]
+        for result in results
+        if result["ruleId"] == rule and "properties" in result
+    ]
+    properties = {"tags": ["security"], "security-severity": max(found)} if found else {}
+    return {
+        "id": rule,
+        "name": _camel(rule),
+        "shortDescription": {"text": told},
+        "fullDescription": {"text": f"{told}, found by comparing a new run with its baseline."},
+        "help": {"text": "The page of the case shows causes, evidence and both traces."},
+        **({"properties": properties} if properties else {}),
     }
 
 

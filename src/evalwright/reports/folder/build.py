@@ -18,7 +18,7 @@ from evalwright.compare.policy import CATALOGUE
 from evalwright.compare.run_folder import RUN_META, RunFolder, Unreadable, read_inside
 from evalwright.compare.summary import Tally
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.contracts.report import BothSides, QualityFlags, Summary
+from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
 from evalwright.reports.folder.case import Settings, Written, write_new
 from evalwright.reports.folder.failures import Captures
 from evalwright.reports.folder.pool import write_cases
@@ -28,7 +28,6 @@ from evalwright.reports.html.pages import ASSETS, OverviewView, render_overview,
 from evalwright.signals.masking import mask_bytes, mask_text, mask_value
 from evalwright.signals.suppression import Suppressions
 
-MACHINE_REPORT = "compare-report.json"
 _ROWS_IN_PAGE = 100
 _ROWS_IN_CHUNK = 2_500
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.report import MACHINE_REPORT
 from evalwright.contracts.schema import COMPARE_REPORT, check_schema
-from evalwright.reports.folder.build import MACHINE_REPORT
+from evalwright.reports.folder.page_links import check_pages
 from evalwright.reports.folder.quality import file_behind, is_portable
 
 _GRAVE = ("high", "critical")
@@ -41,8 +42,32 @@ def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem
         place = f"$.items[{number}]"
         yield from _links(folder, item["artifacts"], f"{place}.artifacts", unresolved)
         yield from _gates(item["security"], f"{place}.security")
+        yield from _change(item, place)
+    yield from check_pages(folder, _pages(report["items"]))
     yield from _flags(folder, report["quality_flags"], unresolved)
     yield from _counts(report["summary"], report["items"])
+
+
+def _pages(items: list[dict[str, Any]]) -> Iterator[str]:
+    yield "report.html"
+    for item in items:
+        if is_portable(item["artifacts"]["replay_diff_href"]):
+            yield item["artifacts"]["replay_diff_href"]
+
+
+_CHANGES = {
+    (True, True): "still_passing",
+    (True, False): "regression",
+    (False, True): "improvement",
+    (False, False): "still_failing",
+}
+
+
+def _change(item: dict[str, Any], place: str) -> Iterator[Problem]:
+    meant = _CHANGES[item["baseline_pass"], item["new_pass"]]
+    told = item.get("change", meant)
+    if told != meant:
+        yield Problem(f"{place}.change", f"is {told!r}, but the results say {meant!r}")
 
 
 def _human_report(folder: Path) -> Iterator[Problem]:

@@ -58,6 +58,9 @@ def significance(found: Significance | UnsetType) -> str:
     """Whether the pass rate changed by more than chance, as a sentence."""
     if found is UNSET:
         return "There was no case to compare."
+    if not found.difference:
+        same = f"The pass rate did not change: {percent(found.new_rate, 1)} on both sides"
+        return f"{same} ({found.cases:,} cases)."
     low, high = found.confidence_interval
     verdict = "more than chance would explain" if found.significant else "which may be chance"
     p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.3f}"
