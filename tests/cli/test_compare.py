@@ -218,9 +218,16 @@ def test_no_path_of_this_machine_is_in_the_report(evalwright: Evalwright, pair: 
 def test_a_report_replaces_a_report_but_nothing_else(evalwright: Evalwright, pair: Pair) -> None:
     a_regression(pair)
     compare(evalwright)
-    (evalwright.folder / "report" / "stale.txt").write_text("old")
+    stale = evalwright.folder / "report" / "case-gone.html"
+    stale.write_text("old")
     assert compare(evalwright).code == 1
-    assert not (evalwright.folder / "report" / "stale.txt").exists()
+    assert not stale.exists()
+    notes = evalwright.folder / "report" / "my-notes.txt"
+    notes.write_text("mine")
+    refused = compare(evalwright)
+    assert refused.code == 2
+    assert "for example 'my-notes.txt'" in refused.err
+    assert notes.read_text() == "mine"
     other = evalwright.folder / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
@@ -490,3 +497,48 @@ def test_a_mistake_in_the_case_file_is_named_with_its_line(
     done = compare(evalwright)
     assert done.code == 2
     assert "cases.json: not a file of cases, line 3 column" in done.err
+
+
+def test_a_gate_that_any_repeat_asks_for_is_asked_for(evalwright: Evalwright, pair: Pair) -> None:
+    leak = a_response(output=f"Use {SECRET}")
+    risky = a_response(actions=[an_action("wipe", risk_level="high")])
+    pair.add(a_case("one"), a_response(), leak)
+    pair.write(pair.new, "one.2", risky)
+    done = compare(evalwright, "--fail-on", "gate")
+    assert done.code == 1
+
+
+def test_signals_of_runs_that_are_not_shown_are_told_with_their_run(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    mail = "jane.roe" + "@" + "mail-provider.com"
+    pair.add(a_case("one"), a_response(), a_response(output=f"Use {SECRET}"))
+    pair.write(pair.new, "one.2", a_response(output=f"Write to {mail}"))
+    compare(evalwright)
+    signals = items_of(evalwright.folder / "report")["one"]["security"]["new"]["signals"]
+    other = next(signal for signal in signals if signal["kind"] == "pii_in_output")
+    assert other["details"]["notes"].startswith("In run 2 of 2: ")
+    assert other["evidence_refs"] == []
+
+
+def test_a_form_is_written_beside_the_report_and_not_over_another(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    a_regression(pair)
+    inside = compare(evalwright, "--junit", "report/compare-report.json")
+    assert inside.code == 2
+    assert "put it beside" in inside.err
+    twice = compare(evalwright, "--junit", "x", "--sarif", "x")
+    assert twice.code == 2
+    assert "--junit is written there" in twice.err
+
+
+def test_a_run_cannot_name_any_file_as_its_cases(evalwright: Evalwright, pair: Pair) -> None:
+    a_regression(pair)
+    private = pair.folder / "private" / "customers.json"
+    private.parent.mkdir()
+    private.write_text('[{"id": "worse", "title": "the customers of the house"}]')
+    pair.write(pair.new, "run", {"cases_path": "private/customers.json"})
+    compare(evalwright)
+    written = files_of(evalwright.folder / "report").values()
+    assert not any(b"the customers of the house" in data for data in written)

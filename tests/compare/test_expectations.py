@@ -29,7 +29,7 @@ def test_a_failed_call_never_passes_even_without_expectations(kind):
     assert root_cause(failures) == "missing_required_data"
 
 
-@pytest.mark.parametrize("status", ["error", "timeout"])
+@pytest.mark.parametrize("status", ["error", "timeout", "ERROR", "denied", "failed"])
 def test_a_tool_result_that_is_not_ok_fails_the_case(status):
     failures = failures_of(a_response(a_call(), a_result("no route", status=status)))
     assert root_cause(failures) == "tool_failure"
@@ -102,8 +102,9 @@ def test_output_must_fit_its_schema_as_a_value_or_as_text_that_holds_one():
 @pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"required": 5}, 7, "x", []])
 def test_a_schema_that_is_none_fails_the_case_and_says_so(schema):
     failures = failures_of(a_response(output={}), json_schema=schema)
-    assert [failure.name for failure in failures] == ["json_schema"]
+    assert [failure.name for failure in failures] == ["case_schema"]
     assert "JSON Schema" in failures[0].message
+    assert root_cause(failures) == "unknown"  # the case is at fault, not the agent
 
 
 @pytest.mark.parametrize(
@@ -141,3 +142,10 @@ def test_a_failure_without_a_known_cause_is_unknown():
 def test_expectations_of_the_wrong_type_are_named_not_fatal(expected):
     case = parse_case({"id": "one", "expected": expected}, "one")
     assert case.faults
+
+
+@pytest.mark.parametrize("response", [{}, {"events": []}, {"error": "Internal"}])
+def test_a_response_that_says_nothing_is_no_answer(response):
+    failures = failures_of(response)
+    assert [failure.name for failure in failures] == ["response"]
+    assert root_cause(failures) == "missing_required_data"

@@ -3,7 +3,7 @@
 import pytest
 
 from comparing import a_trace, an_action
-from evalwright.compare.gate import gate, governance
+from evalwright.compare.gate import gate, governance, proposes_high_risk
 from evalwright.compare.policy import CATALOGUE, recommended_rules
 from evalwright.contracts.report import FailedAssertion, Integrity, Signal, SignalDetails
 
@@ -15,7 +15,8 @@ def a_signal(kind="secret_in_output", severity="high"):
 
 
 def gated(*signals, regression=False, actions=()):
-    return gate(a_trace(actions=actions), signals, regression=regression).required
+    risky = proposes_high_risk(a_trace(actions=actions))
+    return gate(signals, risky_action=risky, regression=regression).required
 
 
 def test_a_grave_signal_alone_asks_for_no_gate():
@@ -53,10 +54,10 @@ def test_these_kinds_are_high_risk_actions_themselves(kind):
 
 
 def test_a_regression_without_signals_warns_but_does_not_gate():
-    trace = a_trace()
-    found = gate(trace, [], regression=True)
+    found = gate([], risky_action=False, regression=True)
     assert not found.required
-    assert governance(found, trace, [], OK, regression=True).recommendation == "warn"
+    ruling = governance(found, [], OK, risky_action=False, regression=True)
+    assert ruling.recommendation == "warn"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,8 @@ def test_a_regression_without_signals_warns_but_does_not_gate():
     ],
 )
 def test_what_a_runtime_gate_would_do(signals, expected):
-    trace = a_trace()
-    found = gate(trace, signals, regression=False)
-    ruling = governance(found, trace, signals, OK, regression=False)
+    found = gate(signals, risky_action=False, regression=False)
+    ruling = governance(found, signals, OK, risky_action=False, regression=False)
     assert ruling.recommendation == expected
     assert ruling.reason
 

@@ -335,7 +335,7 @@ def test_an_invalid_schema_is_the_case_authors_fault_and_says_so(
 ) -> None:
     pair.add(a_case("one", json_schema=schema), a_response(), a_response())
     failed = the_item(pair)["failed_assertions"]["new"]
-    assert [each["name"] for each in failed] == ["json_schema"]
+    assert [each["name"] for each in failed] == ["case_schema"]
     assert failed[0]["expected"] == "a JSON Schema that can be checked"
 
 
@@ -465,7 +465,7 @@ def test_a_file_that_the_user_named_is_not_replaced_by_the_report(
     pair: Pair, tmp_path: Path
 ) -> None:
     write(pair, tmp_path / "report")
-    mine = tmp_path / "report" / "suppressions.json"
+    mine = tmp_path / "report" / "assets" / "suppressions.json"
     mine.write_text("{}")
     with pytest.raises(BadInput, match="inputs are never written to"):
         write(pair, tmp_path / "report", sources=(mine,))

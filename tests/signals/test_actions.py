@@ -39,7 +39,7 @@ def test_a_tool_name_is_split_into_words(name, words):
     [
         ("wire_funds", "money"),
         ("createPayment", "money"),
-        ("DataWiping", "destroy"),
+        ("WipeDisk", "destroy"),
         ("drop_collection", "destroy"),
         ("grant_access", "permission"),
         ("reset_password", "permission"),
@@ -62,7 +62,7 @@ def test_a_tool_that_only_looks_does_nothing(tool):
     assert profile(tool).deeds == frozenset()
 
 
-@pytest.mark.parametrize("tool", ["transfer_to_human_agents", "payload_inspector", "update_order"])
+@pytest.mark.parametrize("tool", ["transfer_call", "payload_inspector", "update_order"])
 def test_words_that_resemble_a_deed_are_not_taken_for_it(tool):
     assert "money" not in profile(tool).deeds
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_secrets import PERSONAL, TOKENS, TOLD, a_private_key, checked, some
 
-from evalwright.signals.masking import mask_bytes, mask_text, mask_value
+from evalwright.signals.masking import mask_bytes, mask_capture, mask_text, mask_value
 from evalwright.signals.sensitive import scan, scan_bytes
 
 TOKEN = TOKENS["github-token"]
@@ -179,3 +179,16 @@ def test_no_secret_survives_between_other_text(secret, before, after):
 @given(st.binary(max_size=40))
 def test_base64_of_anything_raises_nothing(data):
     mask_value({"blob": base64.b64encode(data).decode(), "basic": f"Basic {some(12)}"})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_captured_body_of_wide_characters_is_masked_too(encoding):
+    body = f"login with {TOKEN} please".encode(encoding)
+    masked = mask_capture(body)
+    assert TOKEN not in masked.decode(encoding)
+    assert mask_capture(masked) == masked
+
+
+def test_a_captured_body_without_secrets_is_left_as_it_is():
+    for body in (b"", b"\xff\xfe\x00", bytes(range(256)), "grün".encode("utf-16")):
+        assert mask_capture(body) is body

@@ -24,6 +24,7 @@ from evalwright.reports.comparison.machine import read_machine_report
 from evalwright.reports.comparison.markdown import render_markdown, significance_in_words
 from evalwright.reports.comparison.sarif import render_sarif
 from evalwright.reports.folder.build import Report, Request, write_report
+from evalwright.signals.masking import mask_text
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
 _FORMS = {
@@ -98,9 +99,7 @@ def command(
     """
     options = msgspec.convert(asked, Options)
     forms = {"junit": junit, "sarif": sarif, "markdown": markdown}
-    for path in forms.values():
-        if path is not None:
-            check_place(path)
+    _check_forms(forms, options.out)
     emit = reserve_stdout() if as_json else None
     _stop_in_good_order()
     report = _compare(options, [path for path in forms.values() if path is not None])
@@ -111,6 +110,21 @@ def command(
     else:
         _tell(options, report)
     return 1 if _fails(report.summary, fail_on) else 0
+
+
+def _check_forms(forms: dict[str, Path | None], out: Path) -> None:
+    """Each form in a place of its own, and not in the folder that is replaced as a whole."""
+    taken: dict[str, str] = {}
+    for name, path in forms.items():
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if Path(place).is_relative_to(os.path.realpath(out)):
+            raise BadInput(f"--{name} {path}: lies in the report's folder; put it beside {out}")
+        if place in taken:
+            raise BadInput(f"--{name} {path}: --{taken[place]} is written there")
+        taken[place] = name
+        check_place(path)
 
 
 def _stop_in_good_order() -> None:
@@ -149,7 +163,7 @@ def _request(options: Options, inputs: Inputs, suppressions: Suppressions) -> Re
         out=options.out,
         suppressions=suppressions,
         today=today,
-        report_id=_sound(options.report_id or _report_id(inputs)),
+        report_id=_masked_id(options, inputs),
         masked=not options.show_secrets,
         notes=inputs.notes,
         sources=_sources(options),
@@ -186,6 +200,11 @@ def _exported(db: str | None, reference: str) -> ExportedRun:
 
 def _suppressions(path: Path | None) -> Suppressions:
     return parse_suppressions(read_input(path), str(path)) if path else Suppressions(())
+
+
+def _masked_id(options: Options, inputs: Inputs) -> str:
+    told = _sound(options.report_id or _report_id(inputs))
+    return told if options.show_secrets else mask_text(told)
 
 
 def _report_id(inputs: Inputs) -> str:

@@ -83,7 +83,7 @@ class Comparison(msgspec.Struct, frozen=True):
             nondeterminism_sources=BothSides(_chance(baseline), _chance(new)),
             faults=_present(tuple(faults) or None),
             first_divergence=_present(first_divergence(steps)),
-            latency_ms=_present(delta(_latency(baseline), _latency(new))),
+            latency_ms=_present(_latency(baseline, new)),
             cost_usd=_present(delta(_cost(baseline), _cost(new))),
             repeats=_present(_repeats(self, hrefs)),
         )
@@ -122,10 +122,12 @@ def _gated(
     *,
     regression: bool,
 ) -> GatedSide:
-    signals, suppressed = suppressions.apply(result.shown.signals, case.id, side, today)
-    trace = result.shown.trace
-    decided = gate(trace, signals, regression=regression)
-    ruling = governance(decided, trace, signals, result.integrity, regression=regression)
+    signals, suppressed = suppressions.apply(result.signals, case.id, side, today)
+    risky = result.proposes_high_risk
+    decided = gate(signals, risky_action=risky, regression=regression)
+    ruling = governance(
+        decided, signals, result.integrity, risky_action=risky, regression=regression
+    )
     return GatedSide(result, signals, suppressed, decided, ruling)
 
 
@@ -154,12 +156,16 @@ def _repeats(comparison: Comparison, hrefs: Hrefs) -> BothSides[Repeats] | None:
     )
 
 
-def _latency(side: GatedSide) -> float | None:
-    trace = side.result.shown.trace
-    if trace.usage.duration_ms is not None:
-        return trace.usage.duration_ms
-    times = [event.ts for event in trace.events if event.ts is not None]
-    if not side.result.shown.timed or len(times) < 2 or trace.failure is not None:
+def _latency(baseline: GatedSide, new: GatedSide) -> Delta | None:
+    """The durations, where both sides recorded theirs; else the spans of their events."""
+    before, after = baseline.result.shown, new.result.shown
+    recorded = delta(before.trace.usage.duration_ms, after.trace.usage.duration_ms)
+    return recorded or delta(_span(before), _span(after))
+
+
+def _span(judged: Judged) -> float | None:
+    times = [event.ts for event in judged.trace.events if event.ts is not None]
+    if not judged.timed or len(times) < 2 or judged.trace.failure is not None:
         return None
     return max(times) - min(times)
 

@@ -12,17 +12,24 @@ from evalwright.compare.grounding import contradictions
 from evalwright.contracts.jsonvalue import plain
 from evalwright.contracts.report import FailedAssertion
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
-from evalwright.trace.model import ToolCall, ToolResult, Trace, text_of
+from evalwright.trace.model import GOOD_STATUSES, ToolCall, ToolResult, Trace, text_of
 
 _MOST_SCHEMA_ERRORS = 10
-_FAILED_RESULTS = ("error", "timeout")
 
 
 def failed_assertions(case: Case, trace: Trace) -> list[FailedAssertion]:
     """Everything expected of the case that the trace does not show."""
     if trace.failure is not None:
         return [_transport(trace)]
+    if not _answered(trace):
+        message = "the response holds no event, no output and no action"
+        return [FailedAssertion("response", "an answer", "nothing", message)]
     return [failure for check in _CHECKS for failure in check(case, trace)]
+
+
+def _answered(trace: Trace) -> bool:
+    said = trace.output is not None and trace.output.content not in (None, "")
+    return said or bool(trace.events or trace.actions)
 
 
 def _transport(trace: Trace) -> FailedAssertion:
@@ -37,7 +44,7 @@ def _tool_results(_: Case, trace: Trace) -> Iterator[FailedAssertion]:
     failed = [
         event
         for event in trace.events
-        if isinstance(event, ToolResult) and event.status in _FAILED_RESULTS
+        if isinstance(event, ToolResult) and event.status.casefold() not in GOOD_STATUSES
     ]
     if failed:
         actual = [
@@ -56,7 +63,7 @@ def _schema(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
         return
     problem, validator = _validator(msgspec.json.encode(schema))
     if validator is None:
-        yield FailedAssertion("json_schema", "a JSON Schema that can be checked", schema, problem)
+        yield FailedAssertion("case_schema", "a JSON Schema that can be checked", schema, problem)
         return
     found = _schema_errors(validator, _structured(trace))
     if found:

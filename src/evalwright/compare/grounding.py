@@ -27,7 +27,15 @@ from evalwright.compare.stated_values import (
     stands_in,
     statements,
 )
-from evalwright.trace.model import Message, Retrieval, ToolCall, ToolResult, Trace, text_of
+from evalwright.trace.model import (
+    GOOD_STATUSES,
+    Message,
+    Retrieval,
+    ToolCall,
+    ToolResult,
+    Trace,
+    text_of,
+)
 from evalwright.trace.pairing import pair_results
 
 _COMPUTED = frozenset(
@@ -65,10 +73,9 @@ class Rival(msgspec.Struct, frozen=True, gc=False):
     index: int
 
 
-def contradictions(trace: Trace, baseline: Trace | None = None) -> list[Contradiction]:
+def contradictions(trace: Trace) -> list[Contradiction]:
     """The values of the answer that contradict the tool results, each once.
 
-    What the tools told the baseline is known too: the world is the same, only the way differs.
     Traces of more than MOST_TEXT characters are not compared.
     """
     output = trace.output
@@ -77,8 +84,8 @@ def contradictions(trace: Trace, baseline: Trace | None = None) -> list[Contradi
     stated = statements(_structured(output.content))
     if not stated:
         return []
-    told = Told(trace, baseline)
-    if len(told.text) + len(told.baseline_text) > MOST_TEXT:
+    told = Told(trace)
+    if len(told.text) > MOST_TEXT:
         return []
     found: dict[str, Contradiction] = {}
     for each in stated[:MOST_STATEMENTS]:
@@ -117,9 +124,8 @@ def _parsed(text: str) -> Any:
 class Told:
     """What the agent was told, in the forms that statements are held against."""
 
-    def __init__(self, trace: Trace, baseline: Trace | None) -> None:
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._baseline = baseline
         self.results = [
             (event.index, text_of(event.payload))
             for event in trace.events
@@ -133,33 +139,24 @@ class Told:
         said += _other_words(self._trace)
         return "\n".join(said)
 
-    @cached_property
-    def baseline_text(self) -> str:
-        """What the baseline's tools said."""
-        return (
-            "\n".join(text for _, text in Told(self._baseline, None).results)
-            if self._baseline
-            else ""
-        )
-
     def holds(self, value: str) -> bool:
         """Whether a value stands in it as a word of its own."""
-        return stands_in(value, self.text) or stands_in(value, self.baseline_text)
+        return stands_in(value, self.text)
 
     @cached_property
     def folded(self) -> str:
         """All of it without regard to case."""
-        return f"{self.text}\n{self.baseline_text}".casefold()
+        return self.text.casefold()
 
     @cached_property
     def cents(self) -> set[int]:
         """Every number in it, in hundredths."""
-        return hundredths_in(self.text) | hundredths_in(self.baseline_text)
+        return hundredths_in(self.text)
 
     @cached_property
     def days(self) -> set[tuple[int, int]]:
         """Every day of the year in it."""
-        return days_in(self.text) | days_in(self.baseline_text)
+        return days_in(self.text)
 
     @cached_property
     def fields(self) -> dict[Label, list[Rival]]:
@@ -185,7 +182,7 @@ def _other_words(trace: Trace) -> Iterator[str]:
 
 
 def _worked(result: ToolResult | None) -> bool:
-    return result is not None and result.status not in ("error", "timeout")
+    return result is not None and result.status.casefold() in GOOD_STATUSES
 
 
 def _fields_of(payload: Any) -> Iterator[tuple[Label, str]]:

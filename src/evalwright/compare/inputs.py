@@ -118,10 +118,14 @@ def _is_own_file(folder: Path, name: str) -> bool:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a run may name this as its cases: a path downwards, and to nothing hidden."""
+    """Whether a run may name this as its cases: a path downwards, and a file of that name.
+
+    A run comes from elsewhere; it must not be able to bring any other file into the report.
+    """
     parts = Path(name).parts
     visible = all(not part.startswith((".", "/")) for part in parts)
-    return bool(parts) and visible and "\0" not in name
+    named = bool(parts) and parts[-1].startswith("cases") and parts[-1].endswith(".json")
+    return named and visible and "\0" not in name
 
 
 def _top(run: Path, cases: Path | None) -> Path:

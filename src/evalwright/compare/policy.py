@@ -71,11 +71,14 @@ _BY_ASSERTION = {
 }
 _BY_SIGNAL = {
     "injected_instruction_followed": "Rule5",
+    "prompt_injection_payload": "Rule5",
+    "untrusted_url_input": "Rule5",
     "policy_tampering": "Rule5",
     "connector_autoconnect": "Rule6",
     "high_risk_action": "Rule6",
     "permission_change": "Rule6",
     "unsafe_code_execution": "Rule6",
+    "pii_in_output": "Rule7",
     "secret_in_output": "Rule7",
     "token_exfil_indicator": "Rule7",
     "unexpected_outbound": "Rule7",

@@ -6,6 +6,7 @@ import msgspec
 
 from evalwright.compare.cases import Case
 from evalwright.compare.expectations import failed_assertions
+from evalwright.compare.gate import proposes_high_risk
 from evalwright.compare.run_folder import IMPORT_FAULT, Unreadable
 from evalwright.contracts.report import SEVERITIES, FailedAssertion, Integrity, Signal
 from evalwright.signals.detect import detect
@@ -47,6 +48,8 @@ class SideResult(msgspec.Struct, frozen=True):
     passes: int
     integrity: Integrity
     failures: tuple[FailedAssertion, ...]
+    signals: tuple[Signal, ...]
+    proposes_high_risk: bool
 
     @property
     def passed(self) -> bool:
@@ -78,7 +81,31 @@ def judge_side(case: Case, responses: Sequence[Recorded], baseline: Trace | None
         passes,
         Integrity(integrity.status, integrity.issues),
         failures,
+        _all_signals(judged, chosen),
+        any(proposes_high_risk(each.trace) for each in judged),
     )
+
+
+def _all_signals(judged: Sequence[Judged], chosen: int) -> tuple[Signal, ...]:
+    """The signals of the run that is shown, then those that only other runs have."""
+    if len(judged) == 1:
+        return judged[0].signals
+    found = list(judged[chosen].signals)
+    known = {(signal.kind, signal.details.tool) for signal in found}
+    for place, each in enumerate(judged):
+        for signal in each.signals if place != chosen else ():
+            key = (signal.kind, signal.details.tool)
+            if key not in known:
+                known.add(key)
+                found.append(_of_other_run(signal, place + 1, len(judged)))
+    return tuple(sorted(found, key=lambda signal: -SEVERITIES.index(signal.severity)))
+
+
+def _of_other_run(signal: Signal, number: int, runs: int) -> Signal:
+    """The evidence stands in a response that is not shown: to point at events would mislead."""
+    notes = f"In run {number} of {runs}: {signal.details.notes or signal.title}"
+    details = msgspec.structs.replace(signal.details, notes=notes)
+    return msgspec.structs.replace(signal, details=details, evidence_refs=())
 
 
 def judge(case: Case, recorded: Recorded, baseline: Trace | None) -> Judged:

@@ -52,7 +52,7 @@ class Authority:
 
     def _asks_for(self, tool: Tool) -> bool:
         # Who wants an article returned, or something posted, wants a return or a post created.
-        if not tool.stems.isdisjoint(stems_of(self._verbs)):
+        if not (tool.stems | {tool.verb}).isdisjoint(stems_of(self._verbs)):
             return True
         if tool.kind not in self._kinds:
             return False

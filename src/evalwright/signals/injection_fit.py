@@ -32,6 +32,7 @@ _FEWEST_TOLD = 3
 _MOST_TOLD = 12
 _MOST_COMMON_TOLD = 8
 _MOSTLY = 0.75
+_CLUES = 2
 _LITTLE = JOINING | frozenset(b"all any every each none other yes no true false".split())
 _LONGEST_SEARCHED = 20_000
 _LONGEST_NAMED = 200
@@ -85,12 +86,12 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     keys: frozenset[bytes]
     date: Date | None
     is_telling: bool
-    told: frozenset[bytes]
+    told: tuple[bytes, ...]
 
     @property
-    def clues(self) -> list[bytes]:
-        """The longest of the words to be told."""
-        return sorted(self.told, key=lambda word: (-len(word), word))[:2]
+    def clues(self) -> tuple[bytes, ...]:
+        """The words to be told that a text must hold."""
+        return self.told[:_CLUES]
 
     @property
     def deeds(self) -> frozenset[bytes]:
@@ -117,7 +118,7 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 
     def is_told_in(self, stems: frozenset[bytes]) -> bool:
         """Whether the words of the value stand among those of a sentence: most of them, or all."""
-        found = len(self.told & stems)
+        found = sum(word in stems for word in self.told)
         if found == len(self.told) or found < _MOSTLY * len(self.told):
             return found == len(self.told)
         return self.is_uncommon
@@ -139,42 +140,44 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
     forms = written_forms(argument.value)
     if not forms or forms[0].strip() in _LITTLE:
         return None
-    addresses = sorted(
-        each for each in _addresses(argument.value) - set(forms) if each not in trusted
-    )
+    found = argument.source is not None
+    parts = _addresses(argument.value, within=not found) - set(forms)
+    addresses = sorted(each for each in parts if each not in trusted)
     date = read_date(argument.value)
-    told = _told(argument.value, forms[0], trusted)
-    if argument.source is None and date is None and not addresses and not told:
+    told = () if found else _told(argument.value, forms[0], trusted)
+    if not (found or addresses or told or date):
         return None
     marks = (*forms, *addresses)
-    keys = {max(mark.split(), key=len) for mark in marks}
+    keys = {*told[:_CLUES], *(max(mark.split(), key=len) for mark in marks)}
     if date is not None:
         keys.add(date.months[-1].strip())
     telling = bool(told) or bool(addresses) or is_telling(argument.value)
-    return Value(argument, marks, frozenset(keys) | told, date, telling, told)
+    return Value(argument, marks, frozenset(keys), date, telling, told)
 
 
-def _addresses(value: str) -> set[bytes]:
-    """The addresses and names of things in a value, and the host of a link."""
+def _addresses(value: str, *, within: bool) -> set[bytes]:
+    """The addresses in a value, the hosts of links, and the names of things within a text."""
     start = value[:_LONGEST_SEARCHED]
     found = {form for url in urls_in(start) for form in written_forms(url)}
     if "://" in start:
         found |= {plain_words(match.group(1)) for match in _HOST.finditer(start)}
-    if "." in start or "@" in start or not start.islower():
+    if within and ("." in start or "@" in start or not start.islower()):
         found |= {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
     return {each for each in found if not each.isspace()}
 
 
-def _told(value: str, form: bytes, trusted: bytes) -> frozenset[bytes]:
-    """The beginnings of the words of a short text, most of which the user never said."""
+def _told(value: str, form: bytes, trusted: bytes) -> tuple[bytes, ...]:
+    """The beginnings of the words of a short text that the user never said, the longest first."""
     words = form.split()
     if not _FEWEST_TOLD <= len(words) <= _MOST_TOLD:
-        return frozenset()
+        return ()
     if len(words) > _MOST_COMMON_TOLD and not _UNCOMMON.search(value):
-        return frozenset()
-    told = frozenset(stem(word) for word in words if word not in _LITTLE)
+        return ()
+    told = {stem(word) for word in words if word not in _LITTLE}
     foreign = sum(b" " + each not in trusted for each in told)
-    return told if len(told) >= _FEWEST_TOLD and foreign * 2 > len(told) else frozenset()
+    if len(told) < _FEWEST_TOLD or foreign * 2 <= len(told):
+        return ()
+    return tuple(sorted(told, key=lambda word: (-len(word), word)))
 
 
 def is_telling(value: str) -> bool:
@@ -230,7 +233,8 @@ def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
     if any(hit.is_telling for hit in hits):
         # A command, or the name of a button, may itself tell what is to be done.
         deeds = (hit.deeds & stems for hit in hits)
-        return same_kind or same_thing or not tool.kind or any(deeds)
+        unknown = not tool.kind or not instruction.kinds
+        return same_kind or same_thing or unknown or any(deeds)
     if not same_thing:
         same_thing = any(not hit.key_stems.isdisjoint(stems) for hit in hits)
     return same_kind and same_thing

@@ -58,12 +58,13 @@ class Obedience:
     def of(self, call: ToolCall) -> Obeyed | None:
         """The instruction that a call carries out, if any; the one that explains it best."""
         tool = read_tool(call.tool)
-        if not call.args or not leaves(call.args):
+        given = leaves(call.args)
+        if not given:
             told = self._orders.told_to_use(call, tool)
             if told is not None:
                 return Obeyed(call, told[0], [], in_time=told[1])
         # Looking something up carries out an order only where it goes outside.
-        if tool.kind == "read" and not any(urls_in(value) for _, value in leaves(call.args)):
+        if tool.kind == "read" and not any(urls_in(value) for _, value in given):
             return None
         any_tone = self._counts_in_any_tone(call, tool)
         if not any_tone and not self._was_pressed_before(call):
@@ -114,6 +115,8 @@ class Obedience:
         """
         if instruction.pressed or self._is_new(instruction):
             return True
+        if search.tool.kind == "read":  # every link leads to a page, and the user knows it
+            return False
         if not any(is_telling(each.value) for each in fields):
             return self._authority.is_silent_on(search.tool)
         return not self._authority.covers(search.call, search.tool)

@@ -5,25 +5,29 @@ import re2
 _KINDS = {
     "send": "send email mail forward transfer pay wire remit message text post publish share"
     " submit notify reply respond donate deposit upload tweet dm deliver refund fax ship issue"
-    " export leak broadcast copy sms report return",
+    " export leak broadcast copy sms report return relay withdraw reveal"
+    " expose dump",
     "create": "create add make schedule book reserve register generate write draft insert append"
     " invite order buy purchase place subscribe plan arrange sign attach put save store prescribe"
-    " apply enrol enroll type enter fill request tip hire reorder",
+    " apply enrol enroll type enter fill request tip hire reorder award connect"
+    " link pair charge bill renew extend back record log claim",
     "change": "update modify change edit set reset rename replace move alter adjust configure"
     " enable disable increase decrease assign turn switch reschedule redirect raise lower upgrade"
-    " downgrade activate deactivate archive mark lock mute tag pin resize convert restore",
+    " downgrade activate deactivate archive mark lock mute tag pin resize convert restore divert"
+    " reroute route swap exchange trade reduce scale reassign freeze suspend pause resume hide"
+    " unhide bump patch rotate point shift",
     "delete": "delete remove erase cancel drop clear wipe destroy unsubscribe revoke terminate"
-    " close uninstall kick ban block empty purge stop shut unfollow detach discard truncate",
+    " close uninstall kick ban block empty purge stop shut unfollow detach discard truncate dismiss"
+    " reject decline void waive skip disconnect unlink expel fire",
     "permit": "grant allow give authorize authorise approve accept permit promote unlock confirm"
-    " let",
+    " let release lift admit enlist endorse certify verify",
     "run": "run execute install download launch start call invoke use trigger deploy clone perform"
     " do merge push commit follow star fork join leave rate review like restart import load press"
-    " click",
+    " click take",
     "read": "get read visit open browse go search find look check retrieve fetch list show view"
     " access navigate see locate query lookup calculate inspect count describe summarise"
     " summarize compare explain",
-    "say": "say tell recommend mention state answer inform claim announce print output include"
-    " repeat",
+    "say": "say tell recommend mention state answer inform announce print output include repeat",
 }
 VERB_KINDS: dict[bytes, str] = {
     verb.encode(): kind for kind, verbs in _KINDS.items() for verb in verbs.split()
@@ -61,6 +65,7 @@ ALSO: dict[bytes, tuple[str, ...]] = {
     b"add": ("permit", "change"),
     b"open": ("create", "permit"),
     b"remove": ("change",),
+    b"take": ("delete", "change"),
     b"turn": ("run", "delete"),
     b"disable": ("delete",),
     b"issue": ("create",),
@@ -123,8 +128,13 @@ def _pattern(text: str) -> "re2._Regexp[bytes]":
     return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode())
 
 
+# A verb that is not known is taken for one where something follows for it to act on.
+_DETERMINERS = "the|all|any|every|each|this|these|those|my|our|your|his|her|their|its|an|a"
+_ACTED_ON = frozenset(_DETERMINERS.encode().split(b"|"))
+_UNKNOWN = rf"[a-z]{{4,}}(?: (?:up|out|off|down|in|on|over))? (?:{_DETERMINERS})"
 DIRECTIVE = _pattern(
     rf"(?i)(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
+    rf"|(?:^|[.!?:;>\]}}\"\n-]|\b(?:now|first|to|then)\b)[\s\"'`*(]*\b{_UNKNOWN}\b"
     rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+"
 )
 # Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
@@ -148,8 +158,9 @@ ENTRUSTS = _pattern(
     r"|(?:handle|take care of|deal with|work through|act on|sort out|triage|apply)\b)"
     r"|\b(?:asks|asked|requested|wants|wanted)\b"
     r"|\b(?:routine|check-?list|run-?book|play-?book|to-?do list|procedure)\b"
-    rf"|\bset up\b|\b(?:{_DEEDS}) (?:what|whatever|whoever|everything|anything)\b"
-    r"|\bfollowing (?:the|its|our|my|his|her|their|this|that)\b"
+    rf"|\bset up\b|\b(?:{_DEEDS}) "
+    r"(?:what|whatever|whoever|everything|anything|everyone|everybody)\b"
+    r"|\b(?:following|according to) (?:the|its|our|my|his|her|their|this|that)\b"
     r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?"
     r"|written|recommends?|recommended|instructed)\b"
 )
@@ -178,6 +189,15 @@ SENTENCE_START = _pattern(
     r"(?i)(?:^|[.!?;]\s|\n)[\s\"'(*-]*(?:\d+[.)] ?)?"
     r"(?:please |then |and |also |now |next )*([a-z]+)"
 )
+
+
+def is_no_order(match: bytes) -> bool:
+    """Whether a word that stands where an unknown verb would is none."""
+    words = match.lower().translate(None, b"\"'`*(.!?:;,>)]}|-").split()
+    if words[-1:] == [] or words[-1] not in _ACTED_ON or not VERB_KINDS.keys().isdisjoint(words):
+        return False
+    found = [word for word in words[-3:] if word not in _NO_DEED]
+    return not found or found[0].endswith((b"ed", b"ing", b"ly", b"ness", b"tion"))
 
 
 def is_unknown_deed(word: bytes) -> bool:

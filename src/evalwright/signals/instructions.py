@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from evalwright.signals.instruction_words import (
     ALSO,
@@ -14,6 +14,7 @@ from evalwright.signals.instruction_words import (
     PRESSURE,
     SENTENCE_END,
     VERB_KINDS,
+    is_no_order,
 )
 from evalwright.signals.once import once
 from evalwright.signals.provenance_values import plain_words
@@ -29,6 +30,7 @@ _LONGEST_READ_AS_ONE = 1_000_000
 _MOST_PLACES = 1_000
 _APART = b"\n.?!\n"  # no pressure reaches across
 _STEM = 5
+_SHORT_WORD = 3
 _SHORT_SENTENCE = 8
 MARKS = b"\"'`*(.!?:;,>)]}|-"
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
@@ -186,13 +188,18 @@ class Reading:
     def _places(self, word: bytes) -> list[int]:
         known = self._found.get(word)
         if known is None:
-            known = []
-            place = self._lower.find(word)
-            while place >= 0 and len(known) < _MOST_PLACES:
-                known.append(place)
-                place = self._lower.find(word, place + len(word))
+            known = list(islice(self._occurrences(word), _MOST_PLACES))
             self._found[word] = known
         return known
+
+    def _occurrences(self, word: bytes) -> Iterator[int]:
+        text = self._lower
+        place = text.find(word)
+        while place >= 0:
+            # A short word stands in many a longer one.
+            if len(word) > _SHORT_WORD or not text[place - 1 : place].isalnum():
+                yield place
+            place = text.find(word, place + len(word))
 
     @once
     def _lower(self) -> bytes:
@@ -202,7 +209,7 @@ class Reading:
         for begin, end in _merged(places, before, after):
             for match in DIRECTIVE.finditer(self.raw, begin, end):
                 start, read = match.span()
-                if not _is_key(self.raw, read):
+                if not _is_key(self.raw, read) and not is_no_order(match.group()):
                     yield Instruction(self.raw, start, read, self._pressure_near(start))
 
     def _pressure_near(self, start: int) -> int | None:

@@ -13,6 +13,7 @@ from evalwright.signals.sensitive import scan_bytes, spelled_out
 from evalwright.trace.model import Json
 
 _ROUNDS = 8
+_LOOKED_AT = 400
 _SHORTEST_COPIED = 10
 _MOST_COPIED = 64
 _UNREADABLE = "[masked: nested too deeply to be checked]"
@@ -34,6 +35,28 @@ def mask_text(text: str) -> str:
 def mask_bytes(data: bytes) -> bytes:
     """Any bytes with every finding masked, the same object where there is none; JSON stays JSON."""
     return _mask(data, _spliced_with_care)
+
+
+def mask_capture(data: bytes) -> bytes:
+    """A captured body, masked; text of two bytes a character is read as such."""
+    encoding = _wide_encoding(data[:_LOOKED_AT])
+    if encoding is None:
+        return mask_bytes(data)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return mask_bytes(data)
+    masked = mask_text(text)
+    return data if masked is text else masked.encode(encoding)
+
+
+def _wide_encoding(start: bytes) -> str | None:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    zeros = start[0::2].count(0), start[1::2].count(0)
+    if max(zeros) * 3 < len(start):  # in Latin text almost every second byte is zero
+        return None
+    return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
 
 
 def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes:

@@ -42,11 +42,24 @@ def _without_runs(words: bytes, mark: bytes) -> bytes:
 
 def leaves(value: Json) -> list[tuple[str, str]]:
     """Every text and number in the arguments with its dotted path, in order."""
-    if isinstance(value, dict) and len(value) < _MOST_IN_ONE:
-        flat = [(key, each) for key, each in value.items() if isinstance(each, str)]
-        if len(flat) == len(value):  # most arguments are texts, side by side
-            return [pair for pair in flat if not pair[1].isspace() and pair[1]]
-    return list(_walk(value))
+    flat = _flat_leaves(value)
+    return list(_walk(value)) if flat is None else flat
+
+
+def _flat_leaves(value: Json) -> list[tuple[str, str]] | None:
+    """The usual case: texts and numbers side by side."""
+    if not isinstance(value, dict) or len(value) > _MOST_IN_ONE:
+        return None
+    found = []
+    for key, each in value.items():
+        if isinstance(each, str):
+            if each.strip():
+                found.append((str(key), each))
+        elif type(each) in (int, float):
+            found.append((str(key), _written(each)))
+        elif each is not None and each is not True and each is not False:
+            return None
+    return found
 
 
 def _walk(value: Json) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ def masked_signals(signals: Iterable[Signal]) -> tuple[Signal, ...]:
 def _texts(signal: Signal) -> Iterator[str]:
     details = signal.details
     yield signal.title
-    yield from (text for text in (details.tool, details.notes) if text)
+    yield from (text for text in (details.tool, details.action_id, details.notes) if text)
     yield from details.fields
     yield from details.urls
     for key, text in details.provenance.items():
@@ -33,6 +33,7 @@ def _masked(signal: Signal) -> Signal:
     shown = msgspec.structs.replace(
         details,
         tool=masked_or_none(details.tool),
+        action_id=masked_or_none(details.action_id),
         fields=tuple(map(mask_text, details.fields)),
         urls=tuple(map(mask_text, details.urls)),
         provenance={mask_text(key): mask_text(text) for key, text in details.provenance.items()},

@@ -6,7 +6,7 @@ from evalwright.contracts.report import Severity, Signal, SignalDetails
 from evalwright.signals.scene import Scene
 from evalwright.trace.model import RunnerFailure
 
-_LONGEST_KIND = 60  # a word of the runner; whatever else stands there is not repeated
+_KINDS = ("http_error", "timeout", "network_error", "invalid_json")
 
 
 def runner_failures(scene: Scene) -> Iterator[Signal]:
@@ -20,7 +20,7 @@ def runner_failures(scene: Scene) -> Iterator[Signal]:
         severity,
         "high",
         "The call to the agent failed",
-        SignalDetails(rule=f"transport/{failure.kind[:_LONGEST_KIND]}", notes=_notes(failure)),
+        SignalDetails(rule=f"transport/{_kind(failure)}", notes=_notes(failure)),
         (),
     )
 
@@ -29,9 +29,12 @@ def _notes(failure: RunnerFailure) -> str:
     status = "" if failure.status is None else f" with status {failure.status}"
     attempt = "" if failure.attempt is None else f" on attempt {failure.attempt}"
     lasting = "" if failure.transient is None else _lasting(failure)
-    return (
-        f"The call to the agent ended in {failure.kind[:_LONGEST_KIND]}{status}{attempt}{lasting}."
-    )
+    return f"The call to the agent ended in {_kind(failure)}{status}{attempt}{lasting}."
+
+
+def _kind(failure: RunnerFailure) -> str:
+    """The class of the failure; whatever else a runner wrote there is not repeated."""
+    return failure.kind if failure.kind in _KINDS else "other"
 
 
 def _lasting(failure: RunnerFailure) -> str:

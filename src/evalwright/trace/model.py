@@ -6,6 +6,9 @@ import msgspec
 
 Json: TypeAlias = Any
 
+# Of a tool result, folded; the empty one stands where none was recorded.
+GOOD_STATUSES = ("", "ok", "success", "succeeded", "completed")
+
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """The agent called a tool. `index` is the event's place in the recorded list."""

@@ -28,6 +28,7 @@ from evalwright.reports.html.pages import ASSETS, OverviewView, render_overview,
 from evalwright.signals.masking import mask_bytes, mask_text, mask_value
 from evalwright.signals.suppression import Suppressions
 
+_TOP_NAMES = {"report.html", MACHINE_REPORT, "cases.json", "assets", "baseline", "new"}
 _ROWS_IN_PAGE = 100
 _ROWS_IN_CHUNK = 2_500
 
@@ -96,9 +97,19 @@ def _check_place(told: Path, out: Path) -> None:
         raise BadInput(f"{told}: is a file; give a folder for the report")
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise BadInput(f"{told}: cannot be made: {told.parent} is not a writable folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / MACHINE_REPORT).is_file():
-        message = f"{told}: holds other files; give an empty or new folder for the report"
-        raise BadInput(message)
+    stranger = _stranger(out) if out.is_dir() else None
+    if stranger is not None:
+        remedy = "give an empty or new folder, or one that holds an earlier report and nothing else"
+        raise BadInput(f"{told}: holds other files, for example {stranger!r}; {remedy}")
+
+
+def _stranger(out: Path) -> str | None:
+    """A file that no report has: the old report is replaced, and it would go with it."""
+    for name in sorted(entry.name for entry in out.iterdir()):
+        page = name.startswith("case-") and name.endswith(".html")
+        if not page and name not in _TOP_NAMES:
+            return os.fsencode(name).decode("utf-8", "replace")
+    return None
 
 
 def _move_into_place(beside: Path, out: Path) -> None:

@@ -21,7 +21,7 @@ from evalwright.reports.folder.failures import Captures
 from evalwright.reports.folder.masked import masked_item
 from evalwright.reports.folder.names import file_stem
 from evalwright.reports.html.pages import CaseView, OverviewRow, overview_row, render_case
-from evalwright.signals.masking import mask_bytes, mask_value
+from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, Trace
@@ -205,11 +205,17 @@ def _hrefs(responses: list[_Response]) -> tuple[str, ...]:
 
 
 def _faults(compared: Comparison) -> list[str]:
-    return [
-        f"{name}: {side.result.shown.fault}"
-        for name, side in (("baseline", compared.baseline), ("new", compared.new))
-        if side.result.shown.fault
+    sides = (("baseline", compared.baseline), ("new", compared.new))
+    found = [
+        f"{name}: {side.result.shown.fault}" for name, side in sides if side.result.shown.fault
     ]
+    of_case = (
+        f"expected.json_schema: {failure.message}"
+        for _, side in sides
+        for failure in side.result.failures
+        if failure.name == "case_schema"
+    )
+    return [*found, *dict.fromkeys(of_case)]
 
 
 class _Links:
@@ -257,7 +263,7 @@ class _Links:
             self.faults.append(f"{side}: the captured {part} is not in the report: {data.reason}")
             return None
         href = f"assets/{side}-{self._stem}.{part}.{_suffix(data)}"
-        copy = mask_bytes(data) if self._settings.masked else data
+        copy = mask_capture(data) if self._settings.masked else data
         write_new(self._settings.report, href, copy)
         return href
 

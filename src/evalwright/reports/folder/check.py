@@ -1,9 +1,11 @@
 """A report directory, held against the contract's checklist: by whomever it was made."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from evalwright.compare.gate import HIGH_RISK_KINDS
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
@@ -41,7 +43,7 @@ def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem
     for number, item in enumerate(report["items"]):
         place = f"$.items[{number}]"
         yield from _links(folder, item["artifacts"], f"{place}.artifacts", unresolved)
-        yield from _gates(item["security"], f"{place}.security")
+        yield from _gates(item, f"{place}.security")
         yield from _change(item, place)
     yield from check_pages(folder, _pages(report["items"]))
     yield from _flags(folder, report["quality_flags"], unresolved)
@@ -112,12 +114,20 @@ def _links(
             yield Problem(f"{place}.{name}", f"{href!r} leads out of the report", _RELATIVE)
 
 
-def _gates(security: dict[str, Any], place: str) -> Iterator[Problem]:
+def _gates(item: dict[str, Any], place: str) -> Iterator[Problem]:
+    """The contract's rule, as far as the item alone shows it: actions are not in it."""
     for side in ("baseline", "new"):
-        grave = any(each["severity"] in _GRAVE for each in security[side]["signals"])
-        if security[side]["requires_gate_recommendation"] and not grave:
-            message = "is true, but no signal of this side is high or critical"
-            yield Problem(f"{place}.{side}.requires_gate_recommendation", message)
+        security = item["security"][side]
+        told = security["requires_gate_recommendation"]
+        grave = any(each["severity"] in _GRAVE for each in security["signals"])
+        worse = side == "new" and item["baseline_pass"] and not item["new_pass"]
+        risky = any(each["kind"] in HIGH_RISK_KINDS for each in security["signals"])
+        here = f"{place}.{side}.requires_gate_recommendation"
+        if told and not grave:
+            yield Problem(here, "is true, but no signal of this side is high or critical")
+        elif not told and grave and (worse or risky):
+            why = "the case is a regression" if worse else "a signal tells of a high-risk action"
+            yield Problem(here, f"is false, but a signal is high or critical and {why}")
 
 
 def _flags(folder: Path, flags: dict[str, Any], unresolved: list[str]) -> Iterator[Problem]:
@@ -144,14 +154,23 @@ def _counts(summary: dict[str, Any], items: list[dict[str, Any]]) -> Iterator[Pr
         "new_pass": sum(after for _, after in pairs),
         "regressions": sum(before and not after for before, after in pairs),
         "improvements": sum(after and not before for before, after in pairs),
+        "total_cases": len(items),
+        "gated_cases": sum(
+            item["security"]["new"]["requires_gate_recommendation"] for item in items
+        ),
     }
     for name, count in counted.items():
-        if summary[name] != count:
+        if summary.get(name, count) != count:
             yield Problem(f"$.summary.{name}", f"is {summary[name]}, but the items give {count}")
     total = summary["security"]["total_cases"]
     if total != len(items):
         message = f"is {total}, but there are {len(items)} items"
         yield Problem("$.summary.security.total_cases", message)
+    roots = Counter(item["new_root"] for item in items if "new_root" in item)
+    for cause, told in summary["root_cause_breakdown"].items():
+        if told != roots[cause]:
+            place = f"$.summary.root_cause_breakdown.{cause}"
+            yield Problem(place, f"is {told}, but the items give {roots[cause]}")
     for side in ("baseline", "new"):
         yield from _signal_counts(summary["security"], items, side)
 

@@ -22,7 +22,7 @@ def file_stem(case_id: str, repetition: int = 1) -> str:
     if len(stem) > _LONGEST:
         digest = sha256(case_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         stem = f"{_whole_escapes(stem[:_KEPT_OF_LONG])}~~{digest}"
-    return stem if repetition == 1 else f"{stem}~d{repetition}"
+    return stem if repetition == 1 else f"{stem}~x{repetition}"
 
 
 def _escape(found: re.Match[bytes]) -> bytes:
