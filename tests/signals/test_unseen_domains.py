@@ -3,6 +3,9 @@
 from itertools import product
 
 import pytest
+
+from evalwright.signals.injection import FOLLOWED, find_injections
+from evalwright.signals.scene import Scene
 from signals.unseen_domains import (
     ENTRUSTED,
     ORDERS,
@@ -12,9 +15,6 @@ from signals.unseen_domains import (
     resisted,
     unattacked,
 )
-
-from evalwright.signals.injection import FOLLOWED, find_injections
-from evalwright.signals.scene import Scene
 
 EVERY = list(product(ORDERS, SETTINGS))
 

@@ -19,6 +19,7 @@ _NOUNS_TOO = frozenset(
     b"email mail message text post order book review report request plan call state tag issue"
     b" share report copy note type access view fork star sms fax list".split()
 )
+_CARRIERS = frozenset((b"http", b"api", b"tool", b"url"))  # they stand for no thing
 _VAGUE = frozenset(b"id name type value text body conte data query to".split())
 _HOST = re2.compile(r"(?i)\bhttps?://(?:www\.)?([\w.-]+\.\w+)")
 # A mail address, the name of a host, a handle, or a name in mixed case: none is a common word.
@@ -55,7 +56,8 @@ def read_tool(name: str) -> Tool:
     verbs = [word for word in words if word in VERB_KINDS]
     # A word that may also be a noun is no verb beside one that is: `order.cancel`.
     verb = next((word for word in verbs if word not in _NOUNS_TOO), next(iter(verbs), b""))
-    stems = frozenset(stem(word) for word in words if word != verb or verb in _NOUNS_TOO)
+    named = {stem(word) for word in words if word != verb or verb in _NOUNS_TOO}
+    stems = frozenset(named - _CARRIERS)
     kinds = frozenset(kinds_of(verb))
     return Tool(
         plain_words(name[:_LONGEST_NAMED]), VERB_KINDS.get(verb, ""), kinds, stem(verb), stems

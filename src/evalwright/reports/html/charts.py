@@ -25,7 +25,8 @@ def chart(name: str, title: str, bars: Sequence[Bar]) -> dict[str, Any]:
         "height": _ROW * len(bars) + 4,
         "left": f"{_LABELS}%",
         "rows": [_row(place, bar, most) for place, bar in enumerate(bars)],
-        "words": "; ".join(f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars),
+        "words": "; ".join(f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars)
+        or "none",
     }
 
 

@@ -13,9 +13,9 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else NOTHING
 
 
-def milliseconds(value: float) -> str:
-    """A duration that is easy to read at its size."""
-    return f"{value / 1000:,.2f} s" if abs(value) >= 10_000 else f"{value:,.0f} ms"
+def duration(value: float, longest: float) -> str:
+    """A duration in the unit that fits the longest of those beside it."""
+    return f"{value / 1000:,.2f} s" if longest >= 10_000 else f"{value:,.0f} ms"
 
 
 def dollars(value: float, beside: float | None = None) -> str:
@@ -35,8 +35,10 @@ def latency(delta: Delta | UnsetType) -> tuple[str, str, str] | None:
     """The latency of both sides and how it changed."""
     if delta is UNSET:
         return None
-    change = milliseconds(delta.change).replace("-", _MINUS)
-    return milliseconds(delta.baseline), milliseconds(delta.new), _change(change, delta)
+    longest = max(delta.baseline, delta.new)
+    change = duration(delta.change, longest).replace("-", _MINUS)
+    before, after = duration(delta.baseline, longest), duration(delta.new, longest)
+    return before, after, _change(change, delta)
 
 
 def cost(delta: Delta | UnsetType) -> tuple[str, str, str] | None:

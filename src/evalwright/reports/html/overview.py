@@ -151,7 +151,8 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
 def _root_chart(summary: Summary) -> dict[str, Any]:
     old, new = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
     causes = list(ROOT_CAUSES) + [cause for cause in {**old, **new} if cause not in ROOT_CAUSES]
-    bars = [Bar(words.spoken(visible(c)), old.get(c, 0), new.get(c, 0)) for c in causes]
+    found = [cause for cause in causes if old.get(cause) or new.get(cause)]
+    bars = [Bar(words.spoken(visible(c)), old.get(c, 0), new.get(c, 0)) for c in found]
     return chart("roots", "Root causes of failed cases", bars)
 
 
@@ -167,14 +168,19 @@ def _signal_chart(summary: Summary) -> dict[str, Any]:
 def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
     security = summary.security
     known = (
-        ("New", security.top_signal_kinds_new),
-        ("Baseline", security.top_signal_kinds_baseline),
+        ("New", security.top_signal_kinds_new, security.signal_kinds_new),
+        ("Baseline", security.top_signal_kinds_baseline, security.signal_kinds_baseline),
     )
     return [
-        (side, ", ".join(words.spoken(visible(kind)) for kind in kinds))
-        for side, kinds in known
+        (side, ", ".join(_counted(kind, counts) for kind in kinds))
+        for side, kinds, counts in known
         if kinds
     ]
+
+
+def _counted(kind: str, counts: Mapping[str, int]) -> str:
+    number = f" {counts[kind]:,}" if kind in counts else ""
+    return words.spoken(visible(kind)) + number
 
 
 def _shown_row(row: OverviewRow) -> tuple[Any, ...]:
