@@ -3,10 +3,7 @@
 from itertools import product
 
 import pytest
-
-from evalwright.signals.injection import FOLLOWED, find_injections
-from evalwright.signals.scene import Scene
-from signals.unseen_domains import (
+from unseen_domains import (
     ENTRUSTED,
     ORDERS,
     SETTINGS,
@@ -15,6 +12,9 @@ from signals.unseen_domains import (
     resisted,
     unattacked,
 )
+
+from evalwright.signals.injection import FOLLOWED, find_injections
+from evalwright.signals.scene import Scene
 
 EVERY = list(product(ORDERS, SETTINGS))
 

@@ -236,10 +236,12 @@ def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
         # A command, or the name of a button, may itself tell what is to be done.
         deeds = (hit.deeds & stems for hit in hits)
         unknown = not tool.kind or not instruction.kinds
-        return same_kind or same_thing or unknown or any(deeds)
+        sent = any(is_destination(hit.argument.value) for hit in hits)
+        return same_kind or same_thing or unknown or sent or any(deeds)
     if not same_thing:
         same_thing = any(not hit.key_stems.isdisjoint(stems) for hit in hits)
-    return same_kind and same_thing
+    # The very verb of the tool says as much as its kind and a thing.
+    return same_kind and (same_thing or tool.verb in instruction.stems)
 
 
 def _is_same_deed(tool: Tool, instruction: Instruction) -> bool:

@@ -31,6 +31,7 @@ _MOST_PLACES = 1_000
 _APART = b"\n.?!\n"  # no pressure reaches across
 _STEM = 5
 _SHORT_WORD = 3
+_LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
 MARKS = b"\"'`*(.!?:;,>)]}|-"
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
@@ -39,11 +40,24 @@ _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}
 class Instruction:
     """One sentence that gives an instruction, and the place of the pressure on its reader."""
 
-    def __init__(self, raw: bytes, start: int, verb_end: int, pressure: int | None) -> None:
-        self._raw = raw
+    def __init__(self, reading: "Reading", start: int, verb_end: int) -> None:
+        self._reading = reading
+        self._raw = reading.raw
         self._start = start
         self._verb_end = verb_end
-        self._pressure = pressure
+
+    @once
+    def _pressure(self) -> int | None:
+        pressure = self._reading.pressure
+        nearest = bisect_left(pressure, self._start - _REACH_BEFORE)
+        return pressure[nearest] if nearest < len(pressure) else None
+
+    @property
+    def is_order(self) -> bool:
+        """Whether it is not the name of a field, nor a statement that only looks like an order."""
+        if self._raw[self._verb_end : self._verb_end + 2] in (b'":', b"':"):
+            return False
+        return not is_no_order(self._raw[self._start : self._verb_end])
 
     @once
     def pressed(self) -> bool:
@@ -56,15 +70,15 @@ class Instruction:
     @property
     def verb_kind(self) -> str:
         """The kind of the verb that opens the instruction; empty for one that is not known."""
-        verb = self._raw[self._start : self._verb_end].lower().split()[-1]
-        return VERB_KINDS.get(verb.strip(MARKS), "")
+        verb = self._raw[max(self._start, self._verb_end - _LONGEST_VERB) : self._verb_end]
+        return VERB_KINDS.get(verb.lower().split()[-1].strip(MARKS), "")
 
     def is_near(self, places: list[int]) -> bool:
         """Whether one of the places lies where its sentence or its passage may be."""
         first = bisect_left(places, self._start - _LONGEST_SUBJECT)
         if first == len(places) or places[first] >= self._start + _LONGEST_PASSAGE:
             return False
-        return places[first] < self._end or self.pressed
+        return (places[first] < self._end or self.pressed) and self.is_order
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word stands near enough for the sentence or the passage to hold it."""
@@ -169,7 +183,7 @@ class Reading:
         near: Iterable[Instruction] | None = self.__dict__.get("_whole")  # not read for this alone
         if near is None:
             near = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
-        return [each for each in near if each.pressed]
+        return [each for each in near if each.pressed and each.is_order]
 
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
@@ -208,13 +222,7 @@ class Reading:
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Instruction]:
         for begin, end in _merged(places, before, after):
             for match in DIRECTIVE.finditer(self.raw, begin, end):
-                start, read = match.span()
-                if not _is_key(self.raw, read) and not is_no_order(match.group()):
-                    yield Instruction(self.raw, start, read, self._pressure_near(start))
-
-    def _pressure_near(self, start: int) -> int | None:
-        nearest = bisect_left(self.pressure, start - _REACH_BEFORE)
-        return self.pressure[nearest] if nearest < len(self.pressure) else None
+                yield Instruction(self, *match.span())
 
 
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
@@ -263,11 +271,6 @@ def kinds_of(word: bytes) -> tuple[str, ...]:
     """The kinds of verb that a word may be."""
     kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
     return (kind, *ALSO.get(word, ())) if kind else ()
-
-
-def _is_key(raw: bytes, end: int) -> bool:
-    """Whether a word is the name of a field of a JSON object."""
-    return raw[end : end + 2] in (b'":', b"':")
 
 
 def _words(raw: bytes) -> bytes:
