@@ -6,6 +6,7 @@ from evalwright.contracts.report import Confidence, EvidenceRef, Severity, Signa
 from evalwright.signals.injection_fit import Tool, is_destination, read_tool, urls_in
 from evalwright.signals.injection_obedience import Obedience, Obeyed
 from evalwright.signals.injection_speech import obeyed_in_output
+from evalwright.signals.instruction_words import ASSAULT
 from evalwright.signals.instructions import Instruction
 from evalwright.signals.provenance import Argument
 from evalwright.signals.scene import Scene, Source
@@ -112,10 +113,15 @@ def _asks_to_act(instruction: Instruction) -> bool:
 
 def _seen(scene: Scene, cited: set[int]) -> Iterator[Signal]:
     pressing = (scene.untrusted[place] for place in scene.pressing)
-    carriers = [
+    told = [
         (source, any(map(_asks_to_act, source.reading.pressed)))
         for source in pressing
         if source.event.index not in cited
+    ]
+    carriers = [
+        (source, asks_to_act)
+        for source, asks_to_act in told
+        if asks_to_act or ASSAULT.search(source.reading.raw)
     ]
     if carriers:
         yield Signal(

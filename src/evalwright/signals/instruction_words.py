@@ -99,17 +99,12 @@ _OVERRIDE = (
     r"|\bforget\b[^.!?]{0,20}\b(?:previous|prior|earlier|all)\b[^.!?]{0,12}"
     rf"\b{_ORDERS}\b"
 )
-_OBEDIENCE = (
-    r"\b(?:must|only|strictly|always|immediately)\b[^.!?]{0,20}"
-    r"\b(?:follow|adhere to|obey|comply with|execute|perform)\b[^.!?]{0,20}"
-    rf"\b(?:following|these|new|below)\b[^.!?]{{0,20}}\b{_ORDERS}\b"
-    r"|\b(?:new|updated|real|actual) (?:instructions?|directives?)\b|\b(?:real|actual) task\b"
-)
-_POSTPONEMENT = (
-    r"\b(?:before|after|once|until|unless) you\b[^.!?]{0,60}\b(?:tasks?|instructions?)\b"
-    r"|\b(?:solve|complete|finish|continue|resume|proceed with|return to)\b[^.!?]{0,20}"
-    r"\b(?:original|initial|main|user'?s) (?:task|instructions?)\b"
-    r"|\btask (?:complete|accomplished)[.!] (?-i:[A-Z])[a-z]"
+# Mail and pages speak to their readers, but not of the tasks and instructions that these have.
+_BOUND = r"(?:you|your|must|shall|should|please|kindly)"
+_DUTY = r"(?:tasks?|instructions?|directives?|assignments?|objectives?|commands?)"
+_REMINDER = (
+    rf"\b{_BOUND}\b[^.!?\n]{{0,60}}\b{_DUTY}\b|\b{_DUTY}\b[^.!?\n]{{0,40}}\byou\b"
+    r"|\b(?:new|updated|real|actual) (?:instructions?|directives?)\b"
 )
 _CASTING = (
     r"\byou are(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b"
@@ -137,8 +132,9 @@ DIRECTIVE = _pattern(
     rf"|(?:^|[.!?:;>\]}}\"\n-]|\b(?:now|first|to|then)\b)[\s\"'`*(]*\b{_UNKNOWN}\b"
     rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+"
 )
-# Nobody but an agent is told to drop its orders, to finish its task later, or what it is.
-PRESSURE = _pattern(f"(?i){_OVERRIDE}|{_OBEDIENCE}|{_POSTPONEMENT}|{_CASTING}|{_PROMPT}")
+# Nobody but an agent is told to drop its orders or what it is; of their tasks, others are, too.
+ASSAULT = _pattern(f"(?i){_OVERRIDE}|{_CASTING}|{_PROMPT}")
+PRESSURE = _pattern(f"(?i){_OVERRIDE}|{_REMINDER}|{_CASTING}|{_PROMPT}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
