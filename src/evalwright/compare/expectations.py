@@ -12,7 +12,7 @@ from evalwright.compare.grounding import contradictions
 from evalwright.contracts.jsonvalue import plain
 from evalwright.contracts.report import FailedAssertion
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
-from evalwright.trace.model import GOOD_STATUSES, ToolCall, ToolResult, Trace, text_of
+from evalwright.trace.model import GOOD_STATUSES, Trace, text_of
 
 _MOST_SCHEMA_ERRORS = 10
 
@@ -43,8 +43,8 @@ def _transport(trace: Trace) -> FailedAssertion:
 def _tool_results(_: Case, trace: Trace) -> Iterator[FailedAssertion]:
     failed = [
         event
-        for event in trace.events
-        if isinstance(event, ToolResult) and event.status.casefold() not in GOOD_STATUSES
+        for event in trace.results
+        if event.status != "ok" and event.status.casefold() not in GOOD_STATUSES
     ]
     if failed:
         actual = [
@@ -176,7 +176,7 @@ def _sequence(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
 
 
 def _called(trace: Trace) -> list[str]:
-    return [event.tool for event in trace.events if isinstance(event, ToolCall)]
+    return [call.tool for call in trace.calls]
 
 
 def _included(case: Case, trace: Trace) -> Iterator[FailedAssertion]:

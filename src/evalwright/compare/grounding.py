@@ -29,9 +29,6 @@ from evalwright.compare.stated_values import (
 )
 from evalwright.trace.model import (
     GOOD_STATUSES,
-    Message,
-    Retrieval,
-    ToolCall,
     ToolResult,
     Trace,
     text_of,
@@ -126,11 +123,7 @@ class Told:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self.results = [
-            (event.index, text_of(event.payload))
-            for event in trace.events
-            if isinstance(event, ToolResult)
-        ]
+        self.results = [(event.index, text_of(event.payload)) for event in trace.results]
 
     @cached_property
     def text(self) -> str:
@@ -162,23 +155,23 @@ class Told:
     def fields(self) -> dict[Label, list[Rival]]:
         """The scalars of the results by the name of their field."""
         fields: dict[Label, list[Rival]] = {}
-        for event in self._trace.events:
-            if isinstance(event, ToolResult):
-                for label, value in _fields_of(event.payload):
-                    fields.setdefault(label, []).append(Rival(value, event.index))
+        for event in self._trace.results:
+            for label, value in _fields_of(event.payload):
+                fields.setdefault(label, []).append(Rival(value, event.index))
         return fields
 
 
 def _other_words(trace: Trace) -> Iterator[str]:
     answers = pair_results(trace)
-    for event in trace.events:
-        if isinstance(event, Retrieval):
-            yield text_of(event.content)
-            yield " ".join(event.doc_ids)
-        elif isinstance(event, Message) and event.role != "assistant":
-            yield text_of(event.content)
-        elif isinstance(event, ToolCall) and _worked(answers.get(event.index)):
-            yield text_of(event.args)
+    for retrieval in trace.retrievals:
+        yield text_of(retrieval.content)
+        yield " ".join(retrieval.doc_ids)
+    for message in trace.messages:
+        if message.role != "assistant":
+            yield text_of(message.content)
+    for call in trace.calls:
+        if _worked(answers.get(call.index)):
+            yield text_of(call.args)
 
 
 def _worked(result: ToolResult | None) -> bool:

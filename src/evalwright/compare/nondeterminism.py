@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from evalwright.trace.model import Retrieval, ToolCall, Trace
+from evalwright.trace.model import Trace
 from evalwright.trace.pairing import pair_results
 
 _HTTP = frozenset({"http", "https", "fetch", "browse", "browser", "web", "url", "webpage", "curl"})
@@ -24,13 +24,11 @@ def nondeterminism_sources(trace: Trace, *, repeats_disagree: bool = False) -> t
 def _sources(trace: Trace) -> Iterator[str]:
     if trace.failure is not None:
         yield "transport"
-    for event in trace.events:
-        if isinstance(event, ToolCall):
-            yield from _of_tool(event.tool)
-        elif isinstance(event, Retrieval) and event.content is None:
-            yield "unrecorded_retrieval"
-    calls = sum(isinstance(event, ToolCall) for event in trace.events)
-    if calls > len(pair_results(trace)):
+    for call in trace.calls:
+        yield from _of_tool(call.tool)
+    if any(retrieval.content is None for retrieval in trace.retrievals):
+        yield "unrecorded_retrieval"
+    if len(trace.calls) > len(pair_results(trace)):
         yield "unrecorded_tool_result"
 
 

@@ -16,7 +16,7 @@ from evalwright.contracts.report import (
 )
 from evalwright.signals.provenance import Argument, arguments
 from evalwright.signals.provenance_values import leaves
-from evalwright.signals.scene import Scene
+from evalwright.signals.scene import Scene, values_given
 from evalwright.signals.vocabulary import Deed, ToolProfile, asks_for, delegates, profile
 from evalwright.trace.model import (
     Event,
@@ -37,7 +37,7 @@ class Act(msgspec.Struct, frozen=True, gc=False):
 
     call: ToolCall
     profile: ToolProfile
-    values: tuple[tuple[str, str], ...]
+    values: Sequence[tuple[str, str]]
 
 
 class Weight(msgspec.Struct, frozen=True):
@@ -51,7 +51,8 @@ class Weight(msgspec.Struct, frozen=True):
 def all_calls(scene: Scene) -> tuple[Act, ...]:
     """The calls of a scene, also those that only look."""
     return tuple(
-        Act(call, profile(call.tool), tuple(leaves(call.args))) for call in scene.calls
+        Act(call, profile(call.tool), values_given(scene.trace)[call.index])
+        for call in scene.calls
     )  # fmt: skip
 
 
@@ -65,11 +66,7 @@ def acts(scene: Scene) -> tuple[Act, ...]:
 def user_words(scene: Scene) -> str:
     """What the user said, without what the operator said."""
     said = [scene.trace.prompt]
-    said += [
-        text_of(event.content)
-        for event in scene.trace.events
-        if isinstance(event, Message) and event.role == "user"
-    ]
+    said += [text_of(message.content) for message in scene.trace.messages if message.role == "user"]
     return "\n".join(said)
 
 

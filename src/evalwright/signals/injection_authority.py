@@ -11,11 +11,11 @@ from evalwright.signals.instruction_words import (
     is_unknown_deed,
 )
 from evalwright.signals.instructions import MARKS, kinds_of, stems_of
-from evalwright.signals.once import once
 from evalwright.signals.provenance import arguments
 from evalwright.signals.provenance_values import plain_words
 from evalwright.signals.scene import Scene
 from evalwright.trace.model import ToolCall
+from evalwright.trace.once import once
 
 _SHORTEST_GIVEN = 2
 

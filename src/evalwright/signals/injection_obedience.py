@@ -18,8 +18,7 @@ from evalwright.signals.injection_fit import (
 from evalwright.signals.injection_tool import ToolOrders
 from evalwright.signals.instructions import Instruction, Reading
 from evalwright.signals.provenance import Argument, arguments
-from evalwright.signals.provenance_values import leaves
-from evalwright.signals.scene import Scene, Source
+from evalwright.signals.scene import Scene, Source, values_given
 from evalwright.trace.model import ToolCall
 
 # What stands in more texts than this says nothing about any of them.
@@ -58,7 +57,7 @@ class Obedience:
     def of(self, call: ToolCall) -> Obeyed | None:
         """The instruction that a call carries out, if any; the one that explains it best."""
         tool = read_tool(call.tool)
-        given = leaves(call.args)
+        given = values_given(self._scene.trace)[call.index]
         if not given:
             told = self._orders.told_to_use(call, tool)
             if told is not None:

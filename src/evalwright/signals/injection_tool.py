@@ -5,9 +5,9 @@ from itertools import islice
 from evalwright.signals.injection_authority import Authority
 from evalwright.signals.injection_fit import Tool, calls_for, read_tool
 from evalwright.signals.instruction_words import TOOL_USE
-from evalwright.signals.once import once
 from evalwright.signals.scene import Scene, Source
 from evalwright.trace.model import GOOD_STATUSES, ToolCall, ToolResult
+from evalwright.trace.once import once
 
 _SHORTEST_NAME = 5
 _MOST_SOURCES = 50

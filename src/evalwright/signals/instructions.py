@@ -16,8 +16,8 @@ from evalwright.signals.instruction_words import (
     VERB_KINDS,
     is_no_order,
 )
-from evalwright.signals.once import once
 from evalwright.signals.provenance_values import plain_words
+from evalwright.trace.once import once
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
 _LONGEST_SENTENCE = 600

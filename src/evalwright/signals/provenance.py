@@ -4,8 +4,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.signals.provenance_values import leaves, read_date, written_forms
-from evalwright.signals.scene import Scene
+from evalwright.signals.provenance_values import read_date, written_forms
+from evalwright.signals.scene import Scene, values_given
 from evalwright.trace.model import Event, Retrieval, ToolCall
 
 Origin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
@@ -28,7 +28,10 @@ def arguments(scene: Scene, call: ToolCall) -> list[Argument]:
     """
     known = scene.traced_arguments.get(call.index)
     if known is None:
-        known = [_trace_back(scene, call, path, value) for path, value in leaves(call.args)]
+        known = [
+            _trace_back(scene, call, path, value)
+            for path, value in values_given(scene.trace)[call.index]
+        ]
         scene.traced_arguments[call.index] = known
     return known
 
@@ -39,7 +42,7 @@ def _trace_back(scene: Scene, call: ToolCall, path: str, value: str) -> Argument
     told = date is not None and date.stands_in(scene.trusted_words)
     if told or any(form in scene.trusted_words for form in forms):
         return Argument(path, value, "user")
-    if not scene.baseline_values.isdisjoint(forms):
+    if scene.baseline is not None and any(map(scene.was_given, forms)):
         return Argument(path, value, "baseline")
     places = [next(scene.sources_holding(form, call), None) for form in forms]
     found = [place for place in places if place is not None]

@@ -1,28 +1,27 @@
 """What every detector looks at: a trace, its baseline, and who said what in them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from evalwright.signals.instructions import Reading, find_pressure
-from evalwright.signals.once import once
-from evalwright.signals.provenance_values import leaves, plain_words, written_forms
+from evalwright.signals.provenance_values import leaves, plain_words
 from evalwright.trace.model import (
-    Event,
-    Message,
     Retrieval,
     ToolCall,
     ToolResult,
     Trace,
     text_of,
 )
+from evalwright.trace.once import once
 from evalwright.trace.pairing import pair_results
 
 if TYPE_CHECKING:
     from evalwright.signals.provenance import Argument
 
 _BETWEEN = "\ue000"  # a character for private use, that plain words keep
+_BORDER = _BETWEEN.encode()
 
 
 class Source:
@@ -51,15 +50,14 @@ class Scene:
         self.baseline = baseline
 
     @once
-    def calls(self) -> list[ToolCall]:
+    def calls(self) -> Sequence[ToolCall]:
         """The tool calls, in order."""
-        return [event for event in self.trace.events if isinstance(event, ToolCall)]
+        return self.trace.calls
 
     @once
-    def baseline_calls(self) -> list[ToolCall]:
+    def baseline_calls(self) -> Sequence[ToolCall]:
         """The tool calls of the baseline, in order."""
-        events = self.baseline.events if self.baseline else ()
-        return [event for event in events if isinstance(event, ToolCall)]
+        return self.baseline.calls if self.baseline else ()
 
     @once
     def baseline_tools(self) -> frozenset[str]:
@@ -76,20 +74,16 @@ class Scene:
         """All that the user and the operator said."""
         said = [self.trace.system, self.trace.prompt]
         said += [
-            text_of(event.content)
-            for event in self.trace.events
-            if isinstance(event, Message) and event.role in ("user", "system", "developer")
+            text_of(message.content)
+            for message in self.trace.messages
+            if message.role in ("user", "system", "developer")
         ]
         return "\n".join(said)
 
     @once
     def untrusted(self) -> list[Source]:
         """What tools and retrievals brought in, in order."""
-        return [
-            Source(event, _brought_in(event))
-            for event in self.trace.events
-            if isinstance(event, ToolResult | Retrieval)
-        ]
+        return [Source(event, text) for event, text in _brought_in(self.trace)]
 
     @once
     def trusted_words(self) -> bytes:
@@ -109,30 +103,25 @@ class Scene:
         return [place for place, reading in enumerate(readings) if reading.pressed]
 
     @once
-    def baseline_values(self) -> frozenset[bytes]:
-        """Every value that the baseline gave to a tool, in all its written forms."""
-        return frozenset(
-            form
-            for call in self.baseline_calls
-            for _, value in leaves(call.args)
-            for form in written_forms(value)
-        )
+    def _baseline_given(self) -> bytes:
+        """Every value that the baseline gave to a tool, as plain words, one after the other."""
+        given = values_given(self.baseline).values() if self.baseline else ()
+        texts = [value for values in given for _, value in values]
+        return plain_words(f" {_BETWEEN} ".join(["", *texts, ""]))
+
+    def was_given(self, form: bytes) -> bool:
+        """Whether the baseline gave a tool just this value, in one of its written forms."""
+        return b" %b%b%b " % (_BORDER, form, _BORDER) in self._baseline_given
 
     @once
     def baseline_read(self) -> bytes:
         """What tools and retrievals brought into the baseline, as plain words."""
-        events = self.baseline.events if self.baseline else ()
-        brought = (each for each in events if isinstance(each, ToolResult | Retrieval))
-        return b"\n".join(plain_words(_brought_in(event)) for event in brought)
+        return _words_read(self.baseline) if self.baseline else b""
 
     @once
     def joined_words(self) -> bytes:
         """What all untrusted sources brought in, as plain words, in order."""
-        texts = [source.text for source in self.untrusted]
-        if any(_BETWEEN in text for text in texts):
-            return b"\n".join(map(plain_words, texts))
-        # One text is made plain much faster than many.
-        return plain_words(f" {_BETWEEN} ".join(texts)).replace(_BETWEEN.encode(), b"\n")
+        return _words_read(self.trace)
 
     @once
     def joined_starts(self) -> list[int]:
@@ -170,15 +159,54 @@ class Scene:
     def requests(self) -> str:
         """What the user said, without the operator."""
         said = [
-            text_of(event.content)
-            for event in self.trace.events
-            if isinstance(event, Message) and event.role == "user"
+            text_of(message.content) for message in self.trace.messages if message.role == "user"
         ]
         return "\n".join([self.trace.prompt, *said])
 
 
-def _brought_in(event: Event) -> str:
-    if isinstance(event, ToolResult):
-        return text_of(event.payload) + (f"\n{event.error}" if event.error else "")
-    assert isinstance(event, Retrieval)
-    return text_of(event.content)
+Brought = Sequence[tuple[ToolResult | Retrieval, str]]
+
+# Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
+_VALUES_GIVEN = "_values_given"
+_BROUGHT_IN = "_brought_in"
+_WORDS_READ = "_words_read"
+
+
+def values_given(trace: Trace) -> dict[int, list[tuple[str, str]]]:
+    """The values of each call with their paths, by the call's index."""
+    kept: dict[int, list[tuple[str, str]]] | None = trace.__dict__.get(_VALUES_GIVEN)
+    if kept is None:
+        kept = {call.index: leaves(call.args) for call in trace.calls}
+        trace.__dict__[_VALUES_GIVEN] = kept
+    return kept
+
+
+def _brought_in(trace: Trace) -> Brought:
+    """What tools and retrievals brought in, in order, as text."""
+    kept: Brought | None = trace.__dict__.get(_BROUGHT_IN)
+    if kept is None:
+        kept = [(result, _told_by(result)) for result in trace.results]
+        if trace.retrievals:
+            told: Brought = [(each, text_of(each.content)) for each in trace.retrievals]
+            kept = sorted([*kept, *told], key=lambda entry: entry[0].index)
+        trace.__dict__[_BROUGHT_IN] = kept
+    return kept
+
+
+def _told_by(result: ToolResult) -> str:
+    text = text_of(result.payload)
+    return f"{text}\n{result.error}" if result.error else text
+
+
+def _words_read(trace: Trace) -> bytes:
+    """What tools and retrievals brought in, as plain words, one line for each."""
+    kept: bytes | None = trace.__dict__.get(_WORDS_READ)
+    if kept is None:
+        texts = [text for _, text in _brought_in(trace)]
+        if any(_BETWEEN in text for text in texts):
+            kept = b"\n".join(map(plain_words, texts))
+        else:  # one text is made plain much faster than many
+            joined = plain_words(f" {_BETWEEN} ".join(texts))
+            kept = joined.replace(_BETWEEN.encode(), b"\n")
+        trace.__dict__[_WORDS_READ] = kept
+    return kept

@@ -46,10 +46,10 @@ def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "
 
 
 def _event(index: int, raw: Json) -> Event:
-    if not isinstance(raw, dict):
+    if type(raw) is not dict:
         return Unknown(index, None, "", raw)
     kind = raw.get("type")
-    build = _BUILDERS.get(kind) if isinstance(kind, str) else None
+    build = _BUILDERS.get(kind) if type(kind) is str else None
     ts = _number(raw.get("ts"))
     if build is None:
         return Unknown(index, ts, kind if isinstance(kind, str) else "", raw)
@@ -170,17 +170,17 @@ def _prompt(record: dict[str, Any]) -> str:
 
 
 def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
+    return value if type(value) is str else None
 
 
 def _identifier(value: Json) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value else None
+    if type(value) is str:
+        return value or None
+    return str(value) if type(value) is int else None
 
 
 def _number(value: Json) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if type(value) is not int and type(value) is not float:
         return None
     return value if -_FARTHEST < value < _FARTHEST else None
 

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.trace.model import EvidenceTarget, Retrieval, ToolCall, ToolResult, Trace, Unknown
+from evalwright.trace.model import EvidenceTarget, Trace
 from evalwright.trace.pairing import pair_results
 
 Status: TypeAlias = Literal["ok", "partial", "broken"]
@@ -40,7 +40,7 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
         *_call_id_issues(trace),
         *_pairing_issues(trace),
     }
-    if set(required_docs) and not any(isinstance(event, Retrieval) for event in trace.events):
+    if set(required_docs) and not trace.retrievals:
         found.add("retrieval_required_missing")
     named = [ref for action in trace.actions for ref in action.evidence]
     if named and not evidence_targets(trace).issuperset(named):
@@ -58,15 +58,15 @@ def _status(trace: Trace, found: set[str]) -> Status:
 
 def retrieved_docs(trace: Trace) -> set[str]:
     """The ids of all documents that the trace retrieved."""
-    return {doc for event in trace.events if isinstance(event, Retrieval) for doc in event.doc_ids}
+    return {doc for event in trace.retrievals for doc in event.doc_ids}
 
 
 def evidence_targets(trace: Trace) -> set[EvidenceTarget]:
     """Everything in a trace that a reference to evidence can point at."""
     results = {
         EvidenceTarget("tool_result", event.call_id)
-        for event in trace.events
-        if isinstance(event, ToolResult) and event.call_id is not None
+        for event in trace.results
+        if event.call_id is not None
     }
     return results | {EvidenceTarget("retrieval_doc", doc) for doc in retrieved_docs(trace)}
 
@@ -76,8 +76,7 @@ def _event_issues(trace: Trace) -> set[str]:
         return {"events_not_array"}
     if not trace.events:
         return {"no_events"}
-    unknown = any(isinstance(event, Unknown) for event in trace.events)
-    return {"unknown_event_type"} if unknown else set()
+    return {"unknown_event_type"} if trace.unknown else set()
 
 
 def _timestamp_issues(trace: Trace) -> set[str]:
@@ -95,8 +94,8 @@ def _timestamp_issues(trace: Trace) -> set[str]:
 
 def _call_id_issues(trace: Trace) -> set[str]:
     issues = set()
-    for kind in (ToolCall, ToolResult):
-        ids = [event.call_id for event in trace.events if isinstance(event, kind)]
+    for events in (trace.calls, trace.results):
+        ids = [event.call_id for event in events]
         known = [call_id for call_id in ids if call_id is not None]
         if len(known) < len(ids):
             issues.add("missing_call_id")
@@ -106,8 +105,7 @@ def _call_id_issues(trace: Trace) -> set[str]:
 
 
 def _pairing_issues(trace: Trace) -> set[str]:
-    calls = sum(isinstance(event, ToolCall) for event in trace.events)
-    results = sum(isinstance(event, ToolResult) for event in trace.events)
+    calls, results = len(trace.calls), len(trace.results)
     paired = len(pair_results(trace))
     issues = set()
     if results > paired:

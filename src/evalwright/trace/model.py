@@ -1,8 +1,11 @@
 """What one agent did in one case: calls, results, retrievals, messages, output, actions."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+
+from evalwright.trace.once import once
 
 Json: TypeAlias = Any
 
@@ -114,7 +117,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cost_usd: float | None = None
 
 
-class Trace(msgspec.Struct, frozen=True):
+class Trace(msgspec.Struct, frozen=True, dict=True):
     """One case of one side. `prompt` and `system` are what the user and the operator said."""
 
     case_id: str
@@ -127,6 +130,38 @@ class Trace(msgspec.Struct, frozen=True):
     failure: RunnerFailure | None = None
     usage: Usage = Usage()
     events_not_array: bool = False
+
+    @once
+    def _by_kind(self) -> dict[type, list[Any]]:
+        kinds: dict[type, list[Any]] = {}
+        for event in self.events:
+            kinds.setdefault(type(event), []).append(event)
+        return kinds
+
+    @property
+    def calls(self) -> Sequence[ToolCall]:
+        """The tool calls, in order."""
+        return self._by_kind.get(ToolCall, ())
+
+    @property
+    def results(self) -> Sequence[ToolResult]:
+        """The tool results, in order."""
+        return self._by_kind.get(ToolResult, ())
+
+    @property
+    def retrievals(self) -> Sequence[Retrieval]:
+        """The retrievals, in order."""
+        return self._by_kind.get(Retrieval, ())
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages, in order."""
+        return self._by_kind.get(Message, ())
+
+    @property
+    def unknown(self) -> Sequence[Unknown]:
+        """What is no event of a known type."""
+        return self._by_kind.get(Unknown, ())
 
 
 def text_of(value: Json) -> str:

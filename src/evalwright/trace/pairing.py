@@ -20,41 +20,42 @@ def pair_steps(trace: Trace) -> list[Step]:
     answers = pair_results(trace)
     taken = {result.index for result in answers.values()}
     return [
-        Step(event, answers.get(event.index) if isinstance(event, ToolCall) else None)
+        Step(event, answers.get(event.index) if type(event) is ToolCall else None)
         for event in trace.events
-        if not (isinstance(event, ToolResult) and event.index in taken)
+        if not (type(event) is ToolResult and event.index in taken)
     ]
 
 
 def pair_results(trace: Trace) -> Mapping[int, ToolResult]:
     """The result of each call, by the call's index."""
-    for known, paired in _recent:  # integrity, signals and pages all ask for the same traces
-        if known is trace:
-            return paired
+    kept: Mapping[int, ToolResult] | None = trace.__dict__.get(_KEPT)
+    if kept is not None:  # integrity, signals and pages all ask for it
+        return kept
     by_id = _pair_by_id(trace)
     answers = _pair_in_order(trace) if by_id is None else by_id
-    _recent.append((trace, answers))
+    trace.__dict__[_KEPT] = answers
     return answers
 
 
-_recent: deque[tuple[Trace, Mapping[int, ToolResult]]] = deque(maxlen=4)
+_KEPT = "_paired_results"
 
 
 def _pair_by_id(trace: Trace) -> Mapping[int, ToolResult] | None:
     """The usual case: every call and every result has an id of its own."""
     calls: dict[str, int] = {}
     answers: dict[int, ToolResult] = {}
-    for event in trace.events:
-        if isinstance(event, ToolCall):
-            if event.call_id is None or event.call_id in calls:
+    for call in trace.calls:
+        if call.call_id is None or call.call_id in calls:
+            return None
+        calls[call.call_id] = call.index
+    for result in trace.results:
+        place = calls.get(result.call_id or "")
+        if result.call_id is None or place in answers:
+            return None
+        if place is not None:
+            if result.index < place:  # it stands before its call: order matters, then
                 return None
-            calls[event.call_id] = event.index
-        elif isinstance(event, ToolResult):
-            place = calls.get(event.call_id or "")
-            if event.call_id is None or place in answers:
-                return None
-            if place is not None:
-                answers[place] = event
+            answers[place] = result
     return answers
 
 
