@@ -238,6 +238,13 @@ def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, i
         yield begin, end
 
 
+def may_press(texts: list[str]) -> bool:
+    """Whether pressure may stand in one of the texts: most hold none, which one look tells."""
+    if sum(map(len, texts)) > _LONGEST_READ_AS_ONE:
+        return True
+    return PRESSURE.search(_unescaped("\n\n".join(texts))) is not None
+
+
 def find_pressure(readings: list[Reading]) -> None:
     """Look through many texts at once, if they are short: it takes less time than one by one."""
     raws = [reading.raw for reading in readings]

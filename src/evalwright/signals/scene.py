@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from evalwright.signals.instructions import Reading, find_pressure
+from evalwright.signals.instructions import Reading, find_pressure, may_press
 from evalwright.signals.provenance_values import leaves, plain_words
 from evalwright.trace.model import (
     Retrieval,
@@ -98,6 +98,8 @@ class Scene:
     @once
     def pressing(self) -> list[int]:
         """The places in `untrusted` of the sources that press the agent with instructions."""
+        if not may_press([source.text for source in self.untrusted]):
+            return []
         readings = [source.reading for source in self.untrusted]
         find_pressure(readings)
         return [place for place, reading in enumerate(readings) if reading.pressed]
