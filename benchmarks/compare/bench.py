@@ -34,9 +34,9 @@ def main() -> None:
             figure["report_html_kb"] = (report / "report.html").stat().st_size // 1000
             figures.append(figure)
             print(_line(figure), flush=True)
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(figures, indent=2) + "\n")
             shutil.rmtree(report)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def _options() -> argparse.Namespace:

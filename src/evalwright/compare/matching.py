@@ -32,7 +32,7 @@ class Plan:
         outside |= {
             name: None for name in baseline.claim(known) if baseline.base_of(name) not in bases
         }
-        selected = [run.selected() for run in self._runs]
+        selected = [run.selected for run in self._runs]
         outside |= {name: None for ids in selected for name in ids or () if name not in known}
         self._outside = list(outside)
         self._left_out = self._never_selected(selected)
@@ -72,7 +72,7 @@ class Plan:
     def _never_selected(self, selected: list[list[str] | None]) -> set[int]:
         """Cases that both runs say they did not set out to answer, and did not."""
         baseline, new = selected
-        if baseline is None or new is None or len(baseline) == len(new) == len(self._ids):
+        if baseline is None or new is None:
             return set()
         chosen = {*baseline, *new}
         return {

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class RunFolder:
         self.root = root
         self._names = _json_files(root)
         self.meta, self.meta_fault = _read_meta(root)
+        self._selected = self._selected_without_answer(self.meta.pop("selected_case_ids", None))
         self._named: dict[str, list[str]] = {}
         self._by_base: dict[str, list[str]] = {}
         self._bases: dict[str, str] = {}
@@ -50,7 +52,8 @@ class RunFolder:
         known = set(case_ids)
         unknown = {case_id: None for case_id in self._named if case_id not in known}
         assigned = {name for names in self._named.values() for name in names}
-        for name in sorted(self._names - assigned - {f"{case_id}.json" for case_id in known}):
+        strays = (name for name in self._names if name.removesuffix(".json") not in known)
+        for name in sorted(name for name in strays if name not in assigned):
             case_id = self._case_named_in(name)
             self._named.setdefault(case_id, []).append(name)
             if case_id not in known:
@@ -78,10 +81,19 @@ class RunFolder:
         named = self._named.get(case_id, [])
         return [own, *named] if own in self._names and own not in named else named
 
+    @property
     def selected(self) -> list[str] | None:
-        """The ids of the cases that the run set out to answer, where it says so."""
-        ids = self.meta.get("selected_case_ids")
-        return [each for each in ids if isinstance(each, str)] if isinstance(ids, list) else None
+        """Of the cases that the run set out to answer, where it says so, those without a file.
+
+        The others show by their files; a list of all of them would be kept for nothing.
+        """
+        return self._selected
+
+    def _selected_without_answer(self, ids: Json) -> list[str] | None:
+        if not isinstance(ids, list):
+            return None
+        named = (each for each in ids if isinstance(each, str))
+        return [each for each in named if f"{each}.json" not in self._names]
 
     def _case_named_in(self, name: str) -> str:
         # A name that is no UTF-8 reaches us with half characters, which no JSON can hold.
@@ -157,8 +169,9 @@ def _read_all(handle: int, size: int) -> bytes:
 def _json_files(root: Path) -> set[str]:
     try:
         with os.scandir(root) as entries:
+            # The two sides have the same names for the most part: kept once.
             return {
-                entry.name
+                sys.intern(entry.name)
                 for entry in entries
                 # Links, pipes and folders too: they answer nothing, and that has to be said.
                 if entry.name.endswith(".json") and entry.name != RUN_META
