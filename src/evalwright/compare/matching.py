@@ -1,5 +1,6 @@
 """Which cases are compared: all of the case file, and all that either side answered."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -27,6 +28,7 @@ class Plan:
         self._runs = (baseline, new)
         self._ids, self._id_faults = _identify(cases)
         known = set(self._ids)
+        self._repeats = len(known) < len(self._ids)
         outside = dict.fromkeys(new.claim(known))
         bases = {new.base_of(name) for name in (*known, *outside)}
         outside |= {
@@ -48,11 +50,14 @@ class Plan:
         return [f"{len(self._left_out):,} cases of the case file were selected by neither run."]
 
     def __iter__(self) -> Iterator[PlannedCase]:
-        seen: dict[str, int] = {}
+        seen: Counter[str] = Counter()
         for number, case_id in enumerate(self._ids):
             if number in self._left_out:
                 continue
-            seen[case_id] = repetition = seen.get(case_id, 0) + 1
+            repetition = 1
+            if self._repeats:  # usually there are none, and nothing need be counted
+                seen[case_id] += 1
+                repetition = seen[case_id]
             faults = list(self._id_faults.get(number, ()))
             if repetition > 1:
                 faults.append(f"the id stands {repetition} times or more in the case file")
@@ -65,9 +70,14 @@ class Plan:
         self, case_id: str, number: int | None, repetition: int, faults: list[str]
     ) -> PlannedCase:
         baseline, new = self._runs
-        before = baseline.files(case_id) or baseline.files_of_base(new.base_of(case_id))
-        after = new.files(case_id)
+        claimed = number is not None
+        before = baseline.files(case_id, claimed=claimed)
+        before = before or baseline.files_of_base(new.base_of(case_id))
+        after = new.files(case_id, claimed=claimed)
         return PlannedCase(case_id, number, repetition, tuple(before), tuple(after), tuple(faults))
+
+    def _answers(self, case_id: str) -> bool:
+        return any(run.files(case_id, claimed=True) for run in self._runs)
 
     def _never_selected(self, selected: list[list[str] | None]) -> set[int]:
         """Cases that both runs say they did not set out to answer, and did not."""
@@ -78,7 +88,8 @@ class Plan:
         return {
             number
             for number, case_id in enumerate(self._ids)
-            if case_id not in chosen and not any(run.files(case_id) for run in self._runs)
+            if case_id not in chosen
+            and not any(run.files(case_id, claimed=True) for run in self._runs)
         }
 
 

@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,6 +32,7 @@ class RunFolder:
         self._names = _json_files(root)
         self.meta, self.meta_fault = _read_meta(root)
         self._selected = self._selected_without_answer(self.meta.pop("selected_case_ids", None))
+        self._without_file: set[str] = set()
         self._named: dict[str, list[str]] = {}
         self._by_base: dict[str, list[str]] = {}
         self._bases: dict[str, str] = {}
@@ -58,6 +58,8 @@ class RunFolder:
             self._named.setdefault(case_id, []).append(name)
             if case_id not in known:
                 unknown[case_id] = None
+        self._without_file = {each for each in known if f"{each}.json" not in self._names}
+        self._names.clear()  # what is left of them stands in the ids
         return list(unknown)
 
     def assign(self, case_id: str, base_case_id: str | None, name: str) -> None:
@@ -75,11 +77,15 @@ class RunFolder:
         """The files that answer any case with this key."""
         return self._by_base.get(base_case_id, [])
 
-    def files(self, case_id: str) -> list[str]:
-        """The names of the files that answer a case; more than one when it was repeated."""
-        own = f"{case_id}.json"
+    def files(self, case_id: str, *, claimed: bool) -> list[str]:
+        """The names of the files that answer a case; more than one when it was repeated.
+
+        `claimed` says that the id was among those of `claim`.
+        """
         named = self._named.get(case_id, [])
-        return [own, *named] if own in self._names and own not in named else named
+        if not claimed or case_id in self._without_file:
+            return named
+        return [f"{case_id}.json", *named]
 
     @property
     def selected(self) -> list[str] | None:
@@ -169,9 +175,8 @@ def _read_all(handle: int, size: int) -> bytes:
 def _json_files(root: Path) -> set[str]:
     try:
         with os.scandir(root) as entries:
-            # The two sides have the same names for the most part: kept once.
             return {
-                sys.intern(entry.name)
+                entry.name
                 for entry in entries
                 # Links, pipes and folders too: they answer nothing, and that has to be said.
                 if entry.name.endswith(".json") and entry.name != RUN_META
