@@ -35,7 +35,7 @@ def demo_output() -> str:
         log = str(Path(folder) / "log.db")
         environment = {"PATH": path, "EVALWRIGHT_DB": log, "TERM": "xterm-256color"}
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(  # noqa: S603 - our own command
+        process = subprocess.Popen(
             command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment
         )
         os.close(theirs)

@@ -27,14 +27,18 @@ class ToolOrders:
         One that came with the results of the same step counts too: what was called and what asked
         for it are then in no provable order, as recorders write the calls of a step first.
         """
-        if len(call.tool) < _SHORTEST_NAME or tool.name in self._scene.trusted_words:
-            return None
-        if call.tool in self._scene.baseline_tools:
+        if not self.is_foreign(call):
             return None
         for source in self._naming(call.tool, hints=tool.kind == "read"):
             if self._steps[source.event.index] <= self._steps[call.index]:
                 return source, source.event.index < call.index
         return None
+
+    def is_foreign(self, call: ToolCall) -> bool:
+        """Whether neither the user nor the baseline knows of a tool; a short name tells nothing."""
+        if len(call.tool) < _SHORTEST_NAME or call.tool in self._scene.baseline_tools:
+            return False
+        return read_tool(call.tool).name not in self._scene.trusted_words
 
     def described(self, call: ToolCall, authority: Authority) -> Source | None:
         """The source of an instruction that tells what a call does, though none of its values.
