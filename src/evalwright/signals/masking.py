@@ -19,9 +19,6 @@ _MOST_COPIED = 64
 _UNREADABLE = "[masked: nested too deeply to be checked]"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NUMBER = b"0123456789+-.eE"
-_BORDERS = frozenset([b"", b" ", b"\n", b'"', b"'", b",", b"<", b">", b"(", b"`", b"*", b"["])
-_ESCAPED_BORDERS = frozenset([b"\\n", b"\\t"])
-_BORDER_AFTER = re.compile(rb"[\s\"'<>(),;`|*\]}\\]|$|\.(?:[\s\"\\]|$)")
 _KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
 
 
@@ -64,11 +61,8 @@ def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes
         findings = scan_bytes(data)
         if not findings:
             break
-        alone = all(_stands_alone(data, each) for each in findings)
-        spliced = splice(data, findings)
-        data = _without_copies(spliced, data, findings)
-        if alone and data is spliced:
-            break
+        # A mask may make something sensitive of what stands beside it, so it is looked at again.
+        data = _without_copies(splice(data, findings), data, findings)
     return data
 
 
@@ -79,13 +73,6 @@ def _without_copies(masked: bytes, data: bytes, findings: list[Finding]) -> byte
         if len(value) >= _SHORTEST_COPIED and value in masked:
             masked = masked.replace(value, _mask_in(value, finding))
     return masked
-
-
-def _stands_alone(data: bytes, finding: Finding) -> bool:
-    """Otherwise what is beside a finding can be one itself once that is masked."""
-    before = data[max(0, finding.start - 2) : finding.start]
-    bordered = before[-1:] in _BORDERS or before in _ESCAPED_BORDERS
-    return bordered and _BORDER_AFTER.match(data, finding.end) is not None
 
 
 def mask_value(value: Json) -> Json:
