@@ -43,15 +43,15 @@ class ToolOrders:
     def described(self, call: ToolCall, authority: Authority) -> Source | None:
         """The source of an instruction that tells what a call does, though none of its values.
 
-        It explains a call only where nothing else does: the baseline used no such tool and read
-        no such text, or the user, without a baseline, asked for nothing of the kind.
+        It explains a call only where nothing else does: the user asked for nothing of the kind,
+        and the baseline used no such tool and read no such text.
         """
         tool = read_tool(call.tool)
         if tool.kind in ("", "read") or not tool.stems or call.tool in self._scene.baseline_tools:
             return None
         if tool.name in self._scene.trusted_words:
             return None
-        if self._scene.baseline is None and not authority.is_silent_on(tool):
+        if not authority.is_silent_on(tool):
             return None
         for place in self._naming_thing(call, tool):
             source = self._scene.untrusted[place]
