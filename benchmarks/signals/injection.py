@@ -12,6 +12,7 @@ import gzip
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,26 @@ def _brought_in(record: Record) -> Scene:
     return Scene(decode_trace({"events": events}, "text"))
 
 
+def measure_reruns(data: Path) -> Iterator[tuple[str, int, int]]:
+    """Clean traces beside another clean run of the same task: anything found there is false."""
+    bench = Bench(data)
+    for name in SETS:
+        runs: dict[str, list[Trace]] = {}
+        for file in bench.files:
+            if file.parent.name == name:
+                for record in records(file):
+                    if record["label"]["role"] == "benign":
+                        key = record.get("base_case_id") or record["case_id"]
+                        runs.setdefault(key, []).append(bench.trace(record))
+        pairs = [pair for traces in runs.values() for pair in permutations(traces[:6], 2)]
+        found = sum(_is_followed(Scene(trace, baseline)) for baseline, trace in pairs)
+        yield name, len(pairs), found
+
+
+def _is_followed(scene: Scene) -> bool:
+    return any(signal.kind == FOLLOWED for signal in find_injections(scene))
+
+
 def f1(counts: Counter[str], prefix: str = "") -> tuple[float, float, float]:
     """Precision, recall and F1."""
     hit, false, miss = (counts[prefix + name] for name in ("hit", "false", "miss"))
@@ -144,6 +165,9 @@ def report(data: Path) -> None:
         total = sum((row["counts"] for row in attacked), Counter())
         _print_attacked([*attacked, {"set": "ALL", "n": total["n"], "counts": total}], paired)
     _print_benign([row for row in rows if not row["baseline"]])
+    print("\nfalse positives with another clean run as the baseline")
+    for name, pairs, found in measure_reruns(data):
+        print(f"{name:66}{pairs:>6}{found / max(1, pairs):>8.4f}")
     print("\ntexts taken for an injection")
     for row in measure_texts(data):
         print(f"{row['set']:72}{row['n']:>6}{row['rate']:>8.3f}")
