@@ -84,7 +84,7 @@ def _peak_memory(process: subprocess.Popen) -> int:
     peak = 0
     while process.poll() is None:
         peak = max(peak, sum(map(_held, _family(process.pid))))
-        time.sleep(0.05)
+        time.sleep(0.5)  # more often would slow down what is measured
     return peak
 
 
