@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from invented_secrets import PERSONAL, TOKENS, TOLD, a_private_key, checked, some
 
@@ -142,6 +142,8 @@ def test_escaped_slashes_do_not_hide_a_password():
 
 
 @given(TEXTS)
+@example("password" + TOKENS["telegram-token"] * 3 + "\x80")
+@example("\x80" + TOKEN + "\u20ac")
 def test_a_masked_text_holds_no_finding_and_is_not_masked_again(text):
     masked = mask_text(text)
     assert scan(masked) == []

@@ -13,6 +13,8 @@ from evalwright.signals.sensitive import scan_bytes, spelled_out
 from evalwright.trace.model import Json
 
 _ROUNDS = 8
+_CONTINUED, _LEADING = 0x80, 0xC0  # of UTF-8: bytes within a character, and that begin one
+_LONGEST_CHARACTER = 3  # bytes after the first
 _LOOKED_AT = 400
 _SHORTEST_COPIED = 10
 _MOST_COPIED = 64
@@ -58,12 +60,29 @@ def _wide_encoding(start: bytes) -> str | None:
 
 def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes:
     for _ in range(_ROUNDS):
-        findings = scan_bytes(data)
+        findings = [_of_whole_characters(data, each) for each in scan_bytes(data)]
         if not findings:
             break
         # A mask may make something sensitive of what stands beside it, so it is looked at again.
         data = _without_copies(splice(data, findings), data, findings)
     return data
+
+
+def _of_whole_characters(data: bytes, finding: Finding) -> Finding:
+    """Rules go by bytes: one may end in the middle of a character, and half of it is no text."""
+    start, end = finding.start, finding.end
+    if not _cuts(data, start) and not _cuts(data, end):
+        return finding
+    for _ in range(_LONGEST_CHARACTER):
+        start -= _cuts(data, start)
+        end += _cuts(data, end)
+    return msgspec.structs.replace(finding, start=start, end=end)
+
+
+def _cuts(data: bytes, place: int) -> bool:
+    """Whether a place lies between two bytes of one character."""
+    inside = 0 < place < len(data) and data[place - 1] >= _CONTINUED
+    return inside and _CONTINUED <= data[place] < _LEADING
 
 
 def _without_copies(masked: bytes, data: bytes, findings: list[Finding]) -> bytes:
