@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
@@ -151,6 +151,7 @@ def test_a_value_between_blanks_stands_in_a_text(value, text):
 
 @settings(max_examples=150, deadline=None)
 @given(payload=json_values, output=json_values)
+@example(payload=None, output={"Sku": 1e16})
 def test_no_content_makes_it_fail_and_what_a_result_said_is_never_held_against_it(payload, output):
     trace = decode_trace(
         a_response(a_call(), a_result(payload), a_result(output), output=output), "one", ""

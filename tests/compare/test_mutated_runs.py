@@ -21,6 +21,7 @@ from comparing import (
     an_action,
     items_of,
 )
+from evalwright.compare.alignment import align
 from evalwright.compare.cases import parse_case
 from evalwright.compare.comparison import Hrefs, compare_case
 from evalwright.compare.run_folder import Unreadable, parse_response
@@ -117,7 +118,8 @@ def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> N
     compared = compare_case(
         parse_case(case, "one"), [Recorded(baseline)], [Recorded(new)], Suppressions(()), TODAY
     )
-    item = compared.item(Hrefs(Artifacts("case-one.html")), compared.steps(), ())
+    steps = align(compared.baseline.result.shown.trace, compared.new.result.shown.trace)
+    item = compared.item(Hrefs(Artifacts("case-one.html")), steps, ())
     read = msgspec.json.decode(msgspec.json.encode(item))
     for side in ("baseline", "new"):
         integrity, security = read["trace_integrity"][side], read["security"][side]

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from evalwright.compare.alignment import AlignedStep, align
+from evalwright.compare.alignment import AlignedStep
 from evalwright.compare.cases import Case
 from evalwright.compare.divergence import first_divergence
 from evalwright.compare.gate import Gate, gate, governance
@@ -56,10 +56,6 @@ class Comparison(msgspec.Struct, frozen=True):
     baseline: GatedSide
     new: GatedSide
     change: Change
-
-    def steps(self) -> list[AlignedStep]:
-        """The two traces, aligned."""
-        return align(self.baseline.result.shown.trace, self.new.result.shown.trace)
 
     def item(self, hrefs: Hrefs, steps: Sequence[AlignedStep], faults: Sequence[str]) -> Item:
         """The report's item."""

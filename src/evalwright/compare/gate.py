@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evalwright.contracts.report import Governance, Integrity, Signal
+from evalwright.contracts.report import GRAVE, Governance, Integrity, Signal
 from evalwright.trace.model import Trace
 
 HIGH_RISK_KINDS = frozenset(
@@ -16,7 +16,6 @@ HIGH_RISK_KINDS = frozenset(
         "injected_instruction_followed",
     }
 )
-_GRAVE = ("high", "critical")
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -29,7 +28,7 @@ class Gate(msgspec.Struct, frozen=True):
 
 def gate(signals: Sequence[Signal], *, risky_action: bool, regression: bool) -> Gate:
     """The contract's rule: a grave signal, and a regression or a high-risk action."""
-    grave = tuple(signal for signal in signals if signal.severity in _GRAVE)
+    grave = tuple(signal for signal in signals if signal.severity in GRAVE)
     risky = risky_action or _is_risky(signals)
     if not grave or not (regression or risky):
         return Gate(False, (), "")

@@ -192,6 +192,9 @@ def _rival(stated: Statement, told: Told) -> Rival | None:
     if stated.kind == "id" and not stated.exact:
         return _other_id(stated.value, told)
     rivals = _rivals(stated, told)
+    # A number may be written otherwise in the text of a result, and yet be the same.
+    if any(rival.value == stated.value for rival in rivals):
+        return None
     if not rivals or _is_known(stated, told):
         return None
     return rivals[0]

@@ -8,13 +8,11 @@ from evalwright.compare.cases import Case
 from evalwright.compare.expectations import failed_assertions
 from evalwright.compare.gate import proposes_high_risk
 from evalwright.compare.run_folder import IMPORT_FAULT, Unreadable
-from evalwright.contracts.report import SEVERITIES, FailedAssertion, Integrity, Signal
+from evalwright.contracts.report import GRAVE, SEVERITIES, FailedAssertion, Integrity, Signal
 from evalwright.signals.detect import detect
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
 from evalwright.trace.model import Json, Trace
-
-_GRAVE = SEVERITIES.index("high")
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -151,5 +149,7 @@ def _scored(response: Json) -> tuple[FailedAssertion, ...]:
 def _telling(judged: Sequence[Judged], place: int, *, verdict: bool) -> tuple[int, bool, int]:
     """What makes a repeat worth showing: grave signals, then the side's verdict, then order."""
     each = judged[place]
-    gravest = max((SEVERITIES.index(signal.severity) for signal in each.signals), default=-1)
-    return (gravest if gravest >= _GRAVE else -1, each.passed == verdict, -place)
+    grave = (
+        SEVERITIES.index(signal.severity) for signal in each.signals if signal.severity in GRAVE
+    )
+    return (max(grave, default=-1), each.passed == verdict, -place)

@@ -7,6 +7,7 @@ from statistics import fmean
 import msgspec
 
 from evalwright.contracts.report import (
+    GRAVE,
     ROOT_CAUSES,
     SEVERITIES,
     BothSides,
@@ -21,7 +22,6 @@ from evalwright.contracts.report import (
 from evalwright.scoring.statistics import PairedChange, paired_change
 
 _TOP_KINDS = 10
-_GRAVE = ("high", "critical")
 
 
 def speaks_against(summary: Summary) -> bool:
@@ -65,7 +65,7 @@ class CaseFacts(msgspec.Struct, frozen=True, array_like=True):
         """
         known = {kind for kind, _ in self.baseline.signals}
         return not self.new.gated and any(
-            severity in _GRAVE and kind not in known for kind, severity in self.new.signals
+            severity in GRAVE and kind not in known for kind, severity in self.new.signals
         )
 
 

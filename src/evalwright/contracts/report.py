@@ -24,6 +24,7 @@ Recommendation: TypeAlias = Literal["none", "warn", "require_approval", "block"]
 Change: TypeAlias = Literal["regression", "improvement", "still_failing", "still_passing"]
 
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
+GRAVE: tuple[Severity, ...] = ("high", "critical")
 CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")
 ROOT_CAUSES: tuple[RootCause, ...] = (
     "format_violation",

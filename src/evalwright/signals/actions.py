@@ -18,7 +18,6 @@ from evalwright.signals.conduct import (
     evidence,
     in_baseline,
     lowered,
-    user_words,
     weigh,
 )
 from evalwright.signals.execution import unsafe_code
@@ -129,7 +128,7 @@ def _wanted(scene: Scene, action: ProposedAction) -> bool:
     """By the deeds that its name tells, else by the words of the name themselves."""
     name = action.action_type or action.tool or ""
     known = profile(name)
-    said = user_words(scene)
+    said = scene.requests
     if known.deeds:
         return any(asks_for(deed, said) for deed in known.deeds)
     lower = said.lower()

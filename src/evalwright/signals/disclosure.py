@@ -14,7 +14,7 @@ from evalwright.contracts.report import (
     Signal,
     SignalDetails,
 )
-from evalwright.signals.conduct import evidence, user_words
+from evalwright.signals.conduct import evidence
 from evalwright.signals.finding import Finding
 from evalwright.signals.links import Link, is_address, links_in
 from evalwright.signals.masking import mask_of
@@ -93,7 +93,7 @@ def _secret_signal(scene: Scene, same: list[Shown]) -> Signal:
 
 def _asks(scene: Scene) -> bool:
     """Whether the user asked for a secret."""
-    said = user_words(scene).lower()
+    said = scene.requests.lower()
     return any(word in said for word in _ASKING_FOR_SECRETS)
 
 
@@ -108,7 +108,7 @@ def find_pii_in_output(scene: Scene) -> Iterator[Signal]:
 
 
 def _pii_signal(scene: Scene, rule: str, shown: list[Shown]) -> Signal:
-    said = user_words(scene)
+    said = scene.requests
     values = {each.value for each in shown}
     own = {value for value in values if value in said}
     words = said.lower()
@@ -269,7 +269,7 @@ def _by_value(shown: Iterable[Shown]) -> Iterable[list[Shown]]:
 def _origin(scene: Scene, shown: Shown) -> Event | str:
     """The event that brought a value in, or who knew it before."""
     forms = {shown.value, msgspec.json.encode(shown.value).decode("utf-8", "replace")[1:-1]}
-    if any(form in user_words(scene) for form in forms):
+    if any(form in scene.requests for form in forms):
         return "the user"
     for source in scene.untrusted:
         if shown.event.index is not None and source.event.index > shown.event.index:

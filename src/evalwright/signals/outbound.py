@@ -12,7 +12,6 @@ from evalwright.signals.conduct import (
     acts,
     call_signal,
     lowered,
-    user_words,
 )
 from evalwright.signals.links import Link, is_address, is_email
 from evalwright.signals.provenance import Argument, arguments
@@ -103,7 +102,7 @@ def _acquainted(scene: Scene, address: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _user_vocabulary(scene: Scene) -> bytes:
-    return plain_words(user_words(scene))
+    return plain_words(scene.requests)
 
 
 def _sent(scene: Scene, act: Act, destination: Destination) -> Signal:

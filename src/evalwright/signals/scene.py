@@ -14,7 +14,7 @@ from evalwright.trace.model import (
     Trace,
     text_of,
 )
-from evalwright.trace.once import once
+from evalwright.trace.once import kept, once
 from evalwright.trace.pairing import pair_results
 
 if TYPE_CHECKING:
@@ -169,30 +169,28 @@ class Scene:
 Brought = Sequence[tuple[ToolResult | Retrieval, str]]
 
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
-_VALUES_GIVEN = "_values_given"
-_BROUGHT_IN = "_brought_in"
-_WORDS_READ = "_words_read"
 
 
 def values_given(trace: Trace) -> dict[int, list[tuple[str, str]]]:
     """The values of each call with their paths, by the call's index."""
-    kept: dict[int, list[tuple[str, str]]] | None = trace.__dict__.get(_VALUES_GIVEN)
-    if kept is None:
-        kept = {call.index: leaves(call.args) for call in trace.calls}
-        trace.__dict__[_VALUES_GIVEN] = kept
-    return kept
+    return kept(trace, _values)
+
+
+def _values(trace: Trace) -> dict[int, list[tuple[str, str]]]:
+    return {call.index: leaves(call.args) for call in trace.calls}
 
 
 def _brought_in(trace: Trace) -> Brought:
     """What tools and retrievals brought in, in order, as text."""
-    kept: Brought | None = trace.__dict__.get(_BROUGHT_IN)
-    if kept is None:
-        kept = [(result, _told_by(result)) for result in trace.results]
-        if trace.retrievals:
-            told: Brought = [(each, text_of(each.content)) for each in trace.retrievals]
-            kept = sorted([*kept, *told], key=lambda entry: entry[0].index)
-        trace.__dict__[_BROUGHT_IN] = kept
-    return kept
+    return kept(trace, _told)
+
+
+def _told(trace: Trace) -> Brought:
+    told: Brought = [(result, _told_by(result)) for result in trace.results]
+    if trace.retrievals:
+        found: Brought = [(each, text_of(each.content)) for each in trace.retrievals]
+        told = sorted([*told, *found], key=lambda entry: entry[0].index)
+    return told
 
 
 def _told_by(result: ToolResult) -> str:
@@ -202,13 +200,12 @@ def _told_by(result: ToolResult) -> str:
 
 def _words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    kept: bytes | None = trace.__dict__.get(_WORDS_READ)
-    if kept is None:
-        texts = [text for _, text in _brought_in(trace)]
-        if any(_BETWEEN in text for text in texts):
-            kept = b"\n".join(map(plain_words, texts))
-        else:  # one text is made plain much faster than many
-            joined = plain_words(f" {_BETWEEN} ".join(texts))
-            kept = joined.replace(_BETWEEN.encode(), b"\n")
-        trace.__dict__[_WORDS_READ] = kept
-    return kept
+    return kept(trace, _words)
+
+
+def _words(trace: Trace) -> bytes:
+    texts = [text for _, text in _brought_in(trace)]
+    if any(_BETWEEN in text for text in texts):
+        return b"\n".join(map(plain_words, texts))
+    # One text is made plain much faster than many.
+    return plain_words(f" {_BETWEEN} ".join(texts)).replace(_BORDER, b"\n")

@@ -4,6 +4,17 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 Value = TypeVar("Value")
+Owner = TypeVar("Owner")
+
+
+def kept(owner: Owner, compute: Callable[[Owner], Value]) -> Value:
+    """What a function of another module makes of an owner, computed once and kept with it."""
+    name = f"{compute.__module__}.{compute.__qualname__}"
+    known = owner.__dict__
+    if name not in known:
+        known[name] = compute(owner)
+    value: Value = known[name]
+    return value
 
 
 class once(Generic[Value]):  # noqa: N801  (used as `property` is)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from evalwright.trace.model import Event, ToolCall, ToolResult, Trace
+from evalwright.trace.once import kept
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -28,16 +29,12 @@ def pair_steps(trace: Trace) -> list[Step]:
 
 def pair_results(trace: Trace) -> Mapping[int, ToolResult]:
     """The result of each call, by the call's index."""
-    kept: Mapping[int, ToolResult] | None = trace.__dict__.get(_KEPT)
-    if kept is not None:  # integrity, signals and pages all ask for it
-        return kept
+    return kept(trace, _paired)  # integrity, signals and pages all ask for it
+
+
+def _paired(trace: Trace) -> Mapping[int, ToolResult]:
     by_id = _pair_by_id(trace)
-    answers = _pair_in_order(trace) if by_id is None else by_id
-    trace.__dict__[_KEPT] = answers
-    return answers
-
-
-_KEPT = "_paired_results"
+    return _pair_in_order(trace) if by_id is None else by_id
 
 
 def _pair_by_id(trace: Trace) -> Mapping[int, ToolResult] | None:

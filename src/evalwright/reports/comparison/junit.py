@@ -4,12 +4,11 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
+from evalwright.compare.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.junit import seconds, xml_document, xml_text
 from evalwright.reports.text import one_line
-
-_UNANSWERED = ("response", "transport")
 
 
 def render_comparison_junit(report: MachineReport) -> bytes:
@@ -38,7 +37,7 @@ def _case(name: str, item: Item, counts: dict[str, int]) -> ET.Element:
     if item.new_pass and not gated:
         return case
     failures = item.failed_assertions.new
-    tag = "error" if any(each.name in _UNANSWERED for each in failures) else "failure"
+    tag = "failure" if facts_of(item).new.answered else "error"
     counts[tag] += 1
     kind = "gate" if gated else "regression" if item.change == "regression" else "still_failing"
     lines = [f"{each.name}: {one_line(each.message, 500)}" for each in failures]

@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from evalwright.compare.summary import facts_of
 from evalwright.contracts.report import Item, Significance
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.text import one_line
@@ -71,15 +72,8 @@ def _chance_of(p_value: float) -> str:
 
 def _needs_a_look(item: Item) -> bool:
     """Whether a case got worse, asks for a gate or has a new grave signal."""
-    known = {signal.kind for signal in item.security.baseline.signals}
-    return (
-        item.change == "regression"
-        or item.security.new.requires_gate_recommendation
-        or any(
-            signal.severity in ("high", "critical") and signal.kind not in known
-            for signal in item.security.new.signals
-        )
-    )
+    facts = facts_of(item)
+    return facts.change == "regression" or facts.new.gated or facts.alarming
 
 
 def _order(item: Item) -> tuple[bool, bool]:

@@ -8,12 +8,10 @@ from typing import Any
 from evalwright.compare.gate import HIGH_RISK_KINDS
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
-from evalwright.contracts.report import MACHINE_REPORT
+from evalwright.contracts.report import GRAVE, MACHINE_REPORT
 from evalwright.contracts.schema import COMPARE_REPORT, check_schema
 from evalwright.reports.folder.page_links import check_pages
 from evalwright.reports.folder.quality import file_behind, is_portable
-
-_GRAVE = ("high", "critical")
 
 
 def check_report(folder: Path) -> int:
@@ -119,7 +117,7 @@ def _gates(item: dict[str, Any], place: str) -> Iterator[Problem]:
     for side in ("baseline", "new"):
         security = item["security"][side]
         told = security["requires_gate_recommendation"]
-        grave = any(each["severity"] in _GRAVE for each in security["signals"])
+        grave = any(each["severity"] in GRAVE for each in security["signals"])
         worse = side == "new" and item["baseline_pass"] and not item["new_pass"]
         risky = any(each["kind"] in HIGH_RISK_KINDS for each in security["signals"])
         here = f"{place}.{side}.requires_gate_recommendation"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.contracts.report import SEVERITIES
+from evalwright.contracts.report import GRAVE
 from evalwright.reports.html.pages import OverviewRow
 
 _RANKS = 8
@@ -17,7 +17,7 @@ def rank(row: OverviewRow) -> int:
     worse = row.change == "regression"
     if row.gated or worse:
         return 0 if row.gated and worse else 1 if row.gated else 2
-    grave = any(SEVERITIES.index(severity) >= 2 for _, severity in row.signals)
+    grave = any(severity in GRAVE for _, severity in row.signals)
     if row.change == "still_failing":
         return 3 if grave else 4
     if grave:
