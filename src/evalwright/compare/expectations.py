@@ -183,7 +183,7 @@ def _included(case: Case, trace: Trace) -> Iterator[FailedAssertion]:
     wanted, unwanted = case.expected.must_include, case.expected.must_not_include
     if not wanted and not unwanted:
         return
-    text = text_of(trace.output.content) if trace.output else ""
+    text = trace.answer
     folded = text.casefold()
     missing = [each for each in wanted if each.casefold() not in folded]
     if missing:

@@ -22,6 +22,7 @@ from evalwright.compare.stated_values import (
     is_derived,
     label_of,
     number_in,
+    prefix_of,
     same_shape,
     scalars,
     stands_in,
@@ -78,14 +79,15 @@ def contradictions(trace: Trace) -> list[Contradiction]:
     output = trace.output
     if output is None or trace.failure is not None:
         return []
-    stated = statements(_structured(output.content))
+    stated = statements(_structured(output.content))[:MOST_STATEMENTS]
+    stated = [each for each in stated if _may_have_rival(each, trace)]
     if not stated:
         return []
     told = Told(trace)
     if len(told.text) > MOST_TEXT:
         return []
     found: dict[str, Contradiction] = {}
-    for each in stated[:MOST_STATEMENTS]:
+    for each in stated:
         rival = None if each.value in found else _rival(each, told)
         if rival is not None:
             found[each.value] = _contradiction(each, rival, output.index)
@@ -123,7 +125,8 @@ class Told:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self.results = [(event.index, text_of(event.payload)) for event in trace.results]
+        indexes = (event.index for event in trace.results)
+        self.results = list(zip(indexes, trace.payload_texts, strict=True))
 
     @cached_property
     def text(self) -> str:
@@ -221,6 +224,14 @@ def _of_same_entity(stated: Statement, told: Told) -> list[Rival]:
                 value = first_value(stated.kind, near)
                 return [Rival(value, index)] if value else []
     return []
+
+
+def _may_have_rival(stated: Statement, trace: Trace) -> bool:
+    """Whether a result may hold another value; of an id, that is seen before all else is read."""
+    if stated.kind != "id" or stated.exact:
+        return True
+    prefix = prefix_of(stated.value)
+    return any(prefix in text for text in trace.payload_texts)
 
 
 def _other_id(identifier: str, told: Told) -> Rival | None:

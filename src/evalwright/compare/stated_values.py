@@ -37,8 +37,9 @@ _DATE = (
     rf"\d\d?(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTHS})\b)"
 )
 _NAME = r"[A-Z][a-z'-]+(?: [A-Z][a-z'-]+){1,2}"
-_ID = re2.compile(r"\b([A-Z][A-Za-z]{0,9}[-_#]|[A-Z]{1,5})(\d{3,30})\b")
-_YEAR = re2.compile(r"^(?:19|20)\d\d$")
+# `re` where nothing can backtrack far: short texts, and many matches, are quicker with it.
+_ID = re.compile(r"\b([A-Z][A-Za-z]{0,9}[-_#]|[A-Z]{1,5})(\d{3,30})\b", re.ASCII)
+_DIGIT = re.compile(r"\d", re.ASCII)
 _FIELD = re2.compile(
     r"([A-Za-z][A-Za-z_]*(?: [A-Za-z_]+){0,3})(?:\s+(?:is|was|of)\s+|\s*[:=]\s*)"
     rf"(?:({_DATE})|([$€£]?\s?{_NUMBER})|({_NAME}))"
@@ -55,6 +56,7 @@ _DERIVED = re2.compile(
     r"new|today|tomorrow|yesterday|until|till|through|later|earlier|next|last|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\d-\d"
 )
+_YEAR = 4  # digits
 _REACH = 160
 _CLOSE = 40
 _SHORTEST_ENTITY = 4
@@ -67,7 +69,7 @@ _AMOUNT = re2.compile(r"[$€£]\s?\d[\d,]*(?:\.\d+)?|\b\d[\d,]*\.\d+")
 _NUMBERS = re.compile(_NUMBER)
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _WHOLE_NAME = re2.compile(rf"^{_NAME}$")
-_WHOLE_NUMBER = re2.compile(rf"^[$€£]?\s?-?{_NUMBER}$")
+_WHOLE_NUMBER = re.compile(rf"[$€£]?[ \t\r\n\f]?-?{_NUMBER}", re.ASCII)
 _ID_WORDS = frozenset({"id", "ids", "number", "code", "ref", "reference", "uuid", "sku", "iban"})
 _NAME_WORDS = frozenset({"name", "author", "owner", "assignee", "manager"})
 
@@ -101,6 +103,8 @@ def statements(content: Any) -> list[Statement]:
     """All that an answer states, be it text or JSON."""
     if isinstance(content, str):
         plain = content.replace("*", "").replace("`", "")
+        if _DIGIT.search(plain) is None:  # then there is no id, and neither date nor amount
+            return list(_labelled(plain))
         return [*_ids(plain), *_labelled(plain), *_mentions(plain)]
     return [
         Statement(kind, value, label, exact=True)
@@ -111,7 +115,7 @@ def statements(content: Any) -> list[Statement]:
 
 def _ids(text: str) -> Iterator[Statement]:
     for prefix, digits in _ID.findall(text):
-        if not _YEAR.search(digits):
+        if len(digits) != _YEAR or not digits.startswith(("19", "20")):
             yield Statement("id", prefix + digits)
 
 
@@ -155,7 +159,7 @@ def _kind_of_field(label: Label, value: str) -> Kind | None:
         return None
     if not _ID_WORDS.isdisjoint(label):
         return "id" if any(map(str.isdigit, value)) else None
-    if _WHOLE_NUMBER.search(value):
+    if _WHOLE_NUMBER.fullmatch(value):
         return "amount"
     if len(value) <= 40 and days_in(value):
         return "date"
@@ -187,16 +191,21 @@ def _digits(number: float) -> str:
         return ""
 
 
+def prefix_of(identifier: str) -> str:
+    """What stands before the digits of an id."""
+    return identifier.rstrip("0123456789")
+
+
 def same_shape(identifier: str) -> Any:
     """A pattern for the ids of the same prefix and as many digits."""
-    digits = len(identifier) - len(identifier.rstrip("0123456789"))
-    prefix = re2.escape(identifier[: len(identifier) - digits])
-    return re2.compile(rf"\b{prefix}\d{{{digits}}}\b")
+    prefix = prefix_of(identifier)
+    digits = len(identifier) - len(prefix)
+    return re2.compile(rf"\b{re2.escape(prefix)}\d{{{digits}}}\b")
 
 
 def number_in(value: str) -> float | None:
     """The number that a value is, if it is one, without currency and thousands separators."""
-    if not _WHOLE_NUMBER.search(value[:40]):
+    if not _WHOLE_NUMBER.fullmatch(value[:40]):
         return None
     try:
         return float(value.strip("$€£ ").replace(",", ""))
@@ -212,7 +221,9 @@ def hundredths_in(text: str) -> set[int]:
 
 def days_in(text: str) -> set[Day]:
     """The days, as month and day of the month, that a text names in any of the usual forms."""
-    found = set()
+    found: set[Day] = set()
+    if _DIGIT.search(text) is None:
+        return found
     for iso_month, iso_day, month, day, day_first, month_last, one, other in _DATES.findall(text):
         if iso_month:
             found.add((int(iso_month.replace(" ", "")), int(iso_day.replace(" ", ""))))

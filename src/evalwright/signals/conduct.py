@@ -16,7 +16,7 @@ from evalwright.contracts.report import (
 )
 from evalwright.signals.provenance import Argument, arguments
 from evalwright.signals.provenance_values import leaves
-from evalwright.signals.scene import Scene, values_given
+from evalwright.signals.scene import Scene, calls_with_links, values_given
 from evalwright.signals.vocabulary import Deed, ToolProfile, asks_for, delegates, profile
 from evalwright.trace.model import (
     Event,
@@ -49,16 +49,21 @@ class Weight(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1)
 def all_calls(scene: Scene) -> tuple[Act, ...]:
     """The calls of a scene, also those that only look."""
-    return tuple(
-        Act(call, profile(call.tool), values_given(scene.trace)[call.index])
-        for call in scene.calls
-    )  # fmt: skip
+    given = values_given(scene.trace)
+    return tuple([Act(call, profile(call.tool), given[call.index]) for call in scene.calls])
 
 
 @lru_cache(maxsize=1)
 def acts(scene: Scene) -> tuple[Act, ...]:
     """The calls whose tool does something, or whose name does not tell."""
     return tuple(act for act in all_calls(scene) if not act.profile.reads)
+
+
+@lru_cache(maxsize=1)
+def linking(scene: Scene) -> tuple[Act, ...]:
+    """The calls that may have been given the address of a page."""
+    linked = calls_with_links(scene.trace)
+    return tuple(act for act in all_calls(scene) if act.call.index in linked) if linked else ()
 
 
 def asked(scene: Scene, deeds: Iterable[Deed]) -> bool:

@@ -256,7 +256,7 @@ def _written(trace: Trace) -> Iterator[tuple[Event, str]]:
         elif isinstance(event, FinalOutput) and event.index != last:
             yield event, text_of(event.content)
     if trace.output is not None:
-        yield trace.output, text_of(trace.output.content)
+        yield trace.output, trace.answer
 
 
 def _by_value(shown: Iterable[Shown]) -> Iterable[list[Shown]]:

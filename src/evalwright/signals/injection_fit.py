@@ -128,7 +128,7 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_uncommon(self) -> bool:
         """Whether not all its words are common ones."""
-        return _UNCOMMON.search(self.argument.value) is not None
+        return _is_uncommon(self.argument.value)
 
     def is_confined_to(self, passage: bytes, whole: bytes) -> bool:
         """Whether the value stands in a passage, and nowhere else in its text."""
@@ -163,7 +163,9 @@ def _addresses(value: str, *, within: bool) -> set[bytes]:
     found = {form for url in urls_in(start) for form in written_forms(url)}
     if "://" in start:
         found |= {plain_words(match.group(1)) for match in _HOST.finditer(start)}
-    if within and ("." in start or "@" in start or not start.islower()):
+    # Without either mark only a name in mixed case is one, which takes both cases.
+    marked = "." in start or "@" in start
+    if within and (marked or not (start.islower() or start.isupper())):
         found |= {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
     return {each for each in found if not each.isspace()}
 
@@ -173,13 +175,19 @@ def _told(value: str, form: bytes, trusted: bytes) -> tuple[bytes, ...]:
     words = form.split()
     if not _FEWEST_TOLD <= len(words) <= _MOST_TOLD:
         return ()
-    if len(words) > _MOST_COMMON_TOLD and not _UNCOMMON.search(value):
+    if len(words) > _MOST_COMMON_TOLD and not _is_uncommon(value):
         return ()
     told = {stem(word) for word in words if word not in _LITTLE}
     foreign = sum(b" " + each not in trusted for each in told)
     if len(told) < _FEWEST_TOLD or foreign * 2 <= len(told):
         return ()
     return tuple(sorted(told, key=lambda word: (-len(word), word)))
+
+
+def _is_uncommon(value: str) -> bool:
+    if value.replace(" ", "").isalpha():  # as are most texts, and it is seen much faster
+        return False
+    return _UNCOMMON.search(value) is not None
 
 
 def is_telling(value: str) -> bool:

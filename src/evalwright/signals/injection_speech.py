@@ -4,7 +4,6 @@ from evalwright.signals.instruction_words import VERB_KINDS
 from evalwright.signals.instructions import Instruction
 from evalwright.signals.provenance_values import plain_words
 from evalwright.signals.scene import Scene, Source
-from evalwright.trace.model import text_of
 
 _FURTHEST_VERB = 6
 _RUN = 6
@@ -21,7 +20,7 @@ def obeyed_in_output(scene: Scene) -> Source | None:
             if instruction.verb_kind != "say":
                 continue
             if output is None:
-                output = plain_words(text_of(scene.trace.output.content))
+                output = plain_words(scene.trace.answer)
             if _says(output, instruction, scene.trusted_words):
                 return source
     return None

@@ -245,6 +245,22 @@ def may_press(texts: list[str]) -> bool:
     return PRESSURE.search(_unescaped("\n\n".join(texts))) is not None
 
 
+def holding_instructions(texts: list[str]) -> list[int]:
+    """The places of the texts that hold anything like an instruction."""
+    raws = list(map(_unescaped, texts))
+    if sum(map(len, raws)) > _LONGEST_READ_AS_ONE:
+        return [place for place, raw in enumerate(raws) if DIRECTIVE.search(raw)]
+    ends = list(accumulate(len(raw) + len(_APART) for raw in raws))
+    together = _APART.join(raws)
+    found: list[int] = []
+    match = DIRECTIVE.search(together)
+    while match is not None:
+        # It may begin in what stands between two texts, but never ends there.
+        found.append(bisect_right(ends, match.end() - 1))
+        match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
+    return found
+
+
 def find_pressure(readings: list[Reading]) -> None:
     """Look through many texts at once, if they are short: it takes less time than one by one."""
     raws = [reading.raw for reading in readings]

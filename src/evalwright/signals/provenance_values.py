@@ -1,6 +1,6 @@
 """Values of arguments and the forms in which texts may write them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -13,6 +13,8 @@ _MOST_IN_ONE = 500
 
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
+_NO_TEXT = b"\xff"  # stands in no text in UTF-8, and plain words keep it
+_BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
 _SHORT = 200
 _MONTHS = (
@@ -25,10 +27,25 @@ def plain_words(text: str) -> bytes:
 
     Punctuation goes, but for `.` and `,` inside a word, and so do escaped line breaks.
     """
-    escaped = text.lower().encode("utf-8", "replace").replace(b"\\n", b" ")
-    words = b" %b " % escaped.translate(_TO_SPACES)
+    return _plain(_lowered(text))
+
+
+def plain_lines(texts: Iterable[str]) -> bytes:
+    """Texts as plain words, one line for each; that is much faster than one by one."""
+    return _plain(_BORDER.join(map(_lowered, texts))).replace(_NO_TEXT, b"\n")
+
+
+def _lowered(text: str) -> bytes:
+    return text.lower().encode("utf-8", "replace")
+
+
+def _plain(lowered: bytes) -> bytes:
+    if b"\\" in lowered:
+        lowered = lowered.replace(b"\\n", b" ")
+    words = b" %b " % lowered.translate(_TO_SPACES)
     for mark in (b".", b","):
-        words = _without_runs(words, mark).replace(mark + b" ", b" ")
+        if mark in words:
+            words = _without_runs(words, mark).replace(mark + b" ", b" ")
     if len(words) < _LONG:
         return b" %b " % b" ".join(words.split())
     return _without_runs(words, b" ")  # splitting would take many times the memory of a long text

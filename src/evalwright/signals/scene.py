@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from evalwright.signals.instructions import Reading, find_pressure, may_press
-from evalwright.signals.provenance_values import leaves, plain_words
+from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
 from evalwright.trace.model import (
     Retrieval,
     ToolCall,
@@ -19,9 +19,6 @@ from evalwright.trace.pairing import pair_results
 
 if TYPE_CHECKING:
     from evalwright.signals.provenance import Argument
-
-_BETWEEN = "\ue000"  # a character for private use, that plain words keep
-_BORDER = _BETWEEN.encode()
 
 
 class Source:
@@ -104,16 +101,9 @@ class Scene:
         find_pressure(readings)
         return [place for place, reading in enumerate(readings) if reading.pressed]
 
-    @once
-    def _baseline_given(self) -> bytes:
-        """Every value that the baseline gave to a tool, as plain words, one after the other."""
-        given = values_given(self.baseline).values() if self.baseline else ()
-        texts = [value for values in given for _, value in values]
-        return plain_words(f" {_BETWEEN} ".join(["", *texts, ""]))
-
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""
-        return b" %b%b%b " % (_BORDER, form, _BORDER) in self._baseline_given
+        return self.baseline is not None and b"\n%b\n" % form in _words_given(self.baseline)
 
     @once
     def baseline_read(self) -> bytes:
@@ -171,41 +161,46 @@ Brought = Sequence[tuple[ToolResult | Retrieval, str]]
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
 
 
+@kept
 def values_given(trace: Trace) -> dict[int, list[tuple[str, str]]]:
     """The values of each call with their paths, by the call's index."""
-    return kept(trace, _values)
-
-
-def _values(trace: Trace) -> dict[int, list[tuple[str, str]]]:
     return {call.index: leaves(call.args) for call in trace.calls}
 
 
+@kept
+def calls_with_links(trace: Trace) -> set[int]:
+    """The indexes of the calls with a value that may hold an address of the web."""
+    return {
+        index
+        for index, given in values_given(trace).items()
+        for _, value in given
+        if "://" in value or "www." in value.lower()
+    }
+
+
+@kept
+def _words_given(trace: Trace) -> bytes:
+    """Every value that was given to a tool, as plain words, one line for each between others."""
+    values = [value for given in values_given(trace).values() for _, value in given]
+    return plain_lines(["", *values, ""])
+
+
+@kept
 def _brought_in(trace: Trace) -> Brought:
     """What tools and retrievals brought in, in order, as text."""
-    return kept(trace, _told)
-
-
-def _told(trace: Trace) -> Brought:
-    told: Brought = [(result, _told_by(result)) for result in trace.results]
+    texts = map(_with_error, trace.results, trace.payload_texts)
+    told: Brought = list(zip(trace.results, texts, strict=True))
     if trace.retrievals:
         found: Brought = [(each, text_of(each.content)) for each in trace.retrievals]
         told = sorted([*told, *found], key=lambda entry: entry[0].index)
     return told
 
 
-def _told_by(result: ToolResult) -> str:
-    text = text_of(result.payload)
+def _with_error(result: ToolResult, text: str) -> str:
     return f"{text}\n{result.error}" if result.error else text
 
 
+@kept
 def _words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    return kept(trace, _words)
-
-
-def _words(trace: Trace) -> bytes:
-    texts = [text for _, text in _brought_in(trace)]
-    if any(_BETWEEN in text for text in texts):
-        return b"\n".join(map(plain_words, texts))
-    # One text is made plain much faster than many.
-    return plain_words(f" {_BETWEEN} ".join(texts)).replace(_BORDER, b"\n")
+    return plain_lines([text for _, text in _brought_in(trace)])

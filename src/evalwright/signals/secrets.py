@@ -26,7 +26,10 @@ Matcher: TypeAlias = Callable[[bytes, int], Finding | None]
 
 
 class SecretFinder:
-    """All secret rules, compiled with one engine."""
+    """All secret rules, compiled with one engine.
+
+    `gate` is a pattern that the lower-case text matches wherever a rule could find something.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._matchers: dict[bytes, list[Matcher]] = {}
@@ -35,7 +38,8 @@ class SecretFinder:
         for context in CONTEXT_RULES:
             self._add(context.literals, _context_matcher(context, engine))
         self._add((PRIVATE_KEY_LITERAL,), _private_key)
-        self._gate = engine.compile(_gate_pattern(self._matchers))
+        self.gate = _gate_pattern(self._matchers)
+        self._gate = engine.compile(self.gate)
         self._longest = max(map(len, self._matchers))
         self._literals = engine.literals(self._matchers)
 

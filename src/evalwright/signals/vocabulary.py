@@ -109,12 +109,16 @@ _SPLIT = re2.compile(r"[A-Z]+(?:[a-z0-9]+|\b)|[a-z0-9]+|[A-Z]")
 
 
 class ToolProfile(msgspec.Struct, frozen=True):
-    """What the name of a tool says of it: it only looks, it changes things, it runs code."""
+    """What the name of a tool says of it.
+
+    It only looks, it changes things, it runs code, or it stores what is to be remembered.
+    """
 
     words: tuple[str, ...]
     reads: bool
     changes: bool
     runs: bool
+    stores: bool
     deeds: frozenset[Deed]
 
 
@@ -128,6 +132,7 @@ def _split(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _SPLIT.findall(name))
 
 
+@lru_cache(maxsize=64)  # of one user: every side of a case, and every call, asks for the same
 def asks_for(deed: Deed, said: str) -> bool:
     """Whether someone's words ask for a deed."""
     pattern = _ASKED.get(deed)
@@ -155,7 +160,8 @@ def _profile(tool: str) -> ToolProfile:
     has = {name for name in _CLASSES for word in words if is_of(name, word)}
     reads = bool(words) and is_of("reading", words[0])
     deeds = _deeds(words, has) if words and not reads else set()
-    return ToolProfile(words, reads, "changing" in has, "running" in has, frozenset(deeds))
+    stores = bool(words) and is_of("remembering", words[0])
+    return ToolProfile(words, reads, "changing" in has, "running" in has, stores, frozenset(deeds))
 
 
 def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:

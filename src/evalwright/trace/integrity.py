@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from evalwright.trace.model import EvidenceTarget, Trace
+from evalwright.trace.once import kept
 from evalwright.trace.pairing import pair_results
 
 Status: TypeAlias = Literal["ok", "partial", "broken"]
@@ -61,14 +62,16 @@ def retrieved_docs(trace: Trace) -> set[str]:
     return {doc for event in trace.retrievals for doc in event.doc_ids}
 
 
-def evidence_targets(trace: Trace) -> set[EvidenceTarget]:
+@kept
+def evidence_targets(trace: Trace) -> frozenset[EvidenceTarget]:
     """Everything in a trace that a reference to evidence can point at."""
     results = {
         EvidenceTarget("tool_result", event.call_id)
         for event in trace.results
         if event.call_id is not None
     }
-    return results | {EvidenceTarget("retrieval_doc", doc) for doc in retrieved_docs(trace)}
+    documents = {EvidenceTarget("retrieval_doc", doc) for doc in retrieved_docs(trace)}
+    return frozenset(results | documents)
 
 
 def _event_issues(trace: Trace) -> set[str]:
@@ -96,10 +99,10 @@ def _call_id_issues(trace: Trace) -> set[str]:
     issues = set()
     for events in (trace.calls, trace.results):
         ids = [event.call_id for event in events]
-        known = [call_id for call_id in ids if call_id is not None]
-        if len(known) < len(ids):
+        missing = ids.count(None)
+        if missing:
             issues.add("missing_call_id")
-        if len(set(known)) < len(known):
+        if len(set(ids) - {None}) < len(ids) - missing:
             issues.add("duplicate_call_id")
     return issues
 

@@ -148,6 +148,16 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         """The tool results, in order."""
         return self._by_kind.get(ToolResult, ())
 
+    @once
+    def payload_texts(self) -> list[str]:
+        """What the tool results brought, as text, in order."""
+        return [text_of(result.payload) for result in self.results]
+
+    @once
+    def answer(self) -> str:
+        """The final output as text; empty where there is none."""
+        return "" if self.output is None else text_of(self.output.content)
+
     @property
     def retrievals(self) -> Sequence[Retrieval]:
         """The retrievals, in order."""

@@ -1,20 +1,26 @@
-"""A property that is computed when first asked for, and then kept."""
+"""Values that are computed when first asked for, and then kept."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar, overload
 
 Value = TypeVar("Value")
 Owner = TypeVar("Owner")
 
 
-def kept(owner: Owner, compute: Callable[[Owner], Value]) -> Value:
-    """What a function of another module makes of an owner, computed once and kept with it."""
+def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
+    """Makes of a function one that computes its value for each owner once, and keeps it there."""
     name = f"{compute.__module__}.{compute.__qualname__}"
-    known = owner.__dict__
-    if name not in known:
-        known[name] = compute(owner)
-    value: Value = known[name]
-    return value
+
+    @wraps(compute)
+    def value_of(owner: Owner) -> Value:
+        known = owner.__dict__
+        if name not in known:
+            known[name] = compute(owner)
+        value: Value = known[name]
+        return value
+
+    return value_of
 
 
 class once(Generic[Value]):  # noqa: N801  (used as `property` is)

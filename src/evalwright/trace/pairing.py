@@ -27,12 +27,9 @@ def pair_steps(trace: Trace) -> list[Step]:
     ]
 
 
+@kept  # integrity, signals and pages all ask for it
 def pair_results(trace: Trace) -> Mapping[int, ToolResult]:
     """The result of each call, by the call's index."""
-    return kept(trace, _paired)  # integrity, signals and pages all ask for it
-
-
-def _paired(trace: Trace) -> Mapping[int, ToolResult]:
     by_id = _pair_by_id(trace)
     return _pair_in_order(trace) if by_id is None else by_id
 

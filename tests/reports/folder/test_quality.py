@@ -1,9 +1,11 @@
 """The quality flags say what is true of the files on disk."""
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from comparing import Pair, a_case, a_failure, a_response
 from evalwright.reports.folder.quality import check_quality, file_behind, is_portable
@@ -39,6 +41,12 @@ def test_relative_paths_are_portable(path: str) -> None:
 )
 def test_paths_that_mean_something_else_elsewhere_are_not_portable(path: str) -> None:
     assert not is_portable(path)
+
+
+@given(st.text("./a").filter(bool))
+def test_a_path_is_portable_if_its_parts_stay_in_the_folder(path: str) -> None:
+    pure = PurePosixPath(path)
+    assert is_portable(path) == (not pure.is_absolute() and ".." not in pure.parts)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What a case page shows, as plain values for its template."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from minijinja import safe
@@ -9,39 +9,24 @@ from minijinja import safe
 from evalwright.compare.alignment import AlignedStep
 from evalwright.contracts.report import (
     Artifacts,
-    BothSides,
     FailedAssertion,
-    Integrity,
     Item,
     PolicyRule,
-    Repeats,
     Signal,
     SignalDetails,
 )
-from evalwright.reports.html import numbers
 from evalwright.reports.html.evidence import Side, failure_words
+from evalwright.reports.html.facts import facts_html
 from evalwright.reports.html.fields import PayloadWriter
+from evalwright.reports.html.markup import badge_html
 from evalwright.reports.html.steps import SideWriter, StepWriter
 from evalwright.reports.html.visible import clipped, relative_href, visible
-from evalwright.reports.html.words import (
-    CHANGES,
-    INTEGRITIES,
-    INTEGRITY_ISSUES,
-    RECOMMENDATIONS,
-    RESULTS,
-    ROOT_CAUSES,
-    SEVERITIES,
-    Label,
-    spoken,
-)
+from evalwright.reports.html.words import CHANGES, SEVERITIES
 from evalwright.trace.model import Trace
 
 _LONG = 1_500
 _PROMPT = 6_000
 _MOST = 200  # rows of a table
-
-# A cell of the table of facts: its label, its words, and codes with what they mean.
-Cell: TypeAlias = tuple[Label | None, str, list[tuple[str, str]]]
 
 
 class CaseView(msgspec.Struct, frozen=True):
@@ -68,11 +53,12 @@ def case_context(view: CaseView) -> dict[str, Any]:
         "title": visible(item.title) or visible(item.case_id),
         "report_id": visible(view.report_id),
         "masked": view.masked,
-        "change": CHANGES[item.change],
+        "change": CHANGES[item.change].words,
+        "badge": safe(badge_html(CHANGES[item.change])),
         "gated": item.security.new.requires_gate_recommendation,
         "prompt": visible(view.prompt[:_PROMPT]),
         "prompt_remark": _shortened(view.prompt),
-        "facts": _facts(item),
+        "facts": safe(facts_html(item)),
         "faults": [visible(fault) for fault in item.faults or ()],
         "assertions": _assertions(item),
         "policy": [_rule(rule, view.policy) for rule in item.recommended_policy_rules],
@@ -83,7 +69,7 @@ def case_context(view: CaseView) -> dict[str, Any]:
         "failures": _failures(item.artifacts, baseline, new),
         "steps": safe(_steps(view, cited)),
         "answers": _answers(baseline, new),
-        "actions": baseline.actions() + new.actions(),
+        "actions": safe(baseline.actions_html() + new.actions_html()),
         "links": _links(item.artifacts) + _repeat_links(item),
     }
 
@@ -101,62 +87,6 @@ def _shortened(prompt: str) -> str:
     if len(prompt) <= _PROMPT:
         return ""
     return f"shortened, {_PROMPT:,} of {len(prompt):,} characters"
-
-
-def _facts(item: Item) -> list[tuple[str, Cell, Cell, str]]:
-    """The rows of the table that sets the two sides beside each other."""
-    rows = [
-        ("Result", _result(item.baseline_pass), _result(item.new_pass), ""),
-        ("Root cause", _root(item.baseline_root), _root(item.new_root), ""),
-        _both("Trace integrity", item.trace_integrity, _integrity),
-        _both("Governance preview", item.governance_preview, _governance),
-        _both("Sources of chance", item.nondeterminism_sources, _sources),
-    ]
-    for name, values in (
-        ("Latency", numbers.latency(item.latency_ms)),
-        ("Cost", numbers.cost(item.cost_usd)),
-    ):
-        if values:
-            rows.append((name, _plain(values[0]), _plain(values[1]), values[2]))
-    if item.repeats is not msgspec.UNSET:
-        rows.append(_both("Repeats", item.repeats, _repeats))
-    return rows
-
-
-def _both(name: str, sides: BothSides[Any], cell: Any) -> tuple[str, Cell, Cell, str]:
-    return name, cell(sides.baseline), cell(sides.new), ""
-
-
-def _plain(text: str) -> Cell:
-    return None, text, []
-
-
-def _result(passed: bool) -> Cell:  # noqa: FBT001 - the one thing it is about
-    return RESULTS[passed], "", []
-
-
-def _root(root: str | msgspec.UnsetType) -> Cell:
-    if root is msgspec.UNSET:
-        return _plain("none")
-    return None, "", [(visible(root), ROOT_CAUSES.get(root, ""))]
-
-
-def _integrity(found: Integrity) -> Cell:
-    issues = [(visible(code), INTEGRITY_ISSUES.get(code, "")) for code in found.issues[:_MOST]]
-    return INTEGRITIES[found.status], "", issues
-
-
-def _governance(found: Any) -> Cell:
-    return RECOMMENDATIONS[found.recommendation], visible(found.reason), []
-
-
-def _sources(found: Sequence[str]) -> Cell:
-    return _plain(", ".join(spoken(visible(source)) for source in found) or "none known")
-
-
-def _repeats(found: Repeats) -> Cell:
-    flaky = ", flaky" if found.flaky else ""
-    return _plain(f"{found.passed} of {found.runs} passed{flaky}")
 
 
 def _assertions(item: Item) -> list[tuple[str, str, str, str, str]]:
@@ -192,7 +122,8 @@ def _signal(signal: Signal, side: Side) -> dict[str, Any]:
     return {
         "side": side.name,
         "kind": visible(signal.kind),
-        "severity": SEVERITIES[signal.severity],
+        "tone": SEVERITIES[signal.severity].tone,
+        "badge": safe(badge_html(SEVERITIES[signal.severity])),
         "confidence": signal.confidence,
         "title": visible(signal.title),
         "details": _details(signal.details),
@@ -263,7 +194,7 @@ def _links(files: Artifacts) -> list[tuple[str, str]]:
         ("New failure body", files.new_failure_body_href),
         ("New failure metadata", files.new_failure_meta_href),
     )
-    return [(name, relative_href(href)) for name, href in known if relative_href(href)]
+    return [(name, link) for name, href in known if (link := relative_href(href))]
 
 
 def _repeat_links(item: Item) -> list[tuple[str, str]]:
@@ -272,8 +203,8 @@ def _repeat_links(item: Item) -> list[tuple[str, str]]:
         return []
     sides = (("Baseline", item.repeats.baseline), ("New", item.repeats.new))
     return [
-        (f"{side} run {number}", relative_href(href))
+        (f"{side} run {number}", link)
         for side, found in sides
         for number, href in enumerate(found.response_hrefs[:_MOST], 1)
-        if relative_href(href)
+        if (link := relative_href(href))
     ]

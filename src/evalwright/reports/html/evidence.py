@@ -1,44 +1,37 @@
 """One side of a case: where its evidence stands on the page, and what it says beside the steps."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 from evalwright.contracts.report import EvidenceRef
+from evalwright.reports.html.markup import KnownNames, quoted_html
 from evalwright.reports.html.steps import payload_of
 from evalwright.reports.html.visible import clipped, visible
-from evalwright.reports.html.words import RISKS, Label, spoken
+from evalwright.reports.html.words import RISKS, spoken
 from evalwright.trace.model import (
     Event,
     EvidenceTarget,
     FinalOutput,
-    Retrieval,
+    ProposedAction,
     RunnerFailure,
-    ToolCall,
-    ToolResult,
     Trace,
 )
 
 _LONG = 1_500
 _NAMES = {"b": "Baseline", "n": "New"}
+_QUOTED = KnownNames(quoted_html)
 
 Link: TypeAlias = tuple[str, str]  # an anchor of the page, or nothing, and the words
 
 
-_MEANINGS: dict[str, Callable[[Event, str], bool]] = {
-    "tool_call": lambda event, name: isinstance(event, ToolCall) and event.call_id == name,
-    "tool_result": lambda event, name: isinstance(event, ToolResult) and event.call_id == name,
-    "retrieval_doc": lambda event, name: isinstance(event, Retrieval) and name in event.doc_ids,
+# The events that a reference of a kind and with a name may mean, in their order.
+_MEANT: dict[str, Callable[[Trace, str], Iterator[Event]]] = {
+    "tool_call": lambda trace, name: (each for each in trace.calls if each.call_id == name),
+    "tool_result": lambda trace, name: (each for each in trace.results if each.call_id == name),
+    "retrieval_doc": lambda trace, name: (
+        each for each in trace.retrievals if name in each.doc_ids
+    ),
 }
-
-
-class ShownAction(NamedTuple):
-    """An action that a side proposed."""
-
-    side: str
-    name: str
-    risk: Label
-    params: str
-    evidence: list[Link]
 
 
 class Side:
@@ -65,10 +58,10 @@ class Side:
 
     def _find(self, kind: str, name: str | None) -> int | None:
         """The event that a reference without an index means."""
-        means = _MEANINGS.get(kind)
-        if means is None or name is None:
+        if kind not in _MEANT or name is None:
             return None
-        return next((event.index for event in self.trace.events if means(event, name)), None)
+        event = next(_MEANT[kind](self.trace, name), None)
+        return None if event is None else event.index
 
     def unrecorded_answer(self) -> str | None:
         """The final output, where no event shows it as it is."""
@@ -81,18 +74,20 @@ class Side:
             return None
         return clipped(payload_of(output), _LONG)
 
-    def actions(self) -> list[ShownAction]:
-        """The proposed actions, with links to the evidence that they name."""
-        return [
-            ShownAction(
-                self.name,
-                visible(action.action_type or "(no type)"),
-                RISKS[action.risk_level],
-                clipped(action.params, 300),
-                [self._cited(ref) for ref in action.evidence[:20]],
-            )
-            for action in self.trace.actions[:100]
-        ]
+    def actions_html(self) -> str:
+        """The proposed actions as rows of a table, with links to the evidence that they name."""
+        return "".join([self._action_html(action) for action in self.trace.actions[:100]])
+
+    def _action_html(self, action: ProposedAction) -> str:
+        name = _QUOTED[action.action_type or "(no type)"]
+        risk = RISKS[action.risk_level]
+        params = quoted_html(clipped(action.params, 300))
+        evidence = "; ".join([_link_html(*self._cited(ref)) for ref in action.evidence[:20]])
+        return (
+            f'<tr><td>{self.name}</td><th scope="row"><code>{name}</code></th>'
+            f'<td>{risk.sign} {risk.words}</td><td class="value">{params}</td>'
+            f"<td>{evidence or 'none'}</td></tr>\n"
+        )
 
     def _cited(self, ref: EvidenceTarget) -> Link:
         index = self._find(ref.kind, ref.id)
@@ -101,6 +96,11 @@ class Side:
 
     def _at(self, index: int) -> str:
         return f"{self.letter}-{index}"
+
+
+def _link_html(anchor: str, words: str) -> str:
+    text = _QUOTED[words]
+    return f'<a href="#{anchor}">{text}</a>' if anchor else text
 
 
 def failure_words(failure: RunnerFailure) -> str:

@@ -1,9 +1,15 @@
 """A payload as rows of a page: its fields, shortened with a mark, and what differs in them."""
 
-from html import escape
+from itertools import islice
 from typing import Any
 
-from evalwright.reports.html.markup import link_html, name_html, text_html
+from evalwright.reports.html.markup import (
+    KnownNames,
+    link_html,
+    name_html,
+    text_html,
+    texts_html,
+)
 from evalwright.reports.html.visible import as_json, shown, visible
 from evalwright.reports.html.worddiff import Segment, agreeing, mark_differences
 
@@ -33,12 +39,12 @@ class PayloadWriter:
             body = text_html(text[: self.characters]) + self.cut(text)
         else:
             body = text_html(text)
-        return f"{_named(key)}{mark}>{body}"
+        return f"{_OPENINGS[key]}{mark}>{body}"
 
     def marked_row(self, key: str, parts: list[Segment], cut: str) -> str:
-        """One field with the words marked that differ; the parts are visible already."""
+        """One field with the words marked that differ."""
         body = "".join([_part(differs, part) for differs, part in parts]) + cut
-        return f"{_named(key)}{_PARTLY}>{body}"
+        return f"{_OPENINGS[key]}{_PARTLY}>{body}"
 
     def cut(self, text: str, start: int = 0) -> str:
         """The remark that a text was shortened, where it was."""
@@ -57,13 +63,12 @@ class PayloadWriter:
         return f'<dd><small class="cut">[shortened, {size}{self._full}]</small>'
 
 
-def _named(key: str) -> str:
-    """The beginning of a row, up to where its mark stands."""
-    return f"<dt>{name_html(key)}<dd" if key else "<dd"
+# The beginnings of rows, by their keys, up to where the mark stands.
+_OPENINGS = KnownNames(lambda key: f"<dt>{name_html(key)}<dd" if key else "<dd")
 
 
 def _part(differs: bool, part: str) -> str:  # noqa: FBT001 - a segment, unpacked
-    text = escape(part, quote=False)
+    text = text_html(part)
     return f"<mark>{text}</mark>" if differs else text
 
 
@@ -71,36 +76,22 @@ def compared_rows(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tup
     """The rows of two payloads, with their differences marked; fields of both come first."""
     if type(a) is not dict or type(b) is not dict:
         return _of_other_kinds(a, b, old, new)
-    rows_a: list[str] = []
-    rows_b: list[str] = []
-    for key, value in a.items():
-        if len(rows_a) == old.fields:
-            break
+    html_a = html_b = ""
+    shared = 0
+    kept = a if len(a) <= old.fields else dict(islice(a.items(), old.fields))
+    for key, value in kept.items():
         if key in b:
-            other = b[key]
-            short = type(value) is str is type(other) and len(value) + len(other) < old.characters
-            pair = _short_texts if short else _compared
-            row, twin = pair(key, value, other, old, new)
-            rows_b.append(twin)
+            row, twin = _compared(key, value, b[key], old, new)
+            html_b += twin
+            shared += 1
         else:
             row = old.row(key, shown(value), _WHOLLY)
-        rows_a.append(row)
-    if len(rows_a) == len(a) == len(b) == len(rows_b):  # the same keys, all of them written
-        return "".join(rows_a), "".join(rows_b)
-    added = [key for key in b if key not in a][: new.fields - len(rows_b)]
-    rows_b += [new.row(key, shown(b[key]), _WHOLLY) for key in added]
-    rest_a, rest_b = old.rest(len(rows_a), len(a)), new.rest(len(rows_b), len(b))
-    return "".join(rows_a) + rest_a, "".join(rows_b) + rest_b
-
-
-def _short_texts(
-    key: str, a: str, b: str, old: PayloadWriter, new: PayloadWriter
-) -> tuple[str, str]:
-    """Two texts that need not be shortened: most of what a page holds, so without detours."""
-    if not a or not b or a[:4] == b[:4] or a[-4:] == b[-4:]:
-        return _compared(key, a, b, old, new)
-    named = _named(key)
-    return f"{named}{_WHOLLY}>{text_html(a)}", f"{named}{_WHOLLY}>{text_html(b)}"
+        html_a += row
+    if shared == len(a) == len(b):
+        return html_a, html_b
+    added = [key for key in b if key not in a][: new.fields - shared]
+    html_b += "".join([new.row(key, shown(b[key]), _WHOLLY) for key in added])
+    return html_a + old.rest(len(kept), len(a)), html_b + new.rest(shared + len(added), len(b))
 
 
 def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
@@ -111,14 +102,22 @@ def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> t
 
 def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
     text_a, text_b = (a, b) if type(a) is str is type(b) and a and b else _texts(a, b)
+    if text_a == text_b or (type(a) is not str and _equal(a, b)):
+        mark = _SAME
+    elif (text_a[0] != text_b[0] or text_a[:4] != text_b[:4]) and (
+        text_a[-1] != text_b[-1] or text_a[-4:] != text_b[-4:]
+    ):  # spares the search for what is common; the first look is the quickest
+        mark = _WHOLLY
+    else:
+        return _marked(key, text_a, text_b, old, new)
+    if len(text_a) + len(text_b) > old.characters:
+        return old.row(key, text_a, mark), new.row(key, text_b, mark)
+    opening = _OPENINGS[key]
     if text_a == text_b:
-        row = old.row(key, text_a)
-        return row, row if len(text_a) <= old.characters else new.row(key, text_b)
-    if type(a) is not str and _equal(a, b):
-        return old.row(key, text_a), new.row(key, text_b)
-    if text_a[:4] != text_b[:4] and text_a[-4:] != text_b[-4:]:  # spares the search: quicker
-        return old.row(key, text_a, _WHOLLY), new.row(key, text_b, _WHOLLY)
-    return _marked(key, text_a, text_b, old, new)
+        row = f"{opening}>{text_html(text_a)}"
+        return row, row
+    html_a, html_b = texts_html(text_a, text_b)
+    return f"{opening}{mark}>{html_a}", f"{opening}{mark}>{html_b}"
 
 
 def _texts(a: Any, b: Any) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from evalwright.compare.alignment import AlignedStep
 from evalwright.reports.html.fields import PayloadWriter, compared_rows
-from evalwright.reports.html.markup import name_html, status_html, text_html
+from evalwright.reports.html.markup import NAMES, status_html, text_html
 from evalwright.reports.html.visible import shown
 from evalwright.reports.html.words import STATES, TOOL_STATUSES, Label
 from evalwright.trace.model import (
@@ -48,7 +48,8 @@ class SideWriter:
     def event(self, event: Event, rows: str, twin: str = "") -> str:
         """One event with the rows of its payload."""
         head = _HEADS[type(event)](event)
-        time = "" if event.ts is None or self._start is None else _offset(event.ts - self._start)
+        ts, start = event.ts, self._start
+        time = "" if ts is None or start is None else _offset(ts - start)
         anchor = f"{self._letter}-{event.index}"
         return f'<div id="{anchor}">{twin}<p>{head}{time}</small><dl>{rows}</dl></div>'
 
@@ -125,24 +126,30 @@ class StepWriter:
 
 
 _STATES = {state: status_html(label) for state, label in STATES.items()}
-_STATUSES = {status: status_html(label) for status, label in TOOL_STATUSES.items()}
+
+
+def _result_kind(status: Label) -> str:
+    return f"<b>result</b> {status_html(status)}"
+
+
+_RESULTS = {status: _result_kind(label) for status, label in TOOL_STATUSES.items()}
 
 
 def _call(event: ToolCall) -> str:
     name = event.call_id
     if name is None:
         return f"<b>call</b> <small>event {event.index}"
-    return f"<b>call</b> <small>event {event.index}, {name_html(name)}"
+    return f"<b>call</b> <small>event {event.index}, {NAMES[name]}"
 
 
 def _result(event: ToolResult) -> str:
-    status = _STATUSES.get(event.status) or status_html(Label(event.status, "?", "warn"))
+    kind = _RESULTS.get(event.status) or _result_kind(Label(event.status, "?", "warn"))
     name, took = event.call_id, event.latency_ms
-    place = f"{event.index}, {name_html(name)}" if name is not None else event.index
+    place = event.index if name is None else f"{event.index}, {NAMES[name]}"
     if took is not None and 0 <= took < _LATEST:
         lasted = took if type(took) is int else round(took)
-        return f"<b>result</b> {status} <small>event {place}, took {lasted} ms"
-    return f"<b>result</b> {status} <small>event {place}"
+        return f"{kind} <small>event {place}, took {lasted} ms"
+    return f"{kind} <small>event {place}"
 
 
 def _other(event: Event) -> str:
@@ -170,7 +177,7 @@ _NAMED: dict[type, tuple[str, Callable[[Any], str | None]]] = {
 def _title(event: Event) -> str:
     kind, name_of = _NAMED[type(event)]
     name = name_of(event)
-    return f"<b>{kind}</b> <code>{name_html(name)}</code>" if name else f"<b>{kind}</b>"
+    return f"<b>{kind}</b> <code>{NAMES[name]}</code>" if name else f"<b>{kind}</b>"
 
 
 def payload_of(event: Event) -> Json:
