@@ -1,0 +1,1 @@
+"""LLM providers behind one protocol: retries, rate limits, prices, cassettes."""

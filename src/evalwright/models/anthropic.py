@@ -1,0 +1,150 @@
+"""Anthropic messages: a request as a JSON body, and the JSON answer as a reply."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from evalwright.models.forced import object_schema, split_answer, tool_name
+from evalwright.models.habits import Habits
+from evalwright.models.prices import Meter, Tokens
+from evalwright.models.protocol import Finish, Message, ModelError, Reply, Request, ToolUse
+
+VERSION = "2023-06-01"
+MAX_TOKENS = 8192  # the provider demands a bound; this one is sent where a request has none
+
+_Count = Annotated[int, Meta(ge=0)]
+_FINISHES: dict[str | None, Finish] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tools",
+    "refusal": "refusal",
+}
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, Any] | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    input_tokens: _Count
+    output_tokens: _Count = 0
+    cache_read_input_tokens: _Count | None = None
+    cache_creation_input_tokens: _Count | None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    content: list[_Block]
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Answer)
+
+
+def encode_request(request: Request, model: str, habits: Habits) -> bytes:
+    """The body of a message; what the provider does not offer (seed, logprobs) is left out."""
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": MAX_TOKENS if request.max_tokens is None else request.max_tokens,
+        "messages": _turns(request.messages),
+    }
+    system = [message.content for message in request.messages if message.role == "system"]
+    if any(system):
+        body["system"] = "\n\n".join(text for text in system if text)
+    tools = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
+    if request.output is not None:
+        name = tool_name(request)
+        body["tool_choice"] = {"type": "any"} if tools else {"type": "tool", "name": name}
+        tools.append(_tool(name, "Give the answer.", object_schema(request.output)))
+    if tools:
+        body["tools"] = tools
+    if request.temperature is not None and "temperature" not in habits.dropped:
+        body["temperature"] = request.temperature
+    if request.stop:
+        body["stop_sequences"] = request.stop
+    return msgspec.json.encode(body)
+
+
+def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "description": description, "input_schema": parameters}
+
+
+def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Messages that follow each other in one role are one turn, results of tools first."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        blocks = _blocks(message) if message.role != "system" else []
+        if not blocks:  # the provider refuses empty ones
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    for turn in turns:
+        if turn["role"] == "user":
+            turn["content"].sort(key=lambda block: block["type"] != "tool_result")
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        return [{"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}]
+    blocks: list[dict[str, Any]] = []
+    if message.content.strip():
+        blocks.append({"type": "text", "text": message.content})
+    blocks += (
+        {"type": "tool_use", "id": use.call_id, "name": use.name, "input": _input(use.arguments)}
+        for use in message.tool_uses
+    )
+    return blocks
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    """The arguments as the object that the provider demands, also where they are none."""
+    try:
+        value = msgspec.json.decode(arguments) if arguments.strip() else {}
+    except (msgspec.DecodeError, RecursionError):
+        value = arguments
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
+    """The reply in a message; raises `parse_error` where there is none."""
+    try:
+        answer = _DECODER.decode(body)
+        uses = [_use(block, n) for n, block in enumerate(answer.content) if _is_use(block)]
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ModelError("parse_error", f"the answer is no message: {error}") from None
+    text = "".join(block.text or "" for block in answer.content if block.type == "text")
+    finish = _FINISHES.get(answer.stop_reason, "stop")
+    if request.output is not None:
+        given, uses = split_answer(uses, request)
+        text = text if given is None else given
+    if finish in ("stop", "tools"):
+        finish = "tools" if uses else "stop"
+    thinking = "".join(block.thinking or "" for block in answer.content)
+    return Reply(text, finish, meter.usage(_tokens(answer.usage)), tuple(uses), thinking)
+
+
+def _is_use(block: _Block) -> bool:
+    return block.type == "tool_use" and block.name is not None
+
+
+def _use(block: _Block, number: int) -> ToolUse:
+    arguments = msgspec.json.encode(block.input or {}).decode()
+    return ToolUse(block.id or f"call_{number + 1}", block.name or "", arguments)
+
+
+def _tokens(usage: _Usage | None) -> Tokens | None:
+    """Anthropic counts cached tokens beside the others; here `input` counts them all."""
+    if usage is None:
+        return None
+    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    return Tokens(usage.input_tokens + read + written, usage.output_tokens, read, written)

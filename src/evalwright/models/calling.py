@@ -1,0 +1,201 @@
+"""A model behind HTTP: limits, retries, and one reply or one error in the end."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+import msgspec
+
+from evalwright.models import anthropic, openai
+from evalwright.models.endpoints import Endpoint
+from evalwright.models.failures import NO_MONEY, Failures, read_complaint
+from evalwright.models.habits import Habits, learn
+from evalwright.models.limits import Limiter
+from evalwright.models.names import PROVIDERS, Kind
+from evalwright.models.prices import Meter
+from evalwright.models.protocol import ModelError, Reply, Request
+from evalwright.models.retries import Retries, is_worth_retrying, retry_after_s
+from evalwright.models.transport import Answer, CallFailed, TooLong, Transport
+
+AZURE_API_VERSION = "2024-10-21"
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """How a provider is spoken to: two pure functions, the path, the headers."""
+
+    encode: Callable[[Request, str, Habits], bytes]
+    decode: Callable[[bytes, Request, Meter], Reply]
+    path: Callable[[Endpoint, str], str]
+    headers: Callable[[str], dict[str, str]]
+    habits: Habits = Habits()
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _azure_path(endpoint: Endpoint, model: str) -> str:
+    if endpoint.base_url.endswith("/v1"):  # the newer API, which is OpenAI's own
+        return "/chat/completions"
+    version = quote(endpoint.api_version or AZURE_API_VERSION, safe="")
+    deployment = quote(model, safe="")
+    return f"/openai/deployments/{deployment}/chat/completions?api-version={version}"
+
+
+def _messages_path(endpoint: Endpoint, _model: str) -> str:
+    return "/messages" if endpoint.base_url.endswith("/v1") else "/v1/messages"
+
+
+_BY_NEW_NAME = Habits(max_tokens_field="max_completion_tokens")
+
+DIALECTS: dict[Kind, Dialect] = {
+    "openai": Dialect(
+        openai.encode_request, openai.decode_reply, lambda *_: "/chat/completions", _bearer
+    ),
+    "azure": Dialect(
+        openai.encode_request,
+        openai.decode_reply,
+        _azure_path,
+        lambda key: {"api-key": key},
+        _BY_NEW_NAME,
+    ),
+    "anthropic": Dialect(
+        anthropic.encode_request,
+        anthropic.decode_reply,
+        _messages_path,
+        lambda key: {"x-api-key": key},
+    ),
+}
+
+
+class Channel:
+    """The one way to a provider, which all its models share: connections, limits, retries."""
+
+    def __init__(self, endpoint: Endpoint, retries: Retries | None = None) -> None:
+        settings = endpoint.settings
+        self.endpoint = endpoint
+        self.dialect = DIALECTS[endpoint.kind]
+        self.retries = retries or Retries(settings.retries)
+        self.transport = Transport(
+            endpoint.base_url, lambda: _headers(endpoint), settings.timeout_s
+        )
+        self.limiter = Limiter(
+            settings.concurrency,
+            settings.requests_per_minute,
+            clock=self.retries.clock,
+            sleep=self.retries.sleep,
+        )
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    headers = {"User-Agent": "evalwright"}
+    if endpoint.kind == "anthropic":
+        headers["anthropic-version"] = anthropic.VERSION
+    if endpoint.key is not None:
+        headers |= DIALECTS[endpoint.kind].headers(endpoint.key.reveal())
+    return headers
+
+
+class CalledModel:
+    """A model of a provider that is called over HTTP."""
+
+    def __init__(self, channel: Channel, model: str, meter: Meter) -> None:
+        self.name = f"{channel.endpoint.provider}:{model}"
+        self._channel = channel
+        self._model = model
+        self._meter = meter
+        self._path = channel.dialect.path(channel.endpoint, model)
+        self._habits = _first_habits(channel)
+        self._failures = Failures(channel.endpoint, model)
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask until there is a reply, or an error that asking again would not heal."""
+        while True:
+            habits = self._habits
+            answer, attempts = await self._answer(self._encode(request, habits))
+            if answer.status == 200:
+                return self._decode(answer, request)
+            learnt = self._learn(habits, request, answer)
+            if learnt is not None:
+                self._habits = self._habits.joined(learnt)
+                continue
+            refusal = self._refusal(answer)
+            if refusal is None:
+                raise self._failures.refused(answer, attempts)
+            return refusal
+
+    async def close(self) -> None:
+        """Close the provider's connections; a later call opens new ones."""
+        await self._channel.transport.close()
+
+    def _encode(self, request: Request, habits: Habits) -> bytes:
+        try:
+            return self._channel.dialect.encode(request, self._model, habits)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise self._failures.unsendable(error) from None
+
+    def _decode(self, answer: Answer, request: Request) -> Reply:
+        try:
+            return self._channel.dialect.decode(answer.body, request, self._meter)
+        except ModelError as error:
+            raise self._failures.unreadable(error, answer) from None
+
+    def _learn(self, habits: Habits, request: Request, answer: Answer) -> Habits | None:
+        if answer.status not in (400, 422):
+            return None
+        return learn(habits, request, read_complaint(answer.body).text)
+
+    def _refusal(self, answer: Answer) -> Reply | None:
+        """A content filter before the model is a refusal by the provider, not a failure."""
+        complaint = read_complaint(answer.body)
+        if answer.status != 400 or not complaint.is_content_filter:
+            return None
+        text = self._channel.endpoint.without_key(complaint.text)
+        return Reply(text, "refusal", self._meter.usage(None))
+
+    async def _answer(self, body: bytes) -> tuple[Answer, int]:
+        """The last answer of all tries that made sense, and how many they were."""
+        retries = self._channel.retries
+        begun = retries.clock()
+        attempt = 0
+        while True:
+            attempt += 1
+            outcome = await self._try(body)
+            if not _is_passing(outcome):
+                break
+            asked = retry_after_s(outcome.headers) if isinstance(outcome, Answer) else None
+            wait = retries.wait_before(attempt, begun, asked)
+            if wait is None:
+                break
+            await retries.sleep(wait)
+        if isinstance(outcome, CallFailed):
+            raise self._failures.failed(outcome, attempt)
+        return outcome, attempt
+
+    async def _try(self, body: bytes) -> Answer | CallFailed:
+        limiter = self._channel.limiter
+        async with limiter as ticket:
+            try:
+                answer = await self._channel.transport.post(self._path, body)
+            except CallFailed as failure:
+                return failure
+            if answer.status == 200:
+                limiter.succeeded()
+            elif answer.status == 429 and not _is_broke(answer):
+                limiter.refused(ticket, retry_after_s(answer.headers))
+            return answer
+
+
+def _first_habits(channel: Channel) -> Habits:
+    official = channel.endpoint.base_url == PROVIDERS["openai"].base_url
+    return _BY_NEW_NAME if official else channel.dialect.habits
+
+
+def _is_passing(outcome: Answer | CallFailed) -> bool:
+    """Whether the same call may go well later."""
+    if isinstance(outcome, CallFailed):
+        return not isinstance(outcome, TooLong)
+    return is_worth_retrying(outcome.status) and not _is_broke(outcome)
+
+
+def _is_broke(answer: Answer) -> bool:
+    return answer.status == 429 and read_complaint(answer.body).code == NO_MONEY

@@ -1,0 +1,186 @@
+"""Calls recorded once and replayed offline: a file of JSON lines, one call on each."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.jsonvalue import NotJson
+from evalwright.models.protocol import Model, ModelError, Reply, Request
+from evalwright.models.request_key import RequestKeys, semantic_request
+
+SHOWN = 80
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One recorded call; `request` is for people, the key says what it was."""
+
+    key: str
+    provider: str
+    model: str
+    request: msgspec.Raw
+    reply: Reply
+
+
+_DECODER = msgspec.json.Decoder(Entry)
+
+
+class Cassette:
+    """Recorded calls. When recording, what is missing is asked and added; else it is an error."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        record: bool,  # noqa: FBT001 - `Cassette(path, record=…)` is how it is read
+        redact: Callable[[str], str] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.record = record
+        self._redact = redact
+        self._torn: int | None = None
+        self._replies: dict[str, list[Reply]] = {}
+        self._asked: dict[str, int] = {}
+        self._file: int | None = None
+        self._load()
+
+    def wrap(self, model: Model) -> Model:
+        """The model, answered from the cassette where it can be."""
+        return _TapedModel(model.name, self, model if self.record else None)
+
+    def player(self, name: str) -> Model:
+        """The recorded calls of a model that need not be there."""
+        return _TapedModel(name, self, None)
+
+    def find(self, key: str) -> Reply | None:
+        """The next reply to this request; when all were given, the last again, unless recording."""
+        replies = self._replies.get(key)
+        if replies is None:
+            return None
+        asked = self._asked.get(key, 0)
+        self._asked[key] = asked + 1
+        if asked < len(replies):
+            return replies[asked]
+        return None if self.record else replies[-1]
+
+    def add(self, name: str, key: str, request: Request, reply: Reply) -> None:
+        """Append a call to the file, whole or not at all."""
+        provider, _, model = name.partition(":")
+        value = {
+            "key": key,
+            "provider": provider,
+            "model": model,
+            "request": semantic_request(request),
+            "reply": msgspec.to_builtins(reply),
+        }
+        self._append(msgspec.json.encode(_masked(value, self._redact)) + b"\n")
+
+    def missing(self, request: Request) -> ModelError:
+        """The error for a request that was not recorded."""
+        last = request.messages[-1].content if request.messages else ""
+        beginning = last if len(last) <= SHOWN else f"{last[:SHOWN]}…"
+        torn = f" (its line {self._torn} is torn)" if self._torn else ""
+        return ModelError(
+            "unavailable_model",
+            f"{self.path}: this request is not in the cassette{torn}; its last message is "
+            f"{beginning!r}; record it with --record",
+        )
+
+    def close(self) -> None:
+        """Bring what was recorded to the disk."""
+        if self._file is not None:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+
+    def _load(self) -> None:
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            if self.record:
+                return
+            raise BadInput(
+                f"{self.path}: there is no such cassette; record one with --record"
+            ) from None
+        except OSError as error:
+            raise BadInput(f"{self.path}: cannot be read: {error.strerror}") from None
+        *lines, rest = content.split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                self._take(line, number)
+        if rest:
+            self._torn = len(lines) + 1
+            if self.record:
+                os.truncate(self.path, len(content) - len(rest))
+
+    def _take(self, line: bytes, number: int) -> None:
+        try:
+            entry = _DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            problem = Problem(
+                f"line {number}", f"not a recorded call: {error}", "remove the line, record again"
+            )
+            raise InvalidDocument(str(self.path), [problem]) from None
+        usage = msgspec.structs.replace(entry.reply.usage, cache_hit=True)
+        reply = msgspec.structs.replace(entry.reply, usage=usage)
+        self._replies.setdefault(entry.key, []).append(reply)
+
+    def _append(self, line: bytes) -> None:
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+                self._file = os.open(self.path, flags, 0o600)
+            written = os.write(self._file, line)
+            if written < len(line):
+                os.truncate(self._file, os.fstat(self._file).st_size - written)
+                raise OSError(None, "the disk took only a part of it")
+        except OSError as error:
+            message = f"{self.path}: the call cannot be recorded: {error.strerror}"
+            raise ModelError("internal_error", message) from None
+
+
+class _TapedModel:
+    """A model with a cassette before it; without a model behind it, replayed only."""
+
+    def __init__(self, name: str, cassette: Cassette, behind: Model | None) -> None:
+        self.name = name
+        self._cassette = cassette
+        self._behind = behind
+        self._keys = RequestKeys(name)
+
+    async def ask(self, request: Request) -> Reply:
+        """The recorded reply, or a new one that is recorded."""
+        try:
+            key = self._keys.key(request)
+        except NotJson as error:
+            raise ModelError("invalid_input", f"{self.name}: the request is {error}") from None
+        reply = self._cassette.find(key)
+        if reply is not None:
+            return reply
+        if self._behind is None:
+            raise self._cassette.missing(request)
+        reply = await self._behind.ask(request)
+        self._cassette.add(self.name, key, request, reply)
+        return reply
+
+    async def close(self) -> None:
+        """Let go of the file and of the model behind it."""
+        self._cassette.close()
+        if self._behind is not None:
+            await self._behind.close()
+
+
+def _masked(value: Any, redact: Callable[[str], str] | None) -> Any:
+    """The value with every text redacted."""
+    if redact is None:
+        return value
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _masked(item, redact) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item, redact) for item in value]
+    return value

@@ -1,0 +1,230 @@
+"""`evalwright.toml`: addresses and limits of providers, prices, and the names of secrets."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.models.names import PROVIDERS
+
+FILE_NAME = "evalwright.toml"
+
+ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*\Z"
+_PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_KEY_FIELD = re.compile(
+    r"^(api|access|auth|bearer)?[_-]?(key|token|secret|password|authorization|headers?)$",
+    re.IGNORECASE,
+)
+_TOML_PLACE = re.compile(r" \(at (line \d+, column \d+|end of document)\)$")
+_WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - at `(?P<at>.+)`)?$")
+_UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
+
+Positive = Annotated[float, Meta(gt=0, le=1_000_000)]
+Price = Annotated[float, Meta(ge=0, le=1_000_000)]
+
+
+class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[models.<provider>]`: of a known provider, or with `kind` of one declared here."""
+
+    kind: Literal["openai", "azure", "anthropic"] | None = None
+    base_url: str | None = None
+    key_env: Annotated[str, Meta(pattern=ENVIRONMENT_NAME)] | None = None
+    api_version: str | None = None  # Azure
+    concurrency: Annotated[int, Meta(ge=1)] = 100
+    requests_per_minute: Positive | None = None
+    timeout_s: Positive = 120.0
+    retries: Annotated[int, Meta(ge=0, le=100)] = 5
+
+
+class OwnPrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[prices."provider:model"]`, in US dollars for a million tokens."""
+
+    input_per_million: Price
+    output_per_million: Price
+    cache_read_per_million: Price | None = None
+    cache_write_per_million: Price | None = None
+
+
+class Config(msgspec.Struct, frozen=True):
+    """What the file says; without a file, the defaults."""
+
+    models: dict[str, ProviderSettings] = {}
+    prices: dict[str, OwnPrice] = {}
+    secrets: tuple[str, ...] = ()  # names of environment variables
+    source: str = FILE_NAME
+
+
+def find_config(start: Path) -> Path | None:
+    """The nearest `evalwright.toml`, in a folder or one of its parents."""
+    folder = start.absolute()
+    found = (place / FILE_NAME for place in (folder, *folder.parents))
+    return next((path for path in found if path.is_file()), None)
+
+
+def load_config(start: Path | None = None) -> Config:
+    """Read the nearest `evalwright.toml`, or give the defaults."""
+    path = find_config(start or Path())
+    if path is None:
+        return Config()
+    try:
+        return parse_config(path.read_bytes(), str(path))
+    except OSError as error:
+        problem = Problem("$", f"cannot be read: {error.strerror}", "make it readable or move it")
+        raise InvalidDocument(str(path), [problem]) from None
+
+
+def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
+    """Check the content of the file; every problem is told at once."""
+    document = _parse_toml(source, name)
+    problems: list[Problem] = []
+    models = {
+        provider: settings
+        for provider, table in _tables(document, "models", problems).items()
+        if (settings := _settings(provider, table, problems)) is not None
+    }
+    prices = {
+        model: price
+        for model, table in _tables(document, "prices", problems).items()
+        if (price := _convert(table, OwnPrice, f"prices.{_quoted(model)}", problems)) is not None
+    }
+    secrets = _secrets(document.get("secrets", []), problems)
+    others = document.keys() - {"models", "prices", "secrets"}
+    problems += (_unknown(field, field, "models, prices, secrets") for field in others)
+    if problems:
+        raise InvalidDocument(name, sorted(problems, key=lambda problem: problem.path))
+    return Config(models, prices, secrets, name)
+
+
+def _parse_toml(source: bytes, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(source.decode("utf-8-sig").replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
+        problem = Problem(f"byte {error.start}", "the file is not UTF-8 text", "save it as UTF-8")
+        raise InvalidDocument(name, [problem]) from None
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        message = _TOML_PLACE.sub("", str(error))
+        problem = Problem(
+            place[1] if place else "$",
+            f"not valid TOML: {message}",
+            'texts stand in quotes, tables in brackets: [models.openai], base_url = "https://…"',
+        )
+        raise InvalidDocument(name, [problem]) from None
+    except RecursionError:
+        raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
+
+
+def _tables(document: dict[str, Any], section: str, problems: list[Problem]) -> dict[str, Any]:
+    tables = document.get(section, {})
+    if isinstance(tables, dict):
+        return tables
+    problems.append(Problem(section, "must be a table", f"write [{section}.NAME]"))
+    return {}
+
+
+def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSettings | None:
+    path = f"models.{_quoted(provider)}"
+    if not _PROVIDER_NAME.fullmatch(provider):
+        rule = "a provider's name has lower-case letters, digits, - and _ only"
+        problems.append(Problem(path, rule))
+        return None
+    keys = [field for field in table if _KEY_FIELD.match(field)] if isinstance(table, dict) else []
+    if keys:
+        problems += (_key_refused(f"{path}.{field}") for field in keys)
+        return None
+    settings = _convert(table, ProviderSettings, path, problems)
+    if settings is not None:
+        problems += _unfit(provider, settings, path)
+    return settings
+
+
+def _unfit(provider: str, settings: ProviderSettings, path: str) -> Iterator[Problem]:
+    """What no single field shows: a declared provider needs a kind and an address."""
+    known = provider in PROVIDERS
+    if known and settings.kind is not None:
+        rule = f"what {provider} speaks is known"
+        yield Problem(f"{path}.kind", rule, "remove it, or declare a provider of another name")
+    if not known and settings.kind is None:
+        rule = f"there is no provider {provider!r}"
+        remedy = f'name one of {", ".join(PROVIDERS)}, or declare it: kind = "openai", base_url = …'
+        yield Problem(path, rule, remedy)
+    if not known and settings.base_url is None:
+        yield Problem(path, "a declared provider needs an address", 'base_url = "https://…"')
+    problem = address_problem(settings.base_url) if settings.base_url is not None else None
+    if problem:
+        yield Problem(f"{path}.base_url", *problem)
+
+
+def _key_refused(path: str) -> Problem:
+    return Problem(
+        path,
+        "keys are never read from this file",
+        'remove it, and name the environment variable that holds the key: key_env = "NAME"',
+    )
+
+
+def address_problem(url: str) -> tuple[str, str] | None:
+    """What is wrong with the address of a provider, with a remedy; its text is not repeated."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "not an address", "write https://host/path"
+    if parts.scheme not in ("http", "https") or not host:
+        return "not an http or https address", "write https://host/path"
+    if parts.username or parts.password or parts.query or parts.fragment:
+        return (
+            "an address may hold no user name, password, query or fragment",
+            "put the key into an environment variable",
+        )
+    return None
+
+
+def _secrets(value: Any, problems: list[Problem]) -> tuple[str, ...]:
+    if isinstance(value, list) and all(
+        isinstance(name, str) and re.match(ENVIRONMENT_NAME, name) for name in value
+    ):
+        return tuple(value)
+    rule = "must be a list of names of environment variables"
+    problems.append(Problem("secrets", rule, 'for example secrets = ["DATABASE_PASSWORD"]'))
+    return ()
+
+
+T = TypeVar("T")
+
+
+def _convert(table: Any, kind: type[T], path: str, problems: list[Problem]) -> T | None:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        problems.append(_problem(str(error), path, kind))
+        return None
+
+
+def _problem(message: str, path: str, kind: type[Any]) -> Problem:
+    fields = ", ".join(kind.__struct_fields__)
+    unknown = _UNKNOWN_FIELD.match(message)
+    if unknown:
+        return _unknown(f"{path}.{unknown['field']}", unknown["field"], fields)
+    wrong = _WRONG_TYPE.match(message)
+    if wrong is None:
+        return Problem(path, message, f"its fields are {fields}")
+    place = path + (wrong["at"] or "$").removeprefix("$")
+    got = f", not {wrong['got']}" if wrong["got"] else ""
+    if place.endswith(".key_env"):
+        return Problem(place, "must be the name of an environment variable, never a key")
+    return Problem(place, f"must be {wrong['rule']}{got}".replace("`", ""))
+
+
+def _unknown(path: str, field: str, fields: str) -> Problem:
+    return Problem(path, f"there is no setting {field!r}", f"the settings are {fields}")
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'

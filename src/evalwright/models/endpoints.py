@@ -1,0 +1,170 @@
+"""Where a provider is reached and with which key: its table row, the environment, the file."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput
+from evalwright.models.config import Config, ProviderSettings, address_problem
+from evalwright.models.names import PROVIDERS, Kind, Provider
+
+SHORTEST_SECRET = 8
+
+_OLLAMA_PORT = 11434
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xai|gsk)[-_][\w*.…-]{6,}")
+_USER_INFO = re.compile(r"//[^/\s@]+@")  # of a proxy, say
+_HIDDEN = "[key]"
+
+
+class Key:
+    """A key that shows itself only to who asks for it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The key itself, for the header of a call."""
+        return self._value
+
+    def hide_in(self, text: str) -> str:
+        """The text without the key, also where it is only a part of it or written for a URL.
+
+        What is as short as a word is a placeholder for servers that want any key.
+        """
+        if len(self._value) < SHORTEST_SECRET:
+            return text
+        for written in (self._value, quote(self._value, safe="")):
+            text = text.replace(written, _HIDDEN)
+        return text
+
+    def __repr__(self) -> str:
+        return "Key(…)"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """One provider, ready to be called."""
+
+    provider: str
+    kind: Kind
+    base_url: str
+    key: Key | None
+    key_env: str | None
+    base_url_env: str | None
+    settings: ProviderSettings
+    api_version: str | None = None
+
+    def without_key(self, text: str) -> str:
+        """Text of the provider, without our key and without what looks like one."""
+        if self.key is not None:
+            text = self.key.hide_in(text)
+        return _USER_INFO.sub(f"//{_HIDDEN}@", _KEY_LIKE.sub(_HIDDEN, text))
+
+
+def known_providers(config: Config) -> dict[str, Provider]:
+    """The table of providers and those that the file declares."""
+    declared = {
+        name: Provider(name, settings.kind)
+        for name, settings in config.models.items()
+        if name not in PROVIDERS and settings.kind is not None
+    }
+    return {**PROVIDERS, **declared}
+
+
+def find_endpoint(
+    provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
+) -> Endpoint:
+    """Where the provider is and with which key; a key that is missing is told now, not in a run."""
+    settings = config.models.get(provider.name, ProviderSettings())
+    base_url = _base_url(provider, settings, config, environment)
+    key_env = settings.key_env or provider.key_env
+    key = _key(provider.name, key_env, environment)
+    if key is None and (provider.needs_key or settings.key_env):
+        raise BadInput(
+            f"provider {provider.name}: no key; set the environment variable {key_env} to it"
+        )
+    if key is not None:
+        _refuse_open_key(provider.name, base_url, key_env)
+    return Endpoint(
+        provider.name,
+        settings.kind or provider.kind,
+        base_url,
+        key,
+        key_env,
+        provider.base_url_env,
+        settings,
+        settings.api_version
+        or environment.get("AZURE_OPENAI_API_VERSION")
+        or environment.get("OPENAI_API_VERSION"),
+    )
+
+
+def _key(provider: str, key_env: str | None, environment: Mapping[str, str]) -> Key | None:
+    value = environment.get(key_env, "").strip() if key_env else ""
+    if value and not (value.isascii() and value.isprintable() and " " not in value):
+        raise BadInput(
+            f"provider {provider}: {key_env} holds a character that no key has "
+            "(a space, a line break, a letter with an accent); set it again"
+        )
+    return Key(value) if value else None
+
+
+def _base_url(
+    provider: Provider,
+    settings: ProviderSettings,
+    config: Config,
+    environment: Mapping[str, str],
+) -> str:
+    name = provider.base_url_env
+    told = environment.get(name, "").strip() if name else ""
+    if told and name == "OLLAMA_HOST":
+        told = _ollama_address(told)
+    source = name if told else f"{config.source}: models.{provider.name}.base_url"
+    url = told or settings.base_url or provider.base_url
+    if url is None:
+        where = f"set {name}, or " if name else "set "
+        raise BadInput(
+            f"provider {provider.name}: no address; "
+            f"{where}base_url in [models.{provider.name}] of {config.source}"
+        )
+    problem = address_problem(url)
+    if problem:
+        raise BadInput(f"{source}: {problem[0]} ({problem[1]})")
+    return url.rstrip("/")
+
+
+def _ollama_address(host: str) -> str:
+    """`OLLAMA_HOST` is an address, or a host and port that the server listens on."""
+    if "://" not in host:
+        host = f"http://{host}"
+    try:
+        parts = urlsplit(host)
+        port = parts.port or (443 if parts.scheme == "https" else _OLLAMA_PORT)
+    except ValueError:
+        return host
+    name = parts.hostname or "127.0.0.1"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104 - not bound to
+    name = f"[{name}]" if ":" in name else name
+    return f"{parts.scheme}://{name}:{port}{parts.path.rstrip('/').removesuffix('/v1')}/v1"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address stays on this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _refuse_open_key(provider: str, base_url: str, key_env: str | None) -> None:
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    if parts.scheme == "http" and not is_loopback(host):
+        raise BadInput(
+            f"provider {provider}: {key_env} is not sent over http:// to {host}; use https://"
+        )

@@ -1,0 +1,70 @@
+"""What a model turned out not to take, learnt from the provider's own refusals."""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from evalwright.models.protocol import Request
+
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|n[o']t (?:currently )?(?:be )?support|not available|not (?:allowed|permitted)"
+    r"|unrecognized|unknown|unexpected|extra inputs|extra_forbidden|deprecated|only the default"
+    r"|invalid schema|use 'max_",
+    re.IGNORECASE,
+)
+_SCHEMA = re.compile(r"response_?format|json_?schema|structured outputs?", re.IGNORECASE)
+_OPTIONAL = {  # parameters that a reply is still worth having without
+    "temperature": re.compile(r"\btemperature\b"),
+    "seed": re.compile(r"\bseed\b"),
+    "logprobs": re.compile(r"\b(?:top_)?logprobs\b"),
+}
+
+
+class Habits(msgspec.Struct, frozen=True):
+    """How a model wants to be asked."""
+
+    forced_tool: bool = False  # JSON output through a tool, not through response_format
+    max_tokens_field: MaxTokensField = "max_tokens"
+    field_changed: bool = False  # once, and never back again
+    dropped: frozenset[str] = frozenset()
+
+    def joined(self, other: "Habits") -> "Habits":
+        """What two calls learnt at the same time."""
+        return Habits(
+            self.forced_tool or other.forced_tool,
+            self.max_tokens_field if self.field_changed else other.max_tokens_field,
+            self.field_changed or other.field_changed,
+            self.dropped | other.dropped,
+        )
+
+
+def learn(habits: Habits, request: Request, complaint: str) -> Habits | None:
+    """Other habits that answer the complaint of a refused request; None where none would."""
+    if not _UNSUPPORTED.search(complaint):
+        return None
+    if request.output is not None and not habits.forced_tool and _SCHEMA.search(complaint):
+        return msgspec.structs.replace(habits, forced_tool=True)
+    if request.max_tokens is not None and _complains_of_field(habits, complaint):
+        other = _other(habits.max_tokens_field)
+        return msgspec.structs.replace(habits, max_tokens_field=other, field_changed=True)
+    for name, pattern in _OPTIONAL.items():
+        if _is_sent(name, request) and name not in habits.dropped and pattern.search(complaint):
+            return msgspec.structs.replace(habits, dropped=habits.dropped | {name})
+    return None
+
+
+def _complains_of_field(habits: Habits, complaint: str) -> bool:
+    named = re.search(rf"\b{habits.max_tokens_field}\b", complaint)
+    return named is not None and not habits.field_changed
+
+
+def _other(field: MaxTokensField) -> MaxTokensField:
+    return "max_tokens" if field == "max_completion_tokens" else "max_completion_tokens"
+
+
+def _is_sent(name: str, request: Request) -> bool:
+    field = "top_logprobs" if name == "logprobs" else name
+    return getattr(request, field) is not None

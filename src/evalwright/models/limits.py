@@ -1,0 +1,122 @@
+"""How many calls a provider gets at once and in a minute; fewer after every 429."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+
+LONGEST_CLOSURE_S = 120.0
+SMALLEST_SHARE = 1 / 64  # of the requests per minute, however often the provider refuses
+
+
+class Limiter:
+    """A gate in first-come order. A refusal halves the limits, successes raise them slowly again.
+
+    Calls that a provider refuses together count as one refusal: only a call that was begun after
+    the last halving can halve again.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        per_minute: float | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._most = concurrency
+        self._allowed = float(concurrency)
+        self._busy = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._interval = 60 / per_minute if per_minute else 0.0
+        self._share = 1.0  # of the requests per minute that are made at present
+        self._next_start = 0.0
+        self._closed_until = 0.0
+        self._halvings = 0
+        self._clock = clock
+        self._sleep = sleep
+
+    @property
+    def allowed(self) -> int:
+        """How many calls may be under way at present."""
+        return int(self._allowed)
+
+    async def __aenter__(self) -> int:
+        """Wait for a place and for the time to begin; gives what `refused` wants to be told."""
+        if self._busy >= int(self._allowed) or self._waiting:
+            await self._queue()
+        else:
+            self._busy += 1
+        if self._interval or self._closed_until:
+            await self._wait_for_start()
+        return self._halvings
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the place to the next."""
+        self._leave()
+
+    def succeeded(self) -> None:
+        """A call went through: one more at once after as many successes as are allowed now."""
+        if self._allowed < self._most:
+            self._allowed = min(float(self._most), self._allowed + 1 / self._allowed)
+            self._admit()
+        if self._share < 1:
+            self._share = min(1.0, self._share + 0.01)
+
+    def refused(self, ticket: int, wait_s: float | None) -> None:
+        """The provider answered 429; until `wait_s` have passed nobody begins.
+
+        Where that is too long to wait for, the others find out for themselves.
+        """
+        if wait_s and wait_s <= LONGEST_CLOSURE_S:
+            self._closed_until = max(self._closed_until, self._clock() + wait_s)
+        if ticket == self._halvings:
+            self._halvings += 1
+            self._allowed = max(1.0, self._allowed / 2)
+            self._share = max(SMALLEST_SHARE, self._share / 2)
+
+    async def _queue(self) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # it was given a place all the same
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._busy -= 1
+        if self._waiting:
+            self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._busy < int(self._allowed):
+            place = self._waiting.popleft()
+            if not place.done():
+                self._busy += 1
+                place.set_result(None)
+
+    async def _wait_for_start(self) -> None:
+        try:
+            while (wait := self._wait()) > 0:
+                await self._sleep(wait)
+        except BaseException:
+            self._leave()
+            raise
+        if self._interval:
+            now = self._clock()
+            self._next_start = max(self._next_start, now - 1.0) + self._interval / self._share
+
+    def _wait(self) -> float:
+        """Seconds until the next call may begin; up to a second's worth may begin together."""
+        now = self._clock()
+        if self._closed_until <= now:
+            self._closed_until = 0.0
+        return max(self._closed_until, self._next_start) - now

@@ -1,0 +1,59 @@
+"""From a model's name to a model; whatever is missing for it is told here, before a run."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from evalwright.models.cassette import Cassette
+from evalwright.models.config import Config
+from evalwright.models.endpoints import find_endpoint, known_providers
+from evalwright.models.names import SCRIPTED, ModelName, Provider, parse_name
+from evalwright.models.protocol import Model
+
+if TYPE_CHECKING:
+    from evalwright.models.calling import Channel
+
+
+class Providers:
+    """The providers of a run: models of the same one share its connections and limits."""
+
+    def __init__(self, config: Config, environment: Mapping[str, str] = os.environ) -> None:
+        self._config = config
+        self._environment = environment
+        self._channels: dict[str, Channel] = {}
+
+    def load(self, name: str, cassette: Cassette | None = None) -> Model:
+        """A model by its name; raises `BadInput` for an unknown provider or a missing key."""
+        known = known_providers(self._config)
+        parsed = parse_name(name, known)
+        if cassette is not None and not cassette.record:
+            return cassette.player(str(parsed))
+        model = self._load(parsed, known[parsed.provider])
+        return model if cassette is None else cassette.wrap(model)
+
+    def _load(self, name: ModelName, provider: Provider) -> Model:
+        if provider.name == SCRIPTED:
+            from evalwright.models.script_file import load_script
+
+            return load_script(name.model)
+        from evalwright.models.calling import CalledModel, Channel
+        from evalwright.models.prices import meter
+
+        channel = self._channels.get(provider.name)
+        if channel is None:
+            channel = Channel(find_endpoint(provider, self._config, self._environment))
+            self._channels[provider.name] = channel
+        return CalledModel(channel, name.model, meter(name, provider, self._config))
+
+
+def load_model(
+    name: str,
+    config: Config,
+    cassette: Cassette | None = None,
+    providers: Providers | None = None,
+) -> Model:
+    """A model by its name, for example `openai:gpt-4.1-mini`.
+
+    Models that shall share connections and limits are loaded with the same `providers`.
+    """
+    return (providers or Providers(config)).load(name, cassette)

@@ -1,0 +1,254 @@
+"""OpenAI chat completions: a request as a JSON body, and the JSON answer as a reply.
+
+Spoken by OpenAI, Azure, GitHub Models, OpenRouter, Ollama, vLLM, LM Studio and most gateways.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from evalwright.contracts.events import ProviderUsage
+from evalwright.models.forced import (
+    fits_strict,
+    object_schema,
+    split_answer,
+    tool_name,
+    unwrapped,
+)
+from evalwright.models.habits import Habits
+from evalwright.models.prices import Meter, Tokens
+from evalwright.models.protocol import (
+    Finish,
+    Message,
+    ModelError,
+    Reply,
+    Request,
+    TokenLogprob,
+    ToolUse,
+)
+
+_Count = Annotated[int, Meta(ge=0)]
+_FINISHES: dict[str | None, Finish] = {
+    "length": "length",
+    "content_filter": "refusal",
+    "tool_calls": "tools",
+    "function_call": "tools",
+}
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str
+    arguments: str | dict[str, Any] | None = None  # some servers give the object itself
+
+
+class _ToolCall(msgspec.Struct, gc=False):
+    function: _Function
+    id: str | None = None
+
+
+class _Part(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+    reasoning_content: Any = None  # of vLLM
+    reasoning: Any = None  # of OpenRouter and newer vLLM; elsewhere it may be anything
+
+
+class _TopLogprob(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+
+
+class _TokenLogprob(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+    top_logprobs: list[_TopLogprob] | None = None
+
+
+class _Logprobs(msgspec.Struct, gc=False):
+    content: list[_TokenLogprob] | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    message: _Message | None = None
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: _Count | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Completion(msgspec.Struct, gc=False):
+    choices: Annotated[list[_Choice], Meta(min_length=1)]
+    usage: _Usage | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Completion)
+
+
+def encode_request(request: Request, model: str, habits: Habits) -> bytes:
+    """The body of a chat completion."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_message(message) for message in request.messages],
+    }
+    tools = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
+    if request.output is not None:
+        _ask_for_output(body, tools, request, habits)
+    if tools:
+        body["tools"] = tools
+    _add_settings(body, request, habits)
+    return msgspec.json.encode(body)
+
+
+def _add_settings(body: dict[str, Any], request: Request, habits: Habits) -> None:
+    if request.temperature is not None and "temperature" not in habits.dropped:
+        body["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        body[habits.max_tokens_field] = request.max_tokens
+    if request.seed is not None and "seed" not in habits.dropped:
+        body["seed"] = request.seed
+    if request.stop:
+        body["stop"] = request.stop
+    if request.top_logprobs is not None and "logprobs" not in habits.dropped:
+        body["logprobs"] = True
+        body["top_logprobs"] = request.top_logprobs
+
+
+def _ask_for_output(
+    body: dict[str, Any], tools: list[dict[str, Any]], request: Request, habits: Habits
+) -> None:
+    assert request.output is not None
+    schema = object_schema(request.output)
+    name = tool_name(request)
+    if not habits.forced_tool:
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": schema, "strict": fits_strict(schema)},
+        }
+        return
+    forced = {"type": "function", "function": {"name": name}}
+    body["tool_choice"] = "required" if tools else forced
+    tools.append(_tool(name, "Give the answer.", schema))
+
+
+def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if not message.tool_uses:
+        return {"role": message.role, "content": message.content}
+    calls = [
+        {
+            "id": use.call_id,
+            "type": "function",
+            "function": {"name": use.name, "arguments": use.arguments},
+        }
+        for use in message.tool_uses
+    ]
+    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+
+
+def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
+    """The reply in a chat completion; raises `parse_error` where there is none."""
+    try:
+        completion = _DECODER.decode(body)
+        choice = completion.choices[0]
+        message = _message_of(choice)
+        uses = [_use(call, number) for number, call in enumerate(message.tool_calls or ())]
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ModelError("parse_error", f"the answer is no chat completion: {error}") from None
+    if choice.finish_reason == "error":  # of OpenRouter, when the provider behind it failed
+        raise ModelError("internal_error", "the answer broke off with an error")
+    usage = meter.usage(_tokens(completion.usage))
+    return _reply(choice, message, uses, request, usage)
+
+
+def _message_of(choice: _Choice) -> _Message:
+    if choice.message is not None:
+        return choice.message
+    if choice.finish_reason in ("content_filter", "error"):
+        return _Message()
+    raise msgspec.ValidationError("the choice has no message")
+
+
+def _reply(
+    choice: _Choice, message: _Message, uses: list[ToolUse], request: Request, usage: ProviderUsage
+) -> Reply:
+    text = _text(message.content)
+    finish = _FINISHES.get(choice.finish_reason, "stop")
+    if request.output is not None:
+        answer, uses = split_answer(uses, request)
+        text = unwrapped(text, request.output) if answer is None else answer
+    if message.refusal:
+        text, finish = message.refusal, "refusal"
+    elif uses and finish == "stop":
+        finish = "tools"
+    elif finish == "tools" and not uses:
+        finish = "stop"
+    return Reply(
+        text,
+        finish,
+        usage,
+        tuple(uses),
+        _reasoning(message),
+        _logprobs(choice.logprobs),
+    )
+
+
+def _reasoning(message: _Message) -> str:
+    given = (message.reasoning_content, message.reasoning)
+    return next((text for text in given if isinstance(text, str) and text), "")
+
+
+def _text(content: str | list[_Part] | None) -> str:
+    if isinstance(content, list):
+        return "".join(part.text or "" for part in content)
+    return content or ""
+
+
+def _use(call: _ToolCall, number: int) -> ToolUse:
+    arguments = call.function.arguments
+    if not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments or {}).decode()
+    return ToolUse(call.id or f"call_{number + 1}", call.function.name, arguments)
+
+
+def _tokens(usage: _Usage | None) -> Tokens | None:
+    if usage is None or usage.prompt_tokens is None:
+        return None
+    details = usage.prompt_tokens_details
+    cached = (details.cached_tokens or 0) if details else 0
+    sent = usage.prompt_tokens
+    return Tokens(sent, usage.completion_tokens or 0, min(cached, sent))
+
+
+def _logprobs(logprobs: _Logprobs | None) -> tuple[TokenLogprob, ...] | None:
+    if logprobs is None or logprobs.content is None:
+        return None
+    return tuple(
+        TokenLogprob(
+            token.token,
+            token.logprob,
+            tuple((top.token, top.logprob) for top in token.top_logprobs or ()),
+        )
+        for token in logprobs.content
+    )

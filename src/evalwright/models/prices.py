@@ -1,0 +1,143 @@
+"""What a call costs: the user's own prices first, then those of genai-prices, else unknown."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.events import ProviderUsage
+from evalwright.models.config import Config, OwnPrice
+from evalwright.models.names import ModelName, Provider
+
+MILLION = 1_000_000
+
+
+class Tokens(msgspec.Struct, frozen=True, gc=False):
+    """The tokens of one call; `input` counts all that was sent, from a cache or not."""
+
+    input: int
+    output: int
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class Rates(msgspec.Struct, frozen=True, gc=False):
+    """Dollars for a million tokens of each sort."""
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
+
+    def cost(self, tokens: Tokens) -> float:
+        """Dollars, exact to the last digit before they become a float."""
+        plain = max(0, tokens.input - tokens.cache_read - tokens.cache_write)
+        total = plain * self.input + tokens.output * self.output
+        if tokens.cache_read:
+            total += tokens.cache_read * self.cache_read
+        if tokens.cache_write:
+            total += tokens.cache_write * self.cache_write
+        return float(total / MILLION)
+
+
+class PriceList(msgspec.Struct, frozen=True):
+    """A model's rates; with more than `above` tokens sent, all tokens go at the later rates."""
+
+    steps: tuple[tuple[int, Rates], ...]  # falling `above`; the last one is 0
+
+    def cost(self, tokens: Tokens) -> float:
+        """Dollars for one call."""
+        for above, rates in self.steps:
+            if tokens.input > above:
+                return rates.cost(tokens)
+        return self.steps[-1][1].cost(tokens)
+
+
+class Meter(msgspec.Struct, frozen=True):
+    """Turns the tokens of a model's calls into usage; without prices there is no cost."""
+
+    provider: str
+    model: str
+    prices: PriceList | None = None
+
+    def usage(self, tokens: Tokens | None) -> ProviderUsage:
+        """The usage of one call; no tokens told means none counted and no cost known."""
+        if tokens is None:
+            return ProviderUsage(self.provider, self.model, 0, 0)
+        cost = None if self.prices is None else self.prices.cost(tokens)
+        return ProviderUsage(
+            self.provider,
+            self.model,
+            tokens.input,
+            tokens.output,
+            tokens.input + tokens.output,
+            cost,
+            None if cost is None else "USD",
+            cache_read_tokens=tokens.cache_read or None,
+            cache_write_tokens=tokens.cache_write or None,
+        )
+
+
+def meter(name: ModelName, provider: Provider, config: Config) -> Meter:
+    """The meter of a model, with its prices looked up once."""
+    own = config.prices.get(str(name))
+    if own is not None:
+        return Meter(name.provider, name.model, _own_prices(own))
+    listed = _listed_prices(name.model, provider.prices_as) if provider.prices_as else None
+    return Meter(name.provider, name.model, listed)
+
+
+def _own_prices(own: OwnPrice) -> PriceList:
+    def rate(value: float | None) -> Decimal:
+        return Decimal(repr(own.input_per_million if value is None else value))
+
+    rates = Rates(
+        rate(None),
+        rate(own.output_per_million),
+        rate(own.cache_read_per_million),
+        rate(own.cache_write_per_million),
+    )
+    return PriceList(((0, rates),))
+
+
+def _listed_prices(model: str, provider: str) -> PriceList | None:
+    """The price of today; genai-prices takes a third of a second to load, hence not above."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        _, listed = get_snapshot().find_provider_model(model, None, provider, None)
+    except LookupError:
+        return None
+    return _price_list(listed.get_prices(datetime.now(UTC)))
+
+
+def _price_list(price: Any) -> PriceList | None:
+    """The token prices of a genai-prices entry; None where tokens are not all that is paid for."""
+    names = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "requests_kcount")
+    *sorts, requests = (getattr(price, name, None) for name in names)
+    if sorts[0] is None or sorts[1] is None or requests is not None:
+        return None
+    starts = {tier.start for sort in sorts for tier in getattr(sort, "tiers", ())}
+    steps = [(start, _rates(sorts, partial(_above, start))) for start in starts]
+    steps.sort(key=lambda step: -step[0])
+    return PriceList((*steps, (0, _rates(sorts, _base))))
+
+
+def _rates(sorts: list[Any], rate: Callable[[Any], Decimal]) -> Rates:
+    """Cached tokens that have no price of their own cost what other tokens cost."""
+    sent, output, *cached = sorts
+    return Rates(
+        rate(sent), rate(output), *(rate(sent if sort is None else sort) for sort in cached)
+    )
+
+
+def _base(sort: Any) -> Decimal:
+    return sort if isinstance(sort, Decimal) else Decimal(sort.base)
+
+
+def _above(start: int, sort: Any) -> Decimal:
+    tiers = [tier for tier in getattr(sort, "tiers", ()) if tier.start <= start]
+    return Decimal(max(tiers, key=lambda tier: tier.start).price) if tiers else _base(sort)

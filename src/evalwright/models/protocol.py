@@ -1,0 +1,107 @@
+"""What Evalwright asks of a model, and what a model answers."""
+
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from evalwright.contracts.events import ProviderUsage
+
+ModelErrorCode = Literal[
+    "unavailable_model",  # it does not exist, or cannot be reached
+    "permission_denied",
+    "rate_limited",
+    "timeout",
+    "parse_error",  # an answer that is not in the provider's own format
+    "invalid_input",  # the provider refuses the request as it is
+    "internal_error",
+]
+Role = Literal["system", "user", "assistant", "tool"]
+Finish = Literal["stop", "length", "tools", "refusal"]
+
+
+class ToolUse(msgspec.Struct, frozen=True, gc=False):
+    """A tool call that a model asks for; `arguments` is the JSON text as the model wrote it."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One message of a conversation; a message of role `tool` answers the call `call_id`."""
+
+    role: Role
+    content: str
+    tool_uses: tuple[ToolUse, ...] = ()
+    call_id: str | None = None
+
+
+class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A tool that a model may ask for; the name must fit `^[a-zA-Z0-9_-]{1,64}$`."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class OutputSchema(msgspec.Struct, frozen=True, gc=False):
+    """A JSON Schema that the answer must fit."""
+
+    name: str
+    schema: dict[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One call of a model."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    output: OutputSchema | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    top_logprobs: int | None = None  # asked for where the provider offers them
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
+    """A token of the answer and its log probability, with the likeliest others."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a model answered; `usage` has the price where it is known."""
+
+    text: str
+    finish: Finish
+    usage: ProviderUsage
+    tool_uses: tuple[ToolUse, ...] = ()
+    reasoning: str = ""
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
+class ModelError(Exception):
+    """A call that gave no reply, after all retries that made sense."""
+
+    def __init__(
+        self, code: ModelErrorCode, message: str, *, retry_after_s: float | None = None
+    ) -> None:
+        self.code: ModelErrorCode = code
+        self.message = message
+        self.retry_after_s = retry_after_s
+        super().__init__(f"{code}: {message}")
+
+
+class Model(Protocol):
+    """A model under its full name, `provider:model`."""
+
+    name: str
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask once; raises `ModelError`."""
+
+    async def close(self) -> None:
+        """Let go of connections and the like."""

@@ -1,0 +1,123 @@
+"""The portable key of a call: SHA-256 of the canonical JSON (RFC 8785) of what it means."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.jsonvalue import NotJson, canonical
+from evalwright.models.protocol import Message, OutputSchema, Request, ToolSpec
+
+RECIPE = "openwop-semantic-request-v2"
+
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def semantic_request(request: Request) -> dict[str, Any]:
+    """What a request means, without how it is sent: tools by name, only what is set."""
+    fields = {
+        "messages": [_message(message) for message in request.messages],
+        "tools": _tools(request.tools) if request.tools else None,
+        "temperature": request.temperature,
+        "responseFormat": _response_format(request.output) if request.output else None,
+        "maxOutputTokens": request.max_tokens,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def semantic_call(name: str, request: Request) -> dict[str, Any]:
+    """The whole value whose hash is the key."""
+    provider, _, model = name.partition(":")
+    value: dict[str, Any] = {
+        "recipe": RECIPE,
+        "provider": provider,
+        "model": model,
+        "request": semantic_request(request),
+    }
+    if request.top_logprobs is not None:
+        value["providerOptions"] = {"topLogprobs": request.top_logprobs}
+    return value
+
+
+class RequestKeys:
+    """The keys of one model's requests: the hash of `canonical(semantic_call(name, request))`.
+
+    That text is put together from parts: messages hold nothing but texts, which msgspec writes as
+    RFC 8785 asks for; tools and schemas stay the same from call to call.
+    """
+
+    def __init__(self, name: str) -> None:
+        provider, _, model = name.partition(":")
+        self._head = f'{{"model":{canonical(model)},"provider":{canonical(provider)},'
+        self._tools: tuple[tuple[ToolSpec, ...], str] = ((), "")
+        self._output: tuple[OutputSchema | None, str] = (None, "")
+
+    def key(self, request: Request) -> str:
+        """The key; raises `NotJson` for a request that JSON cannot carry."""
+        return hashlib.sha256(self.text(request).encode()).hexdigest()
+
+    def text(self, request: Request) -> str:
+        """The canonical text of the call."""
+        options = ""
+        if request.top_logprobs is not None:
+            options = f'"providerOptions":{{"topLogprobs":{request.top_logprobs}}},'
+        fields = ",".join(f'"{name}":{text}' for name, text in self._fields(request) if text)
+        return f'{self._head}{options}"recipe":"{RECIPE}","request":{{{fields}}}}}'
+
+    def _fields(self, request: Request) -> list[tuple[str, str]]:
+        """In the order of their names, as canonical text; empty where nothing is set."""
+        return [
+            ("maxOutputTokens", _scalar(request.max_tokens)),
+            ("messages", _texts([_message(message) for message in request.messages])),
+            ("responseFormat", self._output_text(request.output)),
+            ("seed", _scalar(request.seed)),
+            ("stop", _texts(request.stop) if request.stop else ""),
+            ("temperature", _scalar(request.temperature)),
+            ("tools", self._tools_text(request.tools)),
+        ]
+
+    def _tools_text(self, tools: tuple[ToolSpec, ...]) -> str:
+        if tools is not self._tools[0]:
+            self._tools = (tools, canonical(_tools(tools)) if tools else "")
+        return self._tools[1]
+
+    def _output_text(self, output: OutputSchema | None) -> str:
+        if output is not self._output[0]:
+            self._output = (output, canonical(_response_format(output)) if output else "")
+        return self._output[1]
+
+
+def _message(message: Message) -> dict[str, Any]:
+    value: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_uses:
+        value["toolCalls"] = [
+            {"id": use.call_id, "name": use.name, "arguments": use.arguments}
+            for use in message.tool_uses
+        ]
+    if message.call_id is not None:
+        value["toolCallId"] = message.call_id
+    return value
+
+
+def _tools(tools: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
+    return [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in sorted(tools, key=lambda tool: tool.name)
+    ]
+
+
+def _response_format(output: OutputSchema) -> dict[str, Any]:
+    return {"type": "json_schema", "name": output.name, "schema": output.schema}
+
+
+def _scalar(value: float | None) -> str:
+    return "" if value is None else canonical(value)
+
+
+def _texts(value: Any) -> str:
+    try:
+        return _ENCODER.encode(value).decode()
+    except UnicodeEncodeError:
+        raise NotJson("$", "text with a lone surrogate is not valid Unicode") from None

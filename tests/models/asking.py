@@ -1,0 +1,100 @@
+"""Models at a fake provider, and requests to them."""
+
+import asyncio
+from typing import Any
+
+from evalwright.models.calling import CalledModel, Channel
+from evalwright.models.config import Config, ProviderSettings
+from evalwright.models.endpoints import find_endpoint, known_providers
+from evalwright.models.load import Providers
+from evalwright.models.names import parse_name
+from evalwright.models.prices import Meter
+from evalwright.models.protocol import Message, Model, ModelError, Reply, Request, ToolSpec, ToolUse
+from evalwright.models.retries import Retries
+from providers import FakeProvider
+
+KEY = "sk-secret-0123456789abcdef"
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "ANTHROPIC_API_KEY": KEY,
+    "AZURE_OPENAI_API_KEY": KEY,
+    "GITHUB_TOKEN": KEY,
+    "OPENROUTER_API_KEY": KEY,
+}
+LOOK_UP = ToolSpec("look_up", "Looks an order up.", {"type": "object", "properties": {}})
+
+
+def a_request(text: str = "Is it shipped?", **more: Any) -> Request:
+    return Request((Message("system", "Be brief."), Message("user", text)), **more)
+
+
+def a_tool_conversation() -> Request:
+    """Two tools were asked for at once, and both have answered."""
+    uses = (ToolUse("c1", "look_up", '{"id":"A-17"}'), ToolUse("c2", "look_up", '{"id":"B-2"}'))
+    return Request(
+        (
+            Message("system", "Be brief."),
+            Message("user", "Where are they?"),
+            Message("assistant", "", uses),
+            Message("tool", '{"status":"shipped"}', call_id="c1"),
+            Message("tool", '{"status":"lost"}', call_id="c2"),
+        ),
+        tools=(LOOK_UP,),
+    )
+
+
+class Time:
+    """A clock that only sleeping moves, with chance at its largest."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    def retries(self, limit: int = 5) -> Retries:
+        return Retries(limit, clock=lambda: self.now, chance=lambda: 1.0, sleep=self.sleep)
+
+
+def model_at(
+    provider: FakeProvider | str,
+    name: str = "openai:m",
+    *,
+    time: Time | None = None,
+    meter: Meter | None = None,
+    **settings: Any,
+) -> CalledModel:
+    """A model whose provider is the fake one."""
+    parsed = parse_name(name)
+    url = provider if isinstance(provider, str) else provider.url
+    config = Config({parsed.provider: ProviderSettings(base_url=url, **settings)})
+    endpoint = find_endpoint(known_providers(config)[parsed.provider], config, KEYS)
+    retries = (time or Time()).retries(endpoint.settings.retries)
+    channel = Channel(endpoint, retries)
+    return CalledModel(channel, parsed.model, meter or Meter(parsed.provider, parsed.model))
+
+
+def ask(model: Model, request: Request | None = None) -> Reply:
+    async def asked() -> Reply:
+        try:
+            return await model.ask(request or a_request())
+        finally:
+            await model.close()
+
+    return asyncio.run(asked())
+
+
+def failure(model: Model, request: Request | None = None) -> ModelError:
+    """The error that asking ends with."""
+    try:
+        reply = ask(model, request)
+    except ModelError as error:
+        return error
+    raise AssertionError(f"the model answered {reply}")
+
+
+def load(name: str, config: Config | None = None, **environment: str) -> Model:
+    return Providers(config or Config(), environment).load(name)
