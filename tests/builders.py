@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.events import (
-    AgentFacts,
     Decided,
     ErrorDetail,
     EvalCompleted,
@@ -20,8 +19,11 @@ from evalwright.contracts.events import (
     ProviderUsage,
     RunCompleted,
     RunFailed,
-    RunSettings,
     RunStarted,
+)
+from evalwright.contracts.planning import (
+    AgentFacts,
+    RunSettings,
 )
 from evalwright.contracts.suite import Suite, Task, Thresholds
 from evalwright.contracts.summary import EvalSummary

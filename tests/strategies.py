@@ -75,7 +75,7 @@ _MAKERS: dict[type, Callable[[Any, Known], st.SearchStrategy[Any]]] = {
     ),
     inspect.LiteralType: lambda kind, _: st.sampled_from(kind.values),
     inspect.ListType: lambda kind, known: st.lists(
-        values_of(kind.item_type, known), max_size=3, unique=True
+        values_of(kind.item_type, known), max_size=3, unique_by=repr
     ),
     inspect.DictType: lambda *_: st.dictionaries(st.text(max_size=5), json_values, max_size=3),
 }

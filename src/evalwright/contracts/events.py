@@ -11,15 +11,22 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from evalwright.contracts.suite import Mode, ModelClass, Suite
-from evalwright.contracts.summary import Score, SuiteId, TaskId, Version
+from evalwright.contracts.planning import (
+    AgentFacts,
+    AgentId,
+    Baseline,
+    Group,
+    JudgePanel,
+    RunId,
+    RunSettings,
+    Text,
+)
+from evalwright.contracts.suite import Mode, Suite
+from evalwright.contracts.summary import SafetyFinding, Score, SuiteId, TaskId, Version
 
 SCHEMA_VERSION = 1
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
 
-Text = Annotated[str, Meta(min_length=1)]
-RunId = Annotated[str, Meta(max_length=128, pattern=r"^\S+\Z")]
-AgentId = Annotated[str, Meta(min_length=3, max_length=256)]
 Count = Annotated[int, Meta(ge=0)]
 Usd = Annotated[float, Meta(ge=0)]
 Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
@@ -101,29 +108,16 @@ class CapBreached(Payload, frozen=True):
     observed: Annotated[float, Meta(ge=0)]
 
 
-class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Which agent a run evaluates, and how it is reached."""
-
-    agent_id: AgentId
-    ref: Text
-    model_class: ModelClass | None = None
-
-
-class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The settings that a resumed run takes over."""
-
-    concurrency: int
-    task_timeout_s: float | None = None
-    run_timeout_s: float | None = None
-
-
 class Planned(Payload, frozen=True):
-    """Everything a run needs to be resumed or replayed: suite, agent and settings."""
+    """Everything a run needs to be resumed or replayed: suite, agent, settings and the like."""
 
     TYPE: ClassVar[str] = "evalwright.planned"
     suite: Suite
     agent: AgentFacts
     settings: RunSettings
+    panel: JudgePanel | None = None
+    baseline: Baseline | None = None
+    group: Group | None = None
 
 
 class EvalStarted(ClosedPayload, frozen=True):
@@ -243,6 +237,33 @@ class Decided(Payload, frozen=True):
     confidence: Score | None = None
 
 
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A judge's answer to one question: its reason, then whether it is so."""
+
+    question: Text  # the name of the question: `c1` for the first criterion of a rubric
+    reason: str
+    met: bool
+
+
+class Judged(Payload, frozen=True):
+    """A judge answered all its questions about a task, in one sample."""
+
+    TYPE: ClassVar[str] = "evalwright.judged"
+    subject: Literal["rubric", "safety"]
+    judge: Text
+    sample: Annotated[int, Meta(ge=1)]
+    prompt_version: Text
+    verdicts: list[Verdict]
+
+
+class Found(ClosedPayload, frozen=True):
+    """Safety findings of a task; a category and a severity each, never an excerpt."""
+
+    TYPE: ClassVar[str] = "evalwright.found"
+    source: Literal["signals", "judge"]
+    findings: list[SafetyFinding]
+
+
 PAYLOADS: dict[str, type[Payload]] = {
     kind.TYPE: kind
     for kind in (
@@ -261,8 +282,24 @@ PAYLOADS: dict[str, type[Payload]] = {
         ToolReturned,
         ProviderUsage,
         Decided,
+        Judged,
+        Found,
     )
 }
+
+
+# What has no field for content needs no redaction, and no secret can damage it.
+CONTENT_FREE = frozenset(
+    kind.TYPE
+    for kind in (
+        EvalStarted,
+        EvalScored,
+        EvalCompleted,
+        Found,
+        InvocationStarted,
+        InvocationCompleted,
+    )
+)
 
 
 P = TypeVar("P", bound=Payload)

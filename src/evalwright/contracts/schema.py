@@ -1,11 +1,11 @@
-"""The JSON Schemas that ship with Evalwright, and checking a document against one of them."""
+"""JSON Schemas, those that ship with Evalwright and those that users bring, and checks by them."""
 
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalwright.contracts.errors import Problem
+from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, child, parse
 
 if TYPE_CHECKING:
@@ -17,12 +17,19 @@ SUITE_TASK = "one task of agent-eval-suite"
 SUMMARY = "eval-summary"
 RUN_EVENT = "run-event"
 COMPARE_REPORT = "compare-report"
+MANIFEST = "agent-manifest"
+MANIFEST_FIELDS = "agent-manifest without its choice of prompts"
+TOOLS = "tools"
 
 _EXAMPLES = {
     "suiteId": "for example acme.shop.evals.refunds",
     "version": 'three numbers in quotes, for example "1.0.0"',
     "taskId": "lower-case letters, digits and hyphens, for example refund-window",
     "modes": "a list, for example [golden]",
+    "agentId": "for example vendor.acme.support.resolver",
+    "modelClass": "reasoning, writing, coding, research, classification or general",
+    "python": "for example tools/orders.py:lookup",
+    "url": "for example https://tools.example.com/orders",
 }
 
 MAX_MESSAGE = 300  # the validator quotes the whole value that is wrong
@@ -47,6 +54,43 @@ def check_schema(document: Any, name: str) -> list[Problem]:
         return [Problem("$", f"not valid, and it cannot be said where: {error}")]
 
 
+class ValueSchema:
+    """A JSON Schema that somebody brought, compiled once; it may refer to nothing but itself."""
+
+    def __init__(self, schema: Any, name: str) -> None:
+        import jsonschema_rs
+
+        self._schema = schema
+        try:
+            self._validator = jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
+        except jsonschema_rs.ValidationError as error:
+            path = _path(error)
+            message = f"not a JSON Schema: {_shortened(error.message)}"
+            raise InvalidDocument(name, [Problem(path, message, _schema_remedy(error))]) from None
+        except ValueError as error:
+            raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
+
+    def problems(self, value: Any) -> list[Problem]:
+        """Every place where the value breaks the schema."""
+        try:
+            return [
+                Problem(_path(error), _shortened(error.message))
+                for error in self._validator.iter_errors(value)
+            ]
+        except ValueError as error:  # nested too deeply to be looked at
+            return [Problem("$", f"cannot be checked: {error}")]
+
+
+def _fetch_nothing(address: str) -> NoReturn:
+    raise ValueError(f"{address} is not fetched")
+
+
+def _schema_remedy(error: "ValidationError") -> str:
+    if "not present in a registry" in error.message:
+        return "copy what is referred to into $defs; nothing is fetched"
+    return ""
+
+
 @cache
 def _validator(name: str) -> "Draft202012Validator":
     import jsonschema_rs
@@ -55,6 +99,10 @@ def _validator(name: str) -> "Draft202012Validator":
 
 
 def _part(name: str) -> dict[str, Any]:
+    if name == MANIFEST_FIELDS:
+        manifest = load_schema(MANIFEST)
+        del manifest["oneOf"]
+        return manifest
     if name not in {SUITE_OUTLINE, SUITE_TASK}:
         return load_schema(name)
     suite = load_schema(SUITE)
@@ -63,10 +111,14 @@ def _part(name: str) -> dict[str, Any]:
 
 
 def _problem(error: "ValidationError", schema: dict[str, Any]) -> Problem:
+    return Problem(_path(error), _shortened(error.message), _remedy(error, schema))
+
+
+def _path(error: "ValidationError") -> JsonPath:
     path: JsonPath = "$"
     for key in error.instance_path:
         path = child(path, key)
-    return Problem(path, _shortened(error.message), _remedy(error, schema))
+    return path
 
 
 def _remedy(error: "ValidationError", schema: Any) -> str:

@@ -56,6 +56,6 @@ class EvalSummary(Closed, frozen=True):
     regression: Regression | None = None
 
 
-def to_json(summary: EvalSummary) -> bytes:
-    """The summary as indented JSON: the bytes that `--json` prints."""
+def to_json(summary: EvalSummary | list[EvalSummary]) -> bytes:
+    """A summary, or those of repeats, as indented JSON: the bytes that `--json` prints."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"

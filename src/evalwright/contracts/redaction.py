@@ -1,0 +1,146 @@
+"""Known secrets are replaced by `[REDACTED:<id>]` before anything is stored."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import NamedTuple
+
+import msgspec
+
+from evalwright.contracts import events, suite, summary
+
+SHORTEST_SECRET = 8  # characters; anything shorter would be found in ordinary words
+
+# In valid JSON a quote stands nowhere but around a string, and a colon after one marks a key.
+_STRING = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
+_FREE_SPELLINGS = (b"\\u", b"\\/")  # escapes that JSON leaves to the writer
+
+
+class Redactor:
+    """Replaces the values of known secrets wherever a string holds one, as plain substrings.
+
+    Where secrets overlap, all that any of them covers goes, in the name of the longest.
+    """
+
+    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+        known = [
+            _Known(form, f"[REDACTED:{name}]", len(value))
+            for name, value in (secrets or {}).items()
+            if len(value) >= SHORTEST_SECRET and _is_unicode(value)
+            for form in _forms(value)
+        ]
+        self._known = sorted(known, key=lambda each: (-each.length, each.form, each.mark))
+        self._written = [_spelled(each.form).encode() for each in self._known]
+        self._own_names = _field_names() if self._known else frozenset()
+
+    def redact(self, document: bytes) -> bytes:
+        """A JSON document without the secrets; one that holds none is returned as it is.
+
+        Everything but the strings that held a secret stays byte for byte. So do keys that are
+        field names of our own, without which nobody could read the log, and numbers.
+        """
+        if not self._may_hold_one(document):
+            return document
+        redacted = _STRING.sub(self._redact_token, document)
+        return document if redacted == document else redacted
+
+    def redact_text(self, text: str) -> str:
+        """A text without the secrets."""
+        pieces: list[str] = []
+        end = 0
+        for found in _merged(self._find(text)):
+            pieces += text[end : found.start], found.mark
+            end = found.end
+        return "".join((*pieces, text[end:])) if pieces else text
+
+    def _may_hold_one(self, document: bytes) -> bool:
+        if not self._known:
+            return False
+        return any(each in document for each in (*self._written, *_FREE_SPELLINGS))
+
+    def _redact_token(self, found: re.Match[bytes]) -> bytes:
+        token, colon = found.group(1), found.group(2) or b""
+        text = msgspec.json.decode(token, type=str)
+        if colon and text in self._own_names:
+            return found.group()
+        redacted = self.redact_text(text)
+        return found.group() if redacted == text else msgspec.json.encode(redacted) + colon
+
+    def _find(self, text: str) -> list["_Found"]:
+        return [
+            _Found(start, start + len(known.form), known.mark, known.length)
+            for known in self._known
+            for start in _occurrences(known.form, text)
+        ]
+
+
+class _Known(NamedTuple):
+    """One spelling of a secret."""
+
+    form: str
+    mark: str
+    length: int  # of the secret itself
+
+
+class _Found(NamedTuple):
+    """A part of a text that has to go."""
+
+    start: int
+    end: int
+    mark: str
+    length: int
+
+
+NOTHING_SECRET = Redactor()
+
+
+def _occurrences(part: str, text: str) -> Iterator[int]:
+    """Where a part stands in a text, also where it overlaps itself."""
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + 1)
+
+
+def _merged(found: list[_Found]) -> list[_Found]:
+    """From left to right, those that overlap as one."""
+    merged: list[_Found] = []
+    for each in sorted(found, key=lambda each: each.start):
+        if merged and each.start < merged[-1].end:
+            last = merged.pop()
+            longest = max(last, each, key=lambda one: one.length)
+            each = longest._replace(start=last.start, end=max(last.end, each.end))  # noqa: PLW2901
+        merged.append(each)
+    return merged
+
+
+def _forms(secret: str) -> list[str]:
+    """A secret as it is, and as it stands in a text that is JSON itself."""
+    return list(dict.fromkeys((secret, _spelled(secret), json.dumps(secret)[1:-1])))
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether JSON can hold a text: an environment variable may be any bytes."""
+    return text.encode("utf-8", "replace").decode() == text
+
+
+def _spelled(text: str) -> str:
+    """A text as our own JSON spells it, without the quotes."""
+    return msgspec.json.encode(text)[1:-1].decode()
+
+
+def _field_names() -> frozenset[str]:
+    """The names of the fields of everything that a log holds."""
+    return frozenset(
+        name
+        for module in (events, suite, summary)
+        for struct in _structs(module)
+        for name in struct.__struct_encode_fields__
+    )
+
+
+def _structs(module: ModuleType) -> Iterator[type[msgspec.Struct]]:
+    for member in vars(module).values():
+        if isinstance(member, type) and issubclass(member, msgspec.Struct):
+            yield member
