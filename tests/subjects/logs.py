@@ -20,7 +20,7 @@ _LETTERS = {
     "agent.invocation.completed": "c",
     "eval.scored": "S",
 }
-_INVOCATION = re.compile("sr*(?:ta)*u*d+c")
+_INVOCATION = re.compile("s(?:r|ta)*u*d+c")
 _TASK = re.compile(f"(?:{_INVOCATION.pattern})+S")
 
 

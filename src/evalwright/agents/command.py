@@ -7,13 +7,22 @@ import shlex
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalwright.agents.protocol import AgentFailure, Invocation
-from evalwright.agents.wire import MAX_RESPONSE_BYTES, accept_response, encode_request
+from evalwright.agents.wire import (
+    MAX_RESPONSE_BYTES,
+    accept_response,
+    encode_request,
+    opened,
+)
 from evalwright.contracts.errors import BadInput
 
+if TYPE_CHECKING:
+    from evalwright.agents.gateway import Gateway, Opened
+
 PREFIX = "cmd:"
+GATEWAY_VARIABLE = "EVALWRIGHT_TOOL_GATEWAY"
 MAX_STDERR = 2000
 REST_SECONDS = 1.0  # for what is still in the pipes when a program has ended
 
@@ -22,30 +31,40 @@ class CommandAgent:
     """An agent that is a program."""
 
     def __init__(
-        self, arguments: list[str], *, ref: str, agent_id: str, model_class: str | None
+        self,
+        arguments: list[str],
+        *,
+        ref: str,
+        agent_id: str,
+        model_class: str | None,
+        gateway: "Gateway | None" = None,
     ) -> None:
         self.ref = ref
         self.agent_id = agent_id
         self.model_class = model_class
+        self.allowed_tools: frozenset[str] | None = None
         self._arguments = arguments
+        self._gateway = gateway
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Run the program once; it and its children end with the invocation."""
-        talk = await self._start()
-        try:
-            talk.send(encode_request(invocation))
-            code = await talk.exit_code()
-        finally:
-            await talk.end()
+        async with opened(self._gateway, invocation) as tools:
+            talk = await self._start(tools)
+            try:
+                talk.send(encode_request(invocation, tools))
+                code = await talk.exit_code()
+            finally:
+                await talk.end()
         if code != 0:
             raise AgentFailure("agent_error", f"{_ending(code)}: {talk.complaint()}")
-        return accept_response(bytes(talk.output), invocation)
+        return accept_response(bytes(talk.output), invocation, tools)
 
-    async def _start(self) -> "_Talk":
+    async def _start(self, tools: "Opened | None") -> "_Talk":
         loop = asyncio.get_running_loop()
+        environment = {**os.environ, GATEWAY_VARIABLE: tools.url} if tools else None
         try:
             transport, talk = await loop.subprocess_exec(
-                lambda: _Talk(loop), *self._arguments, start_new_session=True
+                lambda: _Talk(loop), *self._arguments, start_new_session=True, env=environment
             )
         except (OSError, ValueError) as error:
             message = (
@@ -56,11 +75,16 @@ class CommandAgent:
         return talk
 
     async def close(self) -> None:
-        """Nothing stays open between tasks."""
+        """Close the gateway; nothing else stays open between tasks."""
+        if self._gateway is not None:
+            await self._gateway.close()
 
 
 def load_command(
-    ref: str, agent_id: str | None = None, model_class: str | None = None
+    ref: str,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    gateway: "Gateway | None" = None,
 ) -> CommandAgent:
     """An agent from `cmd:program argument …`; no shell is involved."""
     try:
@@ -79,6 +103,7 @@ def load_command(
         ref=ref,
         agent_id=agent_id or f"local.cmd.{Path(program).stem}",
         model_class=model_class,
+        gateway=gateway,
     )
 
 

@@ -1,9 +1,11 @@
 """Fixtures: canned tool answers and seeded memory, so that a task means the same every time."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Fixtures
 
 
@@ -22,6 +24,10 @@ class ToolFixtures:
                 None if entry.response is msgspec.UNSET else entry.response
             )
 
+    def names(self) -> list[str]:
+        """The tools that have an answer."""
+        return list(self._answers)
+
     def take(self, tool: str) -> msgspec.Raw:
         """The next answer of a tool, as JSON: every taker gets a copy of its own."""
         answers = self._answers.get(tool)
@@ -37,14 +43,34 @@ class ToolFixtures:
 
 
 class Memory(list[dict[str, Any]]):
-    """The memory entries an agent starts with."""
+    """The memory entries an agent starts with: those of its task, and of nobody else."""
 
     @classmethod
-    def seeded(cls, fixtures: Fixtures | None) -> "Memory":
-        """A copy of the task's seed: what an agent does to it stays with that agent."""
-        seed = fixtures.memory_seed if fixtures else []
-        return cls(msgspec.json.decode(msgspec.json.encode(seed)) if seed else ())
+    def seeded(
+        cls,
+        fixtures: Fixtures | None,
+        redactor: Redactor = NOTHING_SECRET,
+        now: datetime | None = None,
+    ) -> "Memory":
+        """A copy of the task's seed without known secrets; what an agent does to it stays there.
+
+        An entry whose `expiresAt` is not after `now` is left out.
+        """
+        if fixtures is None or not fixtures.memory_seed:
+            return cls()
+        seed = msgspec.json.decode(redactor.redact(msgspec.json.encode(fixtures.memory_seed)))
+        now = now or datetime.now(UTC)
+        return cls(entry for entry in seed if not _has_expired(entry, now))
 
     def get(self, entry_id: str) -> dict[str, Any] | None:
         """The entry with this id."""
         return next((entry for entry in self if entry.get("id") == entry_id), None)
+
+
+def _has_expired(entry: dict[str, Any], now: datetime) -> bool:
+    """Whether the time of an entry is over; what is no date-time says nothing of that."""
+    try:
+        end = datetime.fromisoformat(entry["expiresAt"].upper())
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return False
+    return (end if end.tzinfo else end.replace(tzinfo=UTC)) <= now

@@ -2,14 +2,22 @@
 
 import ipaddress
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
 from evalwright.agents.protocol import AgentFailure, Invocation
-from evalwright.agents.wire import MAX_RESPONSE_BYTES, accept_response, encode_request
+from evalwright.agents.wire import (
+    MAX_RESPONSE_BYTES,
+    accept_response,
+    encode_request,
+    opened,
+)
 from evalwright.contracts.errors import BadInput
+
+if TYPE_CHECKING:
+    from evalwright.agents.gateway import Gateway
 
 TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 HIDDEN_QUERY = "?…"
@@ -18,18 +26,33 @@ HIDDEN_QUERY = "?…"
 class HttpAgent:
     """An agent behind an address."""
 
-    def __init__(self, url: str, *, ref: str, agent_id: str, model_class: str | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        ref: str,
+        agent_id: str,
+        model_class: str | None,
+        gateway: "Gateway | None" = None,
+    ) -> None:
         self.ref = ref
         self.agent_id = agent_id
         self.model_class = model_class
+        self.allowed_tools: frozenset[str] | None = None
         self._url = url
+        self._gateway = gateway
         self._open_session: aiohttp.ClientSession | None = None
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Post the task and take the answer."""
+        async with opened(self._gateway, invocation) as tools:
+            body = await self._post(encode_request(invocation, tools))
+        return accept_response(body, invocation, tools)
+
+    async def _post(self, request: bytes) -> bytes:
         try:
             async with self._session().post(
-                self._url, data=encode_request(invocation), allow_redirects=False
+                self._url, data=request, allow_redirects=False
             ) as response:
                 body = await _read(response)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -37,7 +60,7 @@ class HttpAgent:
         if response.status != 200:
             message = f"the agent answered {response.status}, not 200: {_text(body)}"
             raise AgentFailure("agent_error", message)
-        return accept_response(body, invocation)
+        return body
 
     def _told(self, error: Exception) -> str:
         """The error in words, without the query of the address, which may hold a token."""
@@ -46,9 +69,11 @@ class HttpAgent:
         return words.replace(query, "…") if query else words
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and the gateway."""
         if self._open_session is not None:
             await self._open_session.close()
+        if self._gateway is not None:
+            await self._gateway.close()
 
     def _session(self) -> aiohttp.ClientSession:
         if self._open_session is None:
@@ -65,7 +90,12 @@ class HttpAgent:
         return self._open_session
 
 
-def load_http(url: str, agent_id: str | None = None, model_class: str | None = None) -> HttpAgent:
+def load_http(
+    url: str,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    gateway: "Gateway | None" = None,
+) -> HttpAgent:
     """An agent at an address; the address is written down without its query."""
     try:
         parts = urlsplit(url)
@@ -88,6 +118,7 @@ def load_http(url: str, agent_id: str | None = None, model_class: str | None = N
         ref=address + HIDDEN_QUERY if parts.query else address,
         agent_id=agent_id or f"local.http.{host}" + (f".{port}" if port else ""),
         model_class=model_class,
+        gateway=gateway,
     )
 
 

@@ -1,18 +1,75 @@
 """From what `--agent` says to an agent."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from evalwright.agents.protocol import Agent
+from evalwright.contracts.errors import BadInput
+
+if TYPE_CHECKING:
+    from evalwright.agents.gateway import Gateway
+    from evalwright.models.protocol import Model
+
+_DOCUMENTS = (".json", ".yaml", ".yml")
 
 
-def load_agent(ref: str, agent_id: str | None = None, model_class: str | None = None) -> Agent:
-    """An agent by reference: an address, `cmd:…`, `module:callable` or `path/file.py:callable`."""
+def load_agent(
+    ref: str,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    model: "Model | None" = None,
+    gateway: "Gateway | None" = None,
+) -> Agent:
+    """An agent by reference.
+
+    An address, `cmd:…`, `module:callable`, `path/file.py:callable`, or an agent manifest: a JSON or
+    YAML file, or the folder of a pack.
+    """
+    if is_manifest(ref):
+        return _load_manifest(ref, agent_id, model_class, model, gateway)
+    if model is not None:
+        raise BadInput(f"--model is for an agent manifest, and --agent {ref} is none; leave it out")
     if ref.lower().startswith(("http://", "https://")):
         from evalwright.agents.http import load_http
 
-        return load_http(ref, agent_id, model_class)
+        return load_http(ref, agent_id, model_class, gateway)
     if ref.startswith("cmd:"):
         from evalwright.agents.command import load_command
 
-        return load_command(ref, agent_id, model_class)
+        return load_command(ref, agent_id, model_class, gateway)
+    if gateway is not None:
+        raise BadInput(
+            "--gateway is for agents outside this process: an http(s):// address or cmd:"
+        )
     from evalwright.agents.python import load_python
 
     return load_python(ref, agent_id, model_class)
+
+
+def is_manifest(ref: str) -> bool:
+    """Whether a reference names a manifest, or a pack with one."""
+    if ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:"):
+        return False
+    path = ref.partition("#")[0]
+    return path.lower().endswith(_DOCUMENTS) or (bool(path) and Path(path).is_dir())
+
+
+def _load_manifest(
+    ref: str,
+    agent_id: str | None,
+    model_class: str | None,
+    model: "Model | None",
+    gateway: "Gateway | None",
+) -> Agent:
+    from evalwright.agents.manifest import load_manifest
+
+    if model is None:
+        raise BadInput(f"--agent {ref}: a manifest runs on a model; name it with --model")
+    if agent_id is not None or model_class is not None:
+        raise BadInput(
+            f"--agent {ref}: its id and model class stand in the manifest; "
+            "leave out --agent-id and --model-class"
+        )
+    if gateway is not None:
+        raise BadInput("--gateway is for agents outside this process; a manifest agent needs none")
+    return load_manifest(ref, model)

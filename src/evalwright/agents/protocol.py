@@ -1,12 +1,15 @@
 """What the engine asks of an agent, and what an agent may do while it is invoked."""
 
+import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from evalwright.agents.fixtures import Memory, NoFixture, ToolFixtures
+from evalwright.agents.toolbox import Tool, Toolbox, ToolFailed
 from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
@@ -15,9 +18,11 @@ from evalwright.contracts.events import (
     ToolReturned,
 )
 from evalwright.contracts.jsonvalue import NotJson, canonical, plain
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Task
 
 Record = Callable[[Payload], None]
+NO_RESULT = "the tool has no result for this call"
 KeepPace = Callable[[], Awaitable[None]]  # waits while too much is queued for the disk
 
 
@@ -30,7 +35,14 @@ class AgentFailure(Exception):
 
 
 class ToolError(Exception):
-    """A tool call that has no result; the agent may catch it and go on."""
+    """A tool call that has no result; the agent may catch it and go on.
+
+    `told` is what a model may know of it: it must not learn that it is being evaluated.
+    """
+
+    def __init__(self, message: str, told: str | None = None) -> None:
+        self.told = told or message
+        super().__init__(message)
 
 
 class InvocationEnded(RuntimeError):
@@ -46,12 +58,22 @@ class Agent(Protocol):
     agent_id: str  # the id that events carry
     ref: str  # how the agent is reached, as it may be written down
     model_class: str | None  # the class of model behind it, where it is known
+    allowed_tools: frozenset[str] | None  # the tools it may call; None: all that there are
 
     async def invoke(self, invocation: "Invocation") -> Any:
         """Work on one task and return the output; raises `AgentFailure`."""
 
     async def close(self) -> None:
         """Let go of connections and the like."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What all invocations of a run share: its tools, and whether they are live."""
+
+    toolbox: Toolbox = msgspec.field(default_factory=Toolbox)
+    live: bool = False  # ignore fixtures, call the tools themselves
+    read_only: bool = False
+    redactor: Redactor = NOTHING_SECRET
 
 
 class Invocation:
@@ -66,42 +88,51 @@ class Invocation:
         task: Task,
         record: Record,
         keep_pace: KeepPace,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.run_id = run_id
         self.invocation_id = invocation_id
         self.agent_id = agent_id
         self.task = task
         self.keep_pace = keep_pace
+        self.surroundings = surroundings or Surroundings()
         self.usages: list[ProviderUsage] = []
+        self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
+        self.schema_valid: bool | None = None  # where the agent's output has a schema
+        self.refused = False  # the model declined to do what it was asked
+        self._loop = asyncio.get_running_loop()
         self._record = record
-        self._fixtures = ToolFixtures(task.fixtures)
+        self._fixtures = ToolFixtures(None if self.surroundings.live else task.fixtures)
         self._calls = 0
         self._ended = False
         self._lock = threading.Lock()
 
     def memory(self) -> Memory:
         """The agent's memory as it is before it starts."""
-        return Memory.seeded(self.task.fixtures)
+        if self.surroundings.live:
+            return Memory()
+        return Memory.seeded(self.task.fixtures, self.surroundings.redactor)
+
+    def tool_names(self) -> list[str]:
+        """The tools that answer in this invocation and that the agent may call."""
+        live = self.surroundings.live
+        known = self.surroundings.toolbox.names() if live else self._fixtures.names()
+        allowed = self.allowed_tools
+        return [name for name in known if allowed is None or name in allowed]
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Answer a tool call from the task's fixtures; both call and answer are recorded."""
-        name = _checked_name(name)
-        call_id = self.next_call_id()
-        try:
-            inputs = _json_copy(dict(args or {}))
-        except (NotJson, TypeError, ValueError) as error:
-            self.record(ToolCalled(self.agent_id, name, call_id))
-            raise self._refused(name, call_id, "invalid_arguments", str(error)) from None
-        self.record(ToolCalled(self.agent_id, name, call_id, inputs))
-        try:
-            with self._lock:
-                response = self._fixtures.take(name)
-        except NoFixture as error:
-            raise self._refused(name, call_id, "no_fixture", str(error)) from None
-        self.record(
-            ToolReturned(self.agent_id, name, call_id, outcome=response, status="ok", duration_ms=0)
-        )
-        return msgspec.json.decode(response)
+        """Answer a tool call, recorded with its answer; for an agent that is in a thread."""
+        call = self._begin(name, args)
+        if call.tool is None:
+            return self._answer_from_fixtures(call)
+        return asyncio.run_coroutine_threadsafe(self._answer_live(call), self._loop).result()
+
+    async def use_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Answer a tool call, recorded with its answer; for an agent that is async."""
+        call = self._begin(name, args)
+        if call.tool is None:
+            return self._answer_from_fixtures(call)
+        return await self._answer_live(call)
 
     def record(self, payload: Payload) -> None:
         """Record something that the agent did."""
@@ -126,16 +157,93 @@ class Invocation:
             self._calls += 1
             return f"{self.invocation_id}:c{self._calls}"
 
-    def _refused(self, name: str, call_id: str, code: str, message: str) -> ToolError:
+    def _begin(self, name: str, args: Mapping[str, Any] | None) -> "_Call":
+        """Record a call, or refuse it."""
+        name = _checked_name(name)
+        call = _Call(name, self.next_call_id())
+        try:
+            inputs = _json_copy(dict(args or {}))
+        except (NotJson, TypeError, ValueError) as error:
+            self.record(ToolCalled(self.agent_id, name, call.call_id))
+            raise self._failed(call, "invalid_arguments", str(error)) from None
+        self.record(ToolCalled(self.agent_id, name, call.call_id, inputs))
+        if self.allowed_tools is not None and name not in self.allowed_tools:
+            message = f"the manifest's toolAllowlist does not have {name!r}"
+            raise self._failed(call, "tool_not_allowed", message, "forbidden")
+        if not self.surroundings.live:
+            return call
+        tool = self.surroundings.toolbox.find(name)
+        if tool is None or tool.call is None:
+            message = f"there is no live tool {name!r}; describe it in the file of --tools"
+            raise self._failed(call, "no_such_tool", message)
+        if self.surroundings.read_only and tool.description.writes:
+            message = f"{name!r} may write, and the run is read-only (--read-only)"
+            raise self._failed(call, "read_only", message, "forbidden")
+        return _Call(name, call.call_id, tool, msgspec.json.decode(inputs))
+
+    def _answer_from_fixtures(self, call: "_Call") -> Any:
+        try:
+            with self._lock:
+                response = self._fixtures.take(call.name)
+        except NoFixture as error:
+            raise self._failed(call, "no_fixture", str(error), told=NO_RESULT) from None
+        self._returned(call, response, 0)
+        return msgspec.json.decode(response)
+
+    async def _answer_live(self, call: "_Call") -> Any:
+        assert call.tool is not None
+        assert call.tool.call is not None
+        started = time.monotonic()
+        try:
+            answer = _json_copy(await call.tool.call(call.arguments or {}))
+        except ToolFailed as failure:
+            raise self._failed(call, failure.code, failure.message) from None
+        except NotJson as error:
+            message = f"the tool's answer is not a JSON value: {error}"
+            raise self._failed(call, "tool_error", message) from None
+        self._returned(call, answer, round((time.monotonic() - started) * 1000))
+        return msgspec.json.decode(answer)
+
+    def _returned(self, call: "_Call", outcome: msgspec.Raw, duration_ms: int) -> None:
+        self.record(
+            ToolReturned(
+                self.agent_id,
+                call.name,
+                call.call_id,
+                outcome=outcome,
+                status="ok",
+                duration_ms=duration_ms,
+            )
+        )
+
+    def _failed(
+        self,
+        call: "_Call",
+        code: str,
+        message: str,
+        status: Literal["error", "forbidden"] = "error",
+        told: str | None = None,
+    ) -> ToolError:
         error = ErrorDetail(code, message)
         self.record(
-            ToolReturned(self.agent_id, name, call_id, error=error, status="error", duration_ms=0)
+            ToolReturned(
+                self.agent_id, call.name, call.call_id, error=error, status=status, duration_ms=0
+            )
         )
-        return ToolError(message)
+        return ToolError(message, told)
 
     def _raise_if_ended(self) -> None:
         if self._ended:
             raise InvocationEnded
+
+
+class _Call(NamedTuple):
+    """A tool call on its way; `tool` where it is a live one."""
+
+    name: str
+    call_id: str
+    tool: Tool | None = None
+    arguments: dict[str, Any] | None = None
 
 
 def checked_output(output: Any) -> Any:

@@ -57,7 +57,7 @@ class Task:
     async def _call_tool(self, name: str, args: Mapping[str, Any] | None) -> Any:
         await asyncio.sleep(0)  # an agent that does nothing else must not keep the others waiting
         await self._invocation.keep_pace()
-        return self._invocation.call_tool(name, args)
+        return await self._invocation.use_tool(name, args)
 
     def report_usage(self, usage: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
         """Report one model call: provider, model, input_tokens, output_tokens, cost_usd."""
@@ -71,6 +71,7 @@ class PythonAgent:
         self.ref = ref
         self.agent_id = agent_id
         self.model_class = model_class
+        self.allowed_tools: frozenset[str] | None = None
         self._function = function
         self._is_async = _is_async(function)
         self._threads = Threads()

@@ -1,7 +1,8 @@
 """The request and response of agents outside this process, over HTTP or standard input."""
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,14 +13,24 @@ from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
     Reasoned,
-    Text,
     ToolCalled,
     ToolReturned,
 )
 from evalwright.contracts.jsonvalue import NotJson, plain
+from evalwright.contracts.planning import Text
 from evalwright.contracts.suite import Fixtures
 
+if TYPE_CHECKING:
+    from evalwright.agents.gateway import Gateway, Opened
+
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+
+
+class ToolGateway(msgspec.Struct, frozen=True):
+    """Where the agent reaches its tools, for as long as this invocation lasts."""
+
+    url: str
+    transport: str = "streamable-http"
 
 
 class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -31,6 +42,7 @@ class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     task_id: str
     input: Any
     fixtures: Fixtures | None = None
+    tool_gateway: ToolGateway | None = None
 
 
 class ReportedReasoning(msgspec.Struct, frozen=True, tag_field="type", tag="agent.reasoned"):
@@ -71,7 +83,14 @@ class AgentResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usage: dict[str, Any] | list[dict[str, Any]] = []
 
 
-def encode_request(invocation: Invocation) -> bytes:
+def opened(
+    gateway: "Gateway | None", invocation: Invocation
+) -> "AbstractAsyncContextManager[Opened | None]":
+    """The invocation's address at the gateway, where the agent has one."""
+    return gateway.open(invocation) if gateway else nullcontext()
+
+
+def encode_request(invocation: Invocation, tools: "Opened | None" = None) -> bytes:
     """The request for an invocation, as JSON."""
     return msgspec.json.encode(
         AgentRequest(
@@ -80,16 +99,27 @@ def encode_request(invocation: Invocation) -> bytes:
             agent_id=invocation.agent_id,
             task_id=invocation.task.task_id,
             input=invocation.task.input,
-            fixtures=invocation.task.fixtures,
+            fixtures=_sent_fixtures(invocation, tools),
+            tool_gateway=ToolGateway(tools.url) if tools else None,
         )
     )
 
 
-def accept_response(body: bytes, invocation: Invocation) -> Any:
+def _sent_fixtures(invocation: Invocation, tools: "Opened | None") -> Fixtures | None:
+    """The fixtures for the agent to use itself: not the answers that the gateway gives for it."""
+    fixtures = invocation.task.fixtures
+    if fixtures is None or invocation.surroundings.live:
+        return None
+    answers = [] if tools else fixtures.tool_responses
+    return Fixtures(tool_responses=answers, memory_seed=invocation.memory())
+
+
+def accept_response(body: bytes, invocation: Invocation, tools: "Opened | None" = None) -> Any:
     """Record what the agent reports and return its output; refuse an answer out of shape."""
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
-        payloads = _payloads(response.events, invocation)
+        events = _not_yet_recorded(response.events, tools) if tools else response.events
+        payloads = _payloads(events, invocation)
         reported = response.usage if isinstance(response.usage, list) else [response.usage]
         usages = [parse_usage(usage) for usage in reported]
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
@@ -100,6 +130,24 @@ def accept_response(body: bytes, invocation: Invocation) -> Any:
     for usage in usages:
         invocation.report_usage(usage)
     return output
+
+
+def _not_yet_recorded(events: Sequence[ReportedEvent], tools: "Opened") -> list[ReportedEvent]:
+    """What is left when calls that went through the gateway are taken out, with their answers."""
+    left: list[ReportedEvent] = []
+    recorded: set[str] = set()
+    for event in events:
+        match event:
+            case ReportedCall() if tools.take_call(event.tool_name, event.inputs):
+                recorded.add(event.call_id)
+            case ReportedCall():
+                recorded.discard(event.call_id)
+                left.append(event)
+            case ReportedReturn() if event.call_id in recorded:
+                continue
+            case _:
+                left.append(event)
+    return left
 
 
 def _payloads(events: Sequence[ReportedEvent], invocation: Invocation) -> list[Payload]:

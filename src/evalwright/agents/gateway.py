@@ -1,0 +1,223 @@
+"""The tool gateway: an MCP server on loopback, through which an agent outside reaches its tools.
+
+Every invocation has an address of its own there, for as long as it lasts. Calls are answered and
+recorded as those of any agent are.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from msgspec import UNSET
+
+from evalwright.agents.gateway_rpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Reply,
+    RpcError,
+    refusal,
+    reply_to,
+)
+from evalwright.agents.protocol import AgentFailure, Invocation, InvocationEnded
+from evalwright.agents.tool_names import ToolNames
+from evalwright.agents.toolbox import ToolDescription
+from evalwright.contracts.errors import CannotEvaluate, EvalwrightError
+from evalwright.contracts.jsonvalue import NotJson, canonical
+
+ADDRESS = "127.0.0.1"
+PATH = "/mcp/"
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+PATIENCE_SECONDS = 0.2  # with clients that are still talking when the gateway closes
+
+
+class Gateway:
+    """Serves the tools of all invocations of a run; it starts with the first of them."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Opened] = {}
+        self._runner: web.ServerRunner | None = None
+        self._starting = asyncio.Lock()
+        self._port = 0
+
+    async def start(self) -> None:
+        """Listen on a free port, unless it does already."""
+        async with self._starting:
+            if self._runner is not None:
+                return
+            quiet = logging.Logger("evalwright.gateway")
+            quiet.disabled = True  # what a client does wrong is told to the client
+            server = web.Server(self._handle, logger=quiet, access_log=None, auto_decompress=False)
+            runner = web.ServerRunner(server, shutdown_timeout=PATIENCE_SECONDS)
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, ADDRESS, 0).start()
+            except OSError as error:
+                await runner.cleanup()
+                raise CannotEvaluate(f"--gateway: cannot listen on {ADDRESS}: {error}") from None
+            self._port = runner.addresses[0][1]
+            self._runner = runner
+
+    @asynccontextmanager
+    async def open(self, invocation: Invocation) -> AsyncIterator["Opened"]:
+        """An address for one invocation, which leads nowhere when the block is left."""
+        await self.start()
+        token = secrets.token_urlsafe(32)
+        opened = Opened(f"http://{ADDRESS}:{self._port}{PATH}{token}", invocation)
+        self._open[token] = opened
+        try:
+            yield opened
+        finally:
+            del self._open[token]
+            opened.end()
+        if opened.failure is not None:
+            raise opened.failure
+
+    async def close(self) -> None:
+        """Stop listening, and let go of the connections."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        refused = self._refuse_strangers(request.headers)
+        if refused is not None:
+            return refused
+        opened = self._open.get(request.path.removeprefix(PATH))
+        if opened is None:
+            message = "no invocation is at this address; it has ended, or there was none"
+            return _response(refusal(404, RpcError(INVALID_REQUEST, message)))
+        if request.method == "DELETE":  # the end of a session, of which nothing is kept
+            return web.Response(status=204)
+        if request.method != "POST":
+            return _plain(405, "messages are posted", Allow="POST, DELETE")
+        if request.content_type != "application/json":
+            return _plain(415, "a message is application/json")
+        body = await _read(request)
+        if body is None:
+            return _plain(413, f"a message has at most {MAX_REQUEST_BYTES} bytes")
+        return _response(await opened.reply_to(body, request.headers))
+
+    def _refuse_strangers(self, headers: Mapping[str, str]) -> web.Response | None:
+        """Refuse what a web page sends, also one whose name was bound to this machine."""
+        hosts = (f"{ADDRESS}:{self._port}", f"localhost:{self._port}")
+        if headers.get("Host") not in hosts:
+            return _plain(421, f"this is {hosts[0]}, and no other host")
+        origin = headers.get("Origin")
+        if origin is not None and origin not in [f"http://{host}" for host in hosts]:
+            return _plain(403, "web pages have no business here")
+        return None
+
+
+class Opened:
+    """The tools of one invocation, as its address offers them."""
+
+    def __init__(self, url: str, invocation: Invocation) -> None:
+        self.url = url
+        self.failure: Exception | None = None
+        self._invocation = invocation
+        self._names = ToolNames(invocation.tool_names())
+        self._calls: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by tool and inputs
+        self._ended = False
+        self._running: set[asyncio.Task[Reply]] = set()
+
+    def listed(self) -> list[ToolDescription]:
+        """The tools, under names that model providers accept."""
+        described = self._invocation.surroundings.toolbox.describe
+        return [_renamed(described(tool), self._names) for tool in self._invocation.tool_names()]
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Answer a call and record it."""
+        if self._ended:
+            raise InvocationEnded
+        tool = self._tool(name)
+        self._calls[tool][_text(arguments)] += 1
+        answer = await self._invocation.use_tool(tool, arguments)
+        await self._invocation.keep_pace()
+        return answer
+
+    def take_call(self, name: str, inputs: Any = UNSET) -> bool:
+        """Whether such a call was answered here; of those alike, each is taken once.
+
+        Without inputs it may be any call of the tool.
+        """
+        calls = self._calls[self._tool(name)]
+        wanted = next(iter(calls), "") if inputs is UNSET else _text(inputs)
+        if wanted not in calls:
+            return False
+        calls[wanted] -= 1
+        if not calls[wanted]:
+            del calls[wanted]
+        return True
+
+    def _tool(self, name: str) -> str:
+        """The tool that is meant by a name: by one that is listed, or by the tool's own."""
+        return self._names.tool(name) or name
+
+    async def reply_to(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Answer one message, in a task of its own: a client that goes away ends no call."""
+        running = asyncio.create_task(self._reply_to(body, headers))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        await asyncio.wait((running,))
+        if running.cancelled():
+            return refusal(404, RpcError(INVALID_REQUEST, str(InvocationEnded())))
+        return running.result()
+
+    async def _reply_to(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        try:
+            return await reply_to(body, headers, self)
+        except Exception as error:  # noqa: BLE001 - it is raised where the invocation ends
+            self.failure = self.failure or _failure(error)
+            return refusal(500, RpcError(INTERNAL_ERROR, "the gateway failed"))
+
+    def end(self) -> None:
+        """Answer no more calls, and stop those that are being answered."""
+        self._ended = True
+        for running in self._running:
+            running.cancel()
+
+
+def _text(inputs: Any) -> str:
+    """A text that is the same for equal inputs; none for what is no JSON value."""
+    try:
+        return canonical(inputs)
+    except NotJson:
+        return ""
+
+
+def _renamed(described: ToolDescription, names: ToolNames) -> ToolDescription:
+    return ToolDescription(
+        names.name(described.name), described.description, described.parameters, described.writes
+    )
+
+
+def _failure(error: Exception) -> Exception:
+    if isinstance(error, EvalwrightError):
+        return error
+    return AgentFailure("agent_error", f"the tool gateway: {type(error).__name__}: {error}")
+
+
+async def _read(request: web.BaseRequest) -> bytes | None:
+    """The body, or nothing where it is too long."""
+    body = bytearray()
+    if (request.content_length or 0) > MAX_REQUEST_BYTES:
+        return None
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > MAX_REQUEST_BYTES:
+            return None
+    return bytes(body)
+
+
+def _response(reply: Reply) -> web.Response:
+    kind = "application/json" if reply.body else None
+    return web.Response(status=reply.status, body=reply.body or None, content_type=kind)
+
+
+def _plain(status: int, text: str, **headers: str) -> web.Response:
+    return web.Response(status=status, text=text, headers=headers)

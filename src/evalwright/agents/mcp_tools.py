@@ -1,0 +1,290 @@
+"""Tools of MCP servers: programs on standard input and output, or addresses."""
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from evalwright.agents.http_tools import MAX_ANSWER_BYTES, resolve_headers, variable_value
+from evalwright.agents.toolbox import CallTool, Tool, ToolDescription, ToolFailed, abandon, within
+from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.jsonvalue import canonical
+from evalwright.contracts.tools import ServerEntry
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as ServerTool
+
+CONNECT_SECONDS = 30.0
+CLOSE_SECONDS = 10.0  # a program that does not end by itself is killed before that
+MAX_PAGES = 100  # of a server's list of tools
+MAX_STDERR = 2000
+
+# The package reports every broken line of a server; what matters is in the errors we raise.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+
+
+class McpServer:
+    """A server, connected when it is started, and again when it is called after it went away."""
+
+    def __init__(self, entry: ServerEntry, folder: Path, place: str) -> None:
+        self._entry = entry
+        self._place = f"{place}: MCP server {entry.name!r}"
+        self._connecting = asyncio.Lock()
+        self._connection: _Connection | None = None
+        self.secrets: dict[str, str] = {}
+        self._open = self._opener(folder.resolve())
+
+    async def start(self) -> list[Tool]:
+        """Connect, and list the tools; raises `CannotEvaluate` where that fails."""
+        try:
+            connection = await self._connected()
+            found = await within(CONNECT_SECONDS, _list_tools(connection.client))
+        except ToolFailed as failure:
+            wrote = self._connection.last_words() if self._connection else ""
+            raise CannotEvaluate(f"{self._place}: {failure.message}{wrote}") from None
+        return [self._tool(tool) for tool in self._allowed(found)]
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Call one of its tools; a server that went away is connected to once more."""
+        connection = await self._connected()
+        return _answer(await connection.call(tool, arguments))
+
+    async def close(self) -> None:
+        """Disconnect, and end the program."""
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _connected(self) -> "_Connection":
+        async with self._connecting:
+            if self._connection is None or not self._connection.is_open():
+                await self.close()
+                self._connection = _Connection(self._open)
+                await self._connection.wait_until_ready()
+            return self._connection
+
+    def _allowed(self, found: "list[ServerTool]") -> "list[ServerTool]":
+        allow = self._entry.allow
+        if allow is None:
+            return found
+        names = [tool.name for tool in found]
+        missing = [name for name in allow if name not in names]
+        if missing:
+            offered = ", ".join(names) or "none"
+            raise BadInput(
+                f"{self._place}: allow: it has no tool {missing[0]!r} (it has: {offered})"
+            )
+        return [tool for tool in found if tool.name in allow]
+
+    def _tool(self, tool: "ServerTool") -> Tool:
+        reads_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+        return Tool(
+            ToolDescription(
+                f"mcp:{self._entry.name}.{tool.name}",
+                tool.description or "",
+                tool.input_schema,
+                writes=not reads_only,
+            ),
+            self._caller(tool.name),
+        )
+
+    def _caller(self, tool: str) -> CallTool:
+        async def call(arguments: dict[str, Any]) -> Any:
+            return await within(self._entry.timeout_s, self.call(tool, arguments))
+
+        return call
+
+    def _opener(self, folder: Path) -> "Open":
+        """How to connect; what is wrong with the entry itself is said at once."""
+        entry = self._entry
+        if entry.url is not None:
+            headers, self.secrets = resolve_headers(entry.headers, entry.url, self._place)
+            return _http_opener(entry.url, headers)
+        assert entry.command is not None
+        _require_program(entry.command[0], folder, self._place)
+        self.secrets = {name: variable_value(name, self._place) for name in entry.env}
+        return _program_opener(entry.command, self.secrets, folder)
+
+
+class _Connection:
+    """One session with a server, held by a task of its own: who enters its contexts leaves them."""
+
+    client: "Client"
+
+    def __init__(self, open_: "Open") -> None:
+        self._open = open_
+        self._stderr = _Tail()
+        self._ready = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._holder = asyncio.create_task(self._hold())
+
+    def is_open(self) -> bool:
+        return self._ready.is_set() and not (self._closing.is_set() or self._holder.done())
+
+    def last_words(self) -> str:
+        """What the program said on standard error; no model is told."""
+        return self._stderr.told()
+
+    async def wait_until_ready(self) -> None:
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait(
+                (ready, self._holder),
+                timeout=CONNECT_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            ready.cancel()
+        if not self._ready.is_set():
+            reason = self._reason() if self._holder.done() else "it does not answer"
+            await self.close()
+            raise ToolFailed("tool_unavailable", f"no connection: {reason}")
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> "CallToolResult":
+        """Call a tool; whatever ends the session ends the call."""
+        calling = asyncio.create_task(self.client.call_tool(tool, arguments))
+        try:
+            await asyncio.wait((calling, self._holder), return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done() or calling.cancelled():
+                raise self._went_away()
+            return await self._result(calling)
+        finally:
+            abandon(calling)
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._ready.is_set():
+            await asyncio.wait((self._holder,), timeout=CLOSE_SECONDS)
+        if not self._holder.done():
+            self._holder.cancel()
+            await asyncio.wait((self._holder,), timeout=CLOSE_SECONDS)
+        if self._holder.done() and not self._holder.cancelled():
+            self._holder.exception()  # it was told where it mattered
+
+    async def _hold(self) -> None:
+        async with self._open(self._stderr) as client:
+            self.client = client
+            self._ready.set()
+            await self._closing.wait()
+
+    async def _result(self, calling: "asyncio.Task[CallToolResult]") -> "CallToolResult":
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED
+
+        try:
+            return calling.result()
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                await self.close()
+                raise self._went_away() from None
+            raise ToolFailed("tool_error", error.message) from None
+        except Exception as error:  # noqa: BLE001 - an answer out of shape fails in many ways
+            raise ToolFailed("tool_error", f"{type(error).__name__}: {error}") from None
+
+    def _went_away(self) -> ToolFailed:
+        return ToolFailed("tool_unavailable", f"the MCP server went away: {self._reason()}")
+
+    def _reason(self) -> str:
+        """Why the session ended, as far as it is known."""
+        if not self._holder.done() or self._holder.cancelled():
+            return "the connection was closed"
+        error = self._holder.exception()
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return f"{type(error).__name__}: {error}" if error else "the connection was closed"
+
+
+class _Tail(asyncio.Protocol):
+    """The end of what a program writes to standard error."""
+
+    def __init__(self) -> None:
+        self._text = b""
+
+    def told(self) -> str:
+        text = self._text.decode("utf-8", "replace").strip()
+        return f"; it wrote: {text}" if text else ""
+
+    def data_received(self, data: bytes) -> None:
+        self._text = (self._text + data)[-MAX_STDERR:]
+
+    @asynccontextmanager
+    async def file(self) -> AsyncIterator[TextIO]:
+        """A file to write to."""
+        reading, writing = os.pipe()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb"))
+        try:
+            with os.fdopen(writing, "w") as file:
+                yield file
+        finally:
+            transport.close()
+
+
+Open = Callable[[_Tail], "AbstractAsyncContextManager[Client]"]
+
+
+def _program_opener(command: list[str], env: dict[str, str], folder: Path) -> Open:
+    @asynccontextmanager
+    async def open_client(stderr: _Tail) -> "AsyncIterator[Client]":
+        from mcp import Client, StdioServerParameters, stdio_client
+
+        program = StdioServerParameters(command=command[0], args=command[1:], env=env, cwd=folder)
+        async with stderr.file() as errors, Client(stdio_client(program, errors)) as client:
+            yield client
+
+    return open_client
+
+
+def _require_program(program: str, folder: Path, place: str) -> None:
+    if shutil.which(folder / program if "/" in program else program) is None:
+        raise BadInput(f"{place}: command: there is no program {program!r} that can be started")
+
+
+def _http_opener(url: str, headers: dict[str, str]) -> Open:
+    @asynccontextmanager
+    async def open_client(_: _Tail) -> "AsyncIterator[Client]":
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
+
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=None) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            yield client
+
+    return open_client
+
+
+async def _list_tools(client: "Client") -> "list[ServerTool]":
+    tools: list[ServerTool] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            return tools
+    raise ToolFailed("tool_error", f"its list of tools has more than {MAX_PAGES} pages")
+
+
+def _answer(result: "CallToolResult") -> Any:
+    """What the tool said: its structured result, or its text, or all of its blocks."""
+    blocks = [
+        block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content
+    ]
+    texts = [block["text"] for block in blocks if block.get("type") == "text"]
+    if result.is_error:
+        raise ToolFailed("tool_error", "\n".join(texts) or "the tool failed without a word")
+    only_text = len(texts) == len(blocks) == 1
+    answer = texts[0] if only_text else blocks
+    if result.structured_content is not None:
+        answer = result.structured_content
+    if len(canonical(answer)) > MAX_ANSWER_BYTES:
+        raise ToolFailed("tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+    return answer

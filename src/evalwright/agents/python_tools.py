@@ -1,0 +1,159 @@
+"""Tools that are Python functions, sync or async."""
+
+import asyncio
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from evalwright.agents.threads import Threads
+from evalwright.agents.toolbox import ToolFailed
+from evalwright.contracts.errors import BadInput, CannotEvaluate
+
+_ARGUMENTS = "Arguments"
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class PythonFiles:
+    """The files beside a tools file; each is executed once, however many tools it holds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._modules: dict[str, Any] = {}
+
+    def function(self, ref: str, place: str) -> Callable[..., Any]:
+        """The function that `path/file.py:function` names."""
+        source, _, name = ref.rpartition(":")
+        if source not in self._modules:
+            self._modules[source] = _module(self._folder / source, f"{place}: {source}")
+        function = getattr(self._modules[source], name, None)
+        if function is None or inspect.isclass(function) or not callable(function):
+            raise BadInput(f"{place}: {source} has no function {name!r}")
+        found: Callable[..., Any] = function
+        return found
+
+
+class PythonTool:
+    """A function and, where its signature is the only description, the type of its arguments."""
+
+    def __init__(self, function: Callable[..., Any], place: str, threads: Threads) -> None:
+        self.function = function
+        self._place = place
+        self._threads = threads
+        self._arguments: type[msgspec.Struct] | None = None
+
+    def describe(self) -> str:
+        """What the function's docstring says."""
+        return inspect.getdoc(self.function) or ""
+
+    def parameters(self) -> dict[str, Any]:
+        """A JSON Schema of the arguments, from the signature; calls are then checked by it."""
+        self._arguments = _arguments_type(self.function, self._place)
+        schema, parts = _schema_of(self._arguments, self._place)
+        return schema | ({"$defs": parts} if parts else {})
+
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        """Call the function, one that is not async in a thread; raises `ToolFailed`."""
+        if inspect.iscoroutinefunction(self.function):
+            return await _awaited(self._call(self._checked(arguments)))
+        answer = await self._threads.run(self._call, self._checked(arguments))
+        return await _awaited(answer) if inspect.isawaitable(answer) else answer
+
+    def _call(self, arguments: dict[str, Any]) -> Any:
+        try:
+            return self.function(**arguments)
+        except BaseException as error:
+            raise _failure(error) from error
+
+    def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if self._arguments is None:
+            return arguments
+        try:
+            checked = msgspec.convert(arguments, self._arguments)
+        except msgspec.ValidationError as error:
+            raise ToolFailed("invalid_arguments", str(error)) from None
+        return {
+            name: value
+            for name in checked.__struct_fields__
+            if (value := getattr(checked, name)) is not msgspec.UNSET
+        }
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise _failure(error) from error
+
+
+def _module(path: Path, place: str) -> Any:
+    if not path.is_file():
+        raise BadInput(f"{place}: there is no such file beside the tools file")
+    directory = str(path.resolve().parent)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        message = f"{place}: the tool's own code failed while it was loaded"
+        raise CannotEvaluate(f"{message}\n{trace}") from error
+    return module
+
+
+def _arguments_type(function: Callable[..., Any], place: str) -> type[msgspec.Struct]:
+    """A type with one field per parameter."""
+    called: Any = function
+    try:
+        hints = get_type_hints(called if inspect.isroutine(called) else called.__call__)
+    except (NameError, TypeError) as error:
+        raise _undescribable(place, str(error)) from None
+    fields: list[tuple[str, Any, Any]] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in _NAMED:
+            raise _undescribable(place, f"{parameter} has no name that a model could use")
+        kind = hints.get(name, Any)
+        required = parameter.default is inspect.Parameter.empty
+        # A default stays the function's own business: an argument that is left out is not passed.
+        omitted = msgspec.NODEFAULT if required else msgspec.UNSET
+        fields.append((name, kind if required else kind | msgspec.UnsetType, omitted))
+    return msgspec.defstruct(_ARGUMENTS, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _schema_of(
+    arguments: type[msgspec.Struct], place: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        _, parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise _undescribable(place, str(error)) from None
+    schema = parts.pop(_ARGUMENTS)
+    del schema["title"]
+    return schema, parts
+
+
+def _undescribable(place: str, reason: str) -> BadInput:
+    return BadInput(f"{place}: its signature cannot be described: {reason} (add parameters)")
+
+
+def _failure(error: BaseException) -> ToolFailed:
+    if isinstance(error, ToolFailed):
+        return error
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - an exception may fail even at this
+        words = "(it cannot be put into words)"
+    message = f"{type(error).__name__}: {words}"
+    return ToolFailed("tool_error", message.encode("utf-8", "backslashreplace").decode())
