@@ -44,10 +44,35 @@ def test_regression_without_a_baseline_is_refused() -> None:
 
 
 @pytest.mark.parametrize("mode", ["adversarial", "live-shadow"])
-def test_a_mode_that_is_not_built_yet_is_refused_and_the_others_are_named(mode: str) -> None:
-    words = refused(a_suite(modes=["golden", mode]), modes=("golden", mode))
-    assert f"mode {mode!r} is not available" in words
-    assert "available: golden" in words
+def test_a_declared_mode_is_part_of_the_run_when_it_is_asked_for(
+    workshop: Workshop, mode: str
+) -> None:
+    recording = workshop.run(a_suite(modes=["golden", mode]), yes, modes=(mode,))
+    assert recording.of("eval.started")[0]["modes"] == [mode]
+
+
+def test_a_rubric_needs_a_judge() -> None:
+    words = refused(a_suite([a_rubric_task("task-1")], modes=["rubric"]))
+    assert "task 'task-1' is scored by a rubric" in words
+    assert "--judge" in words
+
+
+def test_a_judge_with_nothing_to_judge_is_refused() -> None:
+    assert "nothing in this run is judged" in refused(a_suite(), judges=("scripted:judge.yaml",))
+
+
+def test_a_model_does_not_judge_its_own_answers_unless_that_is_allowed() -> None:
+    suite = a_suite([a_rubric_task("task-1")], modes=["rubric"])
+    same = {"model": "openai:gpt-4.1", "judges": ("openai:gpt-4.1",)}
+    assert "would judge its own answers" in refused(suite, **same)
+    options = RunOptions(**same, allow_self_judge=True)
+    plan = plan_run(suite, "suite.json", as_agent(yes), options)
+    assert plan.panel is not None
+    assert plan.panel.judges == ["openai:gpt-4.1"]
+
+
+def test_only_a_run_with_live_tools_can_be_read_only() -> None:
+    assert "--mode live-shadow" in refused(a_suite(), read_only=True)
 
 
 def test_a_suite_that_declares_only_modes_to_be_asked_for_is_refused_without_a_choice() -> None:

@@ -3,10 +3,19 @@
 from math import comb
 
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalwright.scoring.statistics import mcnemar, paired_change, wilson
+from evalwright.scoring.statistics import (
+    LEVEL,
+    mcnemar,
+    more_failures_needed,
+    p_in_words,
+    paired_change,
+    sign_flip,
+    wilson,
+)
 
 counts = st.integers(0, 400)
 
@@ -72,3 +81,111 @@ def test_wilsons_interval_is_never_a_point_at_the_edges():
     low, high = wilson(10, 10)
     assert high == pytest.approx(1.0)
     assert low < 0.75
+
+
+# Against SciPy.
+
+
+@given(counts, counts)
+def test_mcnemar_is_the_binomial_test_of_a_fair_coin(worse, better):
+    if worse + better:
+        expected = scipy.stats.binomtest(worse, worse + better).pvalue
+        assert mcnemar(worse, better) == pytest.approx(expected, rel=1e-9)
+
+
+@given(counts, counts)
+def test_wilsons_interval_is_scipys(passed, failed):
+    if passed + failed:
+        expected = scipy.stats.binomtest(passed, passed + failed).proportion_ci(method="wilson")
+        assert wilson(passed, passed + failed) == pytest.approx(tuple(expected), abs=1e-9)
+
+
+# Whole numbers and what they are divided by: SciPy is given the whole ones, whose sums are exact.
+SIZES = {
+    "halves": ([-2, -1, 1, 2], 2),
+    "thirds": ([-3, -2, -1, 1, 2, 3], 3),
+    "cents": ([n for n in range(-100, 101) if n], 100),
+    "odd": ([-70710678, -12345670, 31415926, 27182818], 10**8),
+}
+
+
+def by_all_flips(differences: list[int]) -> float:
+    result = scipy.stats.permutation_test(
+        (differences,),
+        lambda values, axis: values.sum(axis=axis),
+        permutation_type="samples",
+        n_resamples=10_000,  # more than there are flips: SciPy then goes through all of them
+        vectorized=True,
+    )
+    return result.pvalue
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(SIZES)), st.data())
+def test_the_sign_flip_test_goes_through_all_flips_as_scipy_does(kind, data):
+    sizes, divisor = SIZES[kind]
+    whole = data.draw(st.lists(st.sampled_from(sizes), min_size=2, max_size=10))
+    differences = [n / divisor for n in whole]
+    assert sign_flip(differences) == pytest.approx(by_all_flips(whole), abs=1e-9)
+
+
+# The sign-flip test.
+
+differences = st.lists(st.floats(-1, 1), max_size=40)
+
+
+@given(counts, counts, st.floats(0.01, 1))
+def test_where_all_differences_are_of_one_size_the_sign_flip_test_is_mcnemars(fell, rose, size):
+    assert sign_flip([-size] * fell + [size] * rose + [0.0]) == mcnemar(fell, rose)
+
+
+@given(differences, st.randoms(use_true_random=False))
+def test_neither_order_nor_direction_nor_tasks_without_change_matter(values, random):
+    p_value = sign_flip(values)
+    assert 0 <= p_value <= 1
+    assert sign_flip([-value for value in random.sample(values, len(values))]) == p_value
+    assert sign_flip([*values, 0.0, 0.0]) == p_value
+
+
+@pytest.mark.parametrize("shift", [-0.08, -0.04, 0.0])
+def test_where_the_exact_test_rounds_it_errs_a_little_to_the_side_of_chance(shift):
+    spread = [((n * 7919) % 601 - 300) / 400 + shift for n in range(300)]
+    limit = sign_flip([*spread, 1e-9])  # one case more than the exact test takes
+    assert limit - 0.001 <= sign_flip(spread) <= limit + 0.02
+
+
+def test_no_fewer_than_six_differences_can_ever_tell():
+    assert sign_flip([-1.0, -0.9, -0.8, -0.7, -0.6]) == 0.0625
+    assert sign_flip([-1.0, -0.9, -0.8, -0.7, -0.6, -0.5]) == 0.03125
+
+
+# What would tell.
+
+
+def test_six_tasks_must_fail_before_anything_tells():
+    assert more_failures_needed(0, 0, both=20) == 6
+    assert more_failures_needed(2, 0, both=20) == 4
+    assert more_failures_needed(6, 0, both=20) == 0
+
+
+def test_a_small_suite_may_have_too_few_tasks_to_tell_anything():
+    assert more_failures_needed(0, 0, both=5) is None
+    assert more_failures_needed(1, 3, both=4) is None
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 60))
+def test_what_is_needed_is_the_least_that_tells(worse, better, both):
+    needed = more_failures_needed(worse, better, both)
+    if needed is None:
+        assert worse + both <= better or mcnemar(worse + both, better) >= LEVEL
+        return
+    assert mcnemar(worse + needed, better) < LEVEL
+    if needed:
+        before = worse + needed - 1
+        assert before <= better or mcnemar(before, better) >= LEVEL
+
+
+def test_p_values_are_told_in_three_digits_and_tiny_ones_as_such():
+    assert p_in_words(0.5) == "p = 0.5"
+    assert p_in_words(0.03125) == "p = 0.0312"
+    assert p_in_words(1e-9) == "p < 0.001"

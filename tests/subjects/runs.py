@@ -14,8 +14,9 @@ from evalwright.agents.python import PythonAgent
 from evalwright.contracts import errors
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.baseline import read_baseline
 from evalwright.engine.clock import Clock
-from evalwright.engine.execution import Outcome
+from evalwright.engine.execution import Means, Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import RunOptions, plan_run
 from evalwright.engine.run import resume_run, start_run
@@ -80,20 +81,31 @@ class Workshop:
         *,
         clock: Clock | None = None,
         model_class: str | None = None,
+        baseline: str | None = None,
+        means: Means | None = None,
         **options: Any,
     ) -> Recording:
-        """Execute a new run."""
+        """Execute a new run; its judges are those of `means`."""
         subject = as_agent(agent, model_class)
-        plan = plan_run(suite, "suite.json", subject, RunOptions(**options))
+        compared = read_baseline(self.log, baseline, suite) if baseline else None
+        plan = plan_run(suite, "suite.json", subject, RunOptions(**options), compared)
         return self._recorded(
-            subject, lambda: start_run(self.log, subject, plan, lambda _: None, clock)
+            subject, lambda: start_run(self.log, subject, plan, lambda _: None, clock, means)
         )
 
-    def resume(self, run_id: str, agent: Agent | Callable[[Any], Any]) -> Recording:
-        """Go on with a run."""
+    def resume(
+        self,
+        run_id: str,
+        agent: Agent | Callable[[Any], Any],
+        means: Means | None = None,
+        **settings: Any,
+    ) -> Recording:
+        """Go on with a run, with other settings where they are given."""
         subject = as_agent(agent)
         history = read_history(self.log, run_id)
-        return self._recorded(subject, lambda: resume_run(self.log, subject, history))
+        changed = RunOptions(**settings).settings(history.plan.settings)
+        history.plan = msgspec.structs.replace(history.plan, settings=changed)
+        return self._recorded(subject, lambda: resume_run(self.log, subject, history, means=means))
 
     def _recorded(self, agent: Agent, go: Callable[[], Any]) -> Recording:
         async def main() -> Outcome:

@@ -23,8 +23,12 @@ RUN_SCOPED_FIELDS = frozenset(
         "latencyMs",
         "observed",
         "engineVersion",
+        "baseline",
         "baselineRunId",
         "diffRef",
+        "group",
+        "regression",
+        "regressionVsBaseline",
         "tags",
         "metadata",
     }

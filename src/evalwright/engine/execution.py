@@ -1,57 +1,105 @@
 """Executing a run: workers take tasks, everything goes to the log, the end is a summary."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from evalwright import __version__
-from evalwright.agents.protocol import Agent
+from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.contracts import errors
 from evalwright.contracts.events import (
     CapBreached,
     ErrorDetail,
     EvalCompleted,
     EvalScored,
+    Found,
     InvocationCompleted,
+    Payload,
     ProviderUsage,
     RunCompleted,
     RunFailed,
     RunStarted,
 )
-from evalwright.contracts.summary import EvalSummary
+from evalwright.contracts.suite import Task
+from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.clock import Clock
 from evalwright.engine.history import History
-from evalwright.engine.invocation import Done, error_decision, invocation_id, invoke
+from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
+from evalwright.engine.judging import JudgeFailed, Panel
 from evalwright.engine.plan import Plan
 from evalwright.engine.queue import LocalQueue, TaskQueue
 from evalwright.engine.recorder import Recorder
+from evalwright.engine.review import Review
+from evalwright.engine.verdict import reasons_to_fail, score_answer
+from evalwright.scoring.thresholds import pass_score
 from evalwright.store.protocol import EventLog, NewEvent
 
 YIELD_EVERY = 32  # tasks after which a worker that never waits lets others have their turn
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a run ended: its summary, and in words why it did not pass."""
+    """How a run ended: its summary, the bars it did not reach, and why it must not ship."""
 
     run_id: str
+    plan: Plan
     summary: EvalSummary
     broken_bars: list[str]
+    reasons: list[str]
+
+    @classmethod
+    def of(cls, history: History) -> "Outcome":
+        """The outcome of a run whose tasks all have their scores."""
+        plan, tally = history.plan, history.tally
+        summary = tally.summary(history.run_id, plan.baseline)
+        broken = tally.broken_bars()
+        return cls(history.run_id, plan, summary, broken, reasons_to_fail(plan, summary, broken))
+
+
+class Means(msgspec.Struct, frozen=True):
+    """What a run has at its disposal besides the agent."""
+
+    surroundings: Surroundings = msgspec.field(default_factory=Surroundings)
+    panel: Panel | None = None
+
+
+LookForFindings = Callable[[Task, str, Sequence[Payload]], list[SafetyFinding]]
+
+
+def _findings_of_signals() -> LookForFindings:
+    """Loaded before an adversarial run begins, so that no task waits for it; others need it not."""
+    from evalwright.engine.findings import signal_findings
+
+    return signal_findings
 
 
 class Execution:
     """One run, from where its history stands to its end."""
 
-    def __init__(self, log: EventLog, agent: Agent, history: History, clock: Clock) -> None:
+    def __init__(
+        self, log: EventLog, agent: Agent, history: History, clock: Clock, means: Means
+    ) -> None:
         self._agent = agent
         self._history = history
         self._plan: Plan = history.plan
         self._clock = clock
-        self._recorder = Recorder(log, history.run_id, clock)
+        self._recorder = Recorder(log, history.run_id, clock, means.surroundings.redactor)
         self._tally = history.tally
-        self._answered = bool(history.scored)
+        self._answered = bool(history.scored or history.awaiting)
         self._withheld: list[EvalScored] = []
         self._first_error: ErrorDetail | None = None
+        self._review = Review(self._plan, means.panel)
+        self._unjudged: list[tuple[str, JudgeFailed]] = []
+        self._bar = pass_score(self._plan.suite.thresholds)
+        self._look_for_findings = _findings_of_signals() if self._plan.is_adversarial else None
+        self._invoker = Invoker(
+            agent,
+            self._recorder,
+            clock,
+            means.surroundings,
+            self._plan.settings.task_timeout_s,
+            keep_deeds=self._plan.is_adversarial,
+        )
 
     def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
         """Write the frame that every run begins with, and the facts it takes over from another."""
@@ -65,9 +113,15 @@ class Execution:
             },
             engine_version=__version__,
             tags=plan.tags or None,
-            metadata={"resumedFrom": resumed_from} if resumed_from else None,
+            metadata=self._metadata(resumed_from),
         )
         self._recorder.open([started, plan.eval_started(), plan.planned()], facts)
+
+    def _metadata(self, resumed_from: str | None) -> dict[str, str] | None:
+        metadata = {"resumedFrom": resumed_from} if resumed_from else {}
+        if self._plan.group is not None:
+            metadata["group"] = self._plan.group.id
+        return metadata or None
 
     async def settle(self) -> None:
         """Wait until what was written is durable."""
@@ -102,6 +156,8 @@ class Execution:
             raise
         if not self._answered:
             await self._fail("agent_unavailable", self._unavailable_message())
+        if self._tally.scored_count < len(self._plan.suite.tasks):
+            await self._fail_unfinished()
         return await self._complete()
 
     async def _work(self) -> None:
@@ -122,42 +178,93 @@ class Execution:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _worker(self, pending: TaskQueue) -> None:
-        while (index := await pending.take()) is not None:
-            self._take(await self._invoke(index))
+        while self._within_budget() and (index := await pending.take()) is not None:
+            await self._work_on(index)
             await self._recorder.keep_pace()
             if index % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
+
+    def _within_budget(self) -> bool:
+        limit = self._plan.settings.max_cost_usd
+        return limit is None or not self._tally.spent.exhausts(limit)
+
+    async def _work_on(self, index: int) -> None:
+        task = self._plan.suite.tasks[index]
+        answer = self._history.awaiting.get(task.task_id)
+        if answer is None:
+            done = await self._invoke(index)
+            answer = done.answer
+            if self._take(done):
+                return
+        await self._judge(answer)
 
     async def _invoke(self, index: int) -> Done:
         task = self._plan.suite.tasks[index]
         attempt_id = invocation_id(index, self._history.attempts.get(task.task_id, 0) + 1)
         still_open = self._history.open_invocations
         still_open[attempt_id] = (task.task_id, self._agent.agent_id)
-        timeout_s = self._plan.settings.task_timeout_s
-        done = await invoke(self._agent, task, attempt_id, self._recorder, timeout_s, self._clock)
+        self._tally.start_again(task.task_id)
+        done = await self._invoker.invoke(task, attempt_id)
         del still_open[attempt_id]
         return done
 
-    def _take(self, done: Done) -> None:
-        """Record the end of an invocation, and its score as soon as scores may be recorded.
+    def _take(self, done: Done) -> bool:
+        """Record the end of an invocation; and its score, unless judges have to see it first.
 
         While no invocation has been answered, scores are held back: should all of them fail, the
         agent was not there to be scored, and a resumed run asks it again.
         """
-        for payload in done.closing:
-            if isinstance(payload, ProviderUsage):
-                self._tally.add_usage(payload)
-        task_id = done.scored.task_id
-        self._first_error = self._first_error or done.error
-        if done.error is None and not self._answered:
+        answer = done.answer
+        task_id = answer.task.task_id
+        for usage in answer.usages:
+            self._tally.add_usage(usage)
+        ending = [*done.closing, *self._findings(done)]
+        self._first_error = self._first_error or answer.error
+        if answer.error is None and not self._answered:
             self._answered = True
             self._release_withheld()
+        if self._review.is_due(answer):
+            self._recorder.record(task_id, *ending)
+            return False
+        scored = score_answer(answer, (), self._tally.findings(task_id), self._bar)
         if not self._answered:
-            self._recorder.record(task_id, *done.closing)
-            self._withheld.append(done.scored)
+            self._recorder.record(task_id, *ending)
+            self._withheld.append(scored)
+            return True
+        self._recorder.record(task_id, *ending, scored)
+        self._tally.add_score(scored)
+        return True
+
+    def _findings(self, done: Done) -> list[Payload]:
+        if self._look_for_findings is None:
+            return []
+        task = done.answer.task
+        found = self._look_for_findings(task, self._agent.agent_id, [*done.deeds, *done.closing])
+        self._tally.add_findings(task.task_id, found)
+        return [Found("signals", found)] if found else []
+
+    async def _judge(self, answer: Answer) -> None:
+        """Ask the judges; a task that they give no verdict on stays without a score."""
+        task_id = answer.task.task_id
+
+        def record(payload: Payload) -> None:
+            self._recorder.record(task_id, payload)
+            if isinstance(payload, ProviderUsage):
+                self._tally.add_usage(payload)
+                answer.usages.append(payload)
+
+        known = self._history.judged.get(task_id, ())
+        try:
+            reviewed = await self._review.judge(answer, known, record)
+        except JudgeFailed as failure:
+            self._unjudged.append((task_id, failure))
             return
-        self._recorder.record(task_id, *done.closing, done.scored)
-        self._tally.add_score(done.scored)
+        self._tally.add_findings(task_id, reviewed.findings)
+        found = [Found("judge", reviewed.findings)] if reviewed.findings else []
+        findings = self._tally.findings(task_id)
+        scored = score_answer(answer, reviewed.judged, findings, self._bar)
+        self._recorder.record(task_id, *found, scored)
+        self._tally.add_score(scored)
 
     def _release_withheld(self) -> None:
         for scored in self._withheld:
@@ -166,16 +273,33 @@ class Execution:
         self._withheld.clear()
 
     async def _complete(self) -> Outcome:
-        summary = self._tally.summary()
+        outcome = Outcome.of(self._history)
+        summary = outcome.summary
         self._recorder.record(
             None,
             EvalCompleted(
-                summary.aggregate_score, summary.passed, summary.task_count, summary.passed_count
+                summary.aggregate_score,
+                summary.passed,
+                summary.task_count,
+                summary.passed_count,
+                summary.regression.score_delta if summary.regression else None,
             ),
             RunCompleted({"evalSummary": summary}, self._duration_ms()),
         )
         await self._recorder.flush()
-        return Outcome(self._recorder.run_id, summary, self._tally.broken_bars())
+        return outcome
+
+    async def _fail_unfinished(self) -> None:
+        limit, cost = self._plan.settings.max_cost_usd, self._tally.spent
+        if limit is not None and cost.exhausts(limit):
+            self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
+            await self._fail("budget_exhausted", cost.told_beside(limit))
+        task_id, failure = self._unjudged[0]
+        await self._fail(
+            "judge_failed",
+            f"{len(self._unjudged)} of {len(self._plan.suite.tasks)} tasks have no verdict; "
+            f"the first, {task_id}: {failure.message}",
+        )
 
     async def _out_of_time(self, limit_s: float) -> None:
         message = f"the run took longer than {limit_s:g} s"

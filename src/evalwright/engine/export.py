@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Match, Task
 from evalwright.engine.history import History, read_history
-from evalwright.engine.invocation import PASSING_GOLDEN_SCORE
+from evalwright.engine.verdict import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
 from evalwright.store.protocol import EventLog
 from evalwright.trace.model import text_of
@@ -38,6 +38,7 @@ _TOLD = (
     InvocationCompleted.TYPE,
     EvalScored.TYPE,
 )
+_BRACKET = (InvocationStarted.TYPE, InvocationCompleted.TYPE)
 _FAILURE_CLASSES = {
     "agent_timeout": "timeout",
     "run_timeout": "timeout",
@@ -101,8 +102,16 @@ def _meta(log: EventLog, history: History) -> dict[str, Any]:
 
 
 def _models(log: EventLog, run_id: str) -> list[str]:
-    used = (event.decode(ProviderUsage).model for event in log.read(run_id, (ProviderUsage.TYPE,)))
-    return sorted(set(used))
+    """The models that the agent used; what is used after an invocation is a judge's."""
+    used, at_work = set(), set()
+    for event in log.read(run_id, (*_BRACKET, ProviderUsage.TYPE)):
+        if event.type == InvocationStarted.TYPE:
+            at_work.add(event.task_id)
+        elif event.type == InvocationCompleted.TYPE:
+            at_work.discard(event.task_id)
+        elif event.task_id in at_work:
+            used.add(event.decode(ProviderUsage).model)
+    return sorted(used)
 
 
 def _case(task: Task) -> dict[str, Any]:
@@ -162,6 +171,7 @@ class _Attempt:
     def _begin(self) -> None:
         self._events: list[dict[str, Any]] = []
         self._usages: list[ProviderUsage] = []
+        self._judged = False  # calls of a judge count for the task, not for the agent
         self._decided: tuple[float, Any] | None = None
         self.outcome: str | None = None
         self.scored: EvalScored | None = None
@@ -178,6 +188,8 @@ class _Attempt:
                 self.outcome = event.decode(InvocationCompleted).outcome
             case EvalScored.TYPE:
                 self.scored = event.decode(EvalScored)
+            case ProviderUsage.TYPE if self.outcome is not None:
+                self._judged = True
             case ProviderUsage.TYPE:
                 self._usages.append(event.decode(ProviderUsage))
             case _:
@@ -220,7 +232,8 @@ class _Attempt:
         )
 
     def _usage(self) -> dict[str, Any]:
-        cost = self.scored.cost_usd if self.scored else task_cost(self._usages)
+        told = self.scored.cost_usd if self.scored and not self._judged else None
+        cost = task_cost(self._usages) if told is None else told
         return _present(
             {
                 "duration_ms": self.scored.latency_ms if self.scored else None,

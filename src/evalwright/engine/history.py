@@ -8,14 +8,17 @@ from evalwright.contracts.events import (
     EvalScored,
     EvalStarted,
     Event,
+    Found,
     InvocationCompleted,
     InvocationStarted,
+    Judged,
     Planned,
     ProviderUsage,
     RunFailed,
     RunStarted,
 )
 from evalwright.contracts.suite import Mode
+from evalwright.engine.invocation import Answer
 from evalwright.engine.plan import Plan
 from evalwright.scoring.summary import Tally
 from evalwright.store.protocol import EventLog
@@ -28,6 +31,7 @@ _FACTS = (
     InvocationStarted.TYPE,
     InvocationCompleted.TYPE,
     ProviderUsage.TYPE,
+    Found.TYPE,
     *TERMINAL_TYPES,
 )
 
@@ -39,10 +43,14 @@ class History:
         self.run_id = run_id
         self.plan = plan
         self.started_at_us = started_at_us
-        self.tally = Tally(plan.suite, plan.agent.model_class)
+        self.tally = Tally(
+            plan.suite, plan.agent.model_class, looks_for_findings=plan.is_adversarial
+        )
         self.scored: set[str] = set()
         self.attempts: dict[str, int] = {}
         self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
+        self.awaiting: dict[str, Answer] = {}  # tasks whose judges have not all spoken
+        self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.end: Event | None = None
 
     @property
@@ -65,8 +73,11 @@ class History:
                 self.scored.add(task_id)
             case ProviderUsage.TYPE:
                 self.tally.add_usage(event.decode(ProviderUsage))
+            case Found.TYPE:
+                self.tally.add_findings(task_id, event.decode(Found).findings)
             case InvocationStarted.TYPE:
                 opened = event.decode(InvocationStarted)
+                self.tally.start_again(task_id)
                 self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
                 self.open_invocations[opened.invocation_id] = (task_id, opened.agent_id)
             case InvocationCompleted.TYPE:
@@ -103,4 +114,7 @@ def _plan(frame: dict[str, Event]) -> Plan:
         agent=planned.agent,
         settings=planned.settings,
         tags=frame[RunStarted.TYPE].decode(RunStarted).tags or [],
+        panel=planned.panel,
+        baseline=planned.baseline,
+        group=planned.group,
     )

@@ -1,36 +1,44 @@
-"""One task: the agent is invoked once, what it did is recorded, its output is scored."""
+"""One task: the agent is invoked once, and what it did is recorded."""
 
 import asyncio
 from typing import Any
 
 import msgspec
 
-from evalwright.agents.protocol import Agent, AgentFailure, Invocation
+from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings
 from evalwright.contracts.events import (
     Decided,
     ErrorDetail,
-    EvalScored,
     InvocationCompleted,
     InvocationStarted,
     Outcome,
     Payload,
+    ProviderUsage,
 )
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
-from evalwright.scoring.golden import score_golden
-from evalwright.scoring.summary import task_cost
 
-PASSING_GOLDEN_SCORE = 1.0
 CLEANUP_SECONDS = 1.0  # that an agent has when it is told to stop
 
 
-class Done(msgspec.Struct, frozen=True, gc=False):
-    """What came of an invocation: the events that end it, and the score."""
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What an agent gave for a task: an output, or the error that stands for one."""
 
+    task: Task
+    output: Any
     error: ErrorDetail | None
+    latency_ms: int
+    usages: list[ProviderUsage]  # of the agent, and of the judges later on
+    schema_valid: bool | None = None
+
+
+class Done(msgspec.Struct, frozen=True, gc=False):
+    """What came of an invocation: the answer, the events that end it, and those before."""
+
+    answer: Answer
     closing: list[Payload]
-    scored: EvalScored
+    deeds: list[Payload]
 
 
 def invocation_id(index: int, attempt: int) -> str:
@@ -44,53 +52,103 @@ def error_decision(agent_id: str, error: ErrorDetail) -> Decided:
     return Decided(agent_id, {"error": error})
 
 
-async def invoke(
-    agent: Agent,
-    task: Task,
-    attempt_id: str,
-    recorder: Recorder,
-    timeout_s: float | None,
-    clock: Clock,
-) -> Done:
-    """Invoke the agent for one task; its failures are results, never exceptions."""
-    fixtures = task.fixtures
-    recorder.record(
-        task.task_id,
-        InvocationStarted(
-            attempt_id,
-            agent.agent_id,
+class Invoker:
+    """Invokes one agent for the tasks of one run."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        recorder: Recorder,
+        clock: Clock,
+        surroundings: Surroundings,
+        timeout_s: float | None,
+        *,
+        keep_deeds: bool,
+    ) -> None:
+        self._agent = agent
+        self._recorder = recorder
+        self._clock = clock
+        self._surroundings = surroundings
+        self._timeout_s = timeout_s
+        self._keep_deeds = keep_deeds
+
+    async def invoke(self, task: Task, attempt_id: str) -> Done:
+        """Invoke the agent for one task; its failures are results, never exceptions."""
+        recorder, agent_id = self._recorder, self._agent.agent_id
+        deeds: list[Payload] = []
+        record = recorder.for_task(task.task_id)
+
+        def record_and_keep(payload: Payload) -> None:
+            deeds.append(payload)
+            record(payload)
+
+        invocation = Invocation(
+            run_id=recorder.run_id,
+            invocation_id=attempt_id,
+            agent_id=agent_id,
+            task=task,
+            record=record_and_keep if self._keep_deeds else record,
+            keep_pace=recorder.keep_pace,
+            surroundings=self._surroundings,
+        )
+        invocation.allowed_tools = self._agent.allowed_tools
+        recorder.record(task.task_id, self._started(invocation))
+        output, error, latency_ms = await self._ask(invocation)
+        answer = Answer(
+            task, output, error, latency_ms, list(invocation.usages), invocation.schema_valid
+        )
+        decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
+        completed = InvocationCompleted(
+            attempt_id, agent_id, _outcome(invocation, error), invocation.schema_valid
+        )
+        return Done(answer, [*invocation.usages, decided, completed], deeds)
+
+    def _started(self, invocation: Invocation) -> InvocationStarted:
+        fixtures, live = invocation.task.fixtures, self._surroundings.live
+        return InvocationStarted(
+            invocation.invocation_id,
+            self._agent.agent_id,
             "run-api",
-            agent.model_class,
-            len({entry.tool for entry in fixtures.tool_responses}) if fixtures else None,
-            bool(fixtures.memory_seed) if fixtures else None,
-        ),
-    )
-    invocation = Invocation(
-        run_id=recorder.run_id,
-        invocation_id=attempt_id,
-        agent_id=agent.agent_id,
-        task=task,
-        record=recorder.for_task(task.task_id),
-        keep_pace=recorder.keep_pace,
-    )
-    started = clock.monotonic_s()
-    ended = asyncio.get_running_loop().create_future()
-    # A task of its own: what the agent cancels or hangs on is nobody else's matter.
-    asked = asyncio.create_task(_ask(agent, invocation, ended))
-    try:
-        await _or_timeout(ended, timeout_s)
-        in_time, taken_s = asked.done(), clock.monotonic_s() - started
-    except asyncio.CancelledError:
-        recorder.record(task.task_id, *invocation.usages)  # it was spent all the same
-        raise
-    finally:
-        if not asked.done():
-            await _abandon(asked)
-        invocation.end()
-    output, error = _answer(asked) if in_time else (None, None)
-    if timeout_s is not None and (not in_time or taken_s > timeout_s):
-        error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
-    return _done(agent.agent_id, invocation, output, error, round(taken_s * 1000))
+            self._agent.model_class,
+            self._surface(invocation),
+            bool(fixtures.memory_seed) if fixtures and not live else None,
+        )
+
+    def _surface(self, invocation: Invocation) -> int | None:
+        """How many tools the agent is told of, where that is known."""
+        live, allowed = self._surroundings.live, self._agent.allowed_tools
+        if allowed is not None and not live:
+            return len(allowed)
+        return len(invocation.tool_names()) if invocation.task.fixtures or live else None
+
+    async def _ask(self, invocation: Invocation) -> tuple[Any, ErrorDetail | None, int]:
+        """The output or the error, and how many milliseconds it took."""
+        clock, timeout_s = self._clock, self._timeout_s
+        started = clock.monotonic_s()
+        ended = asyncio.get_running_loop().create_future()
+        # A task of its own: what the agent cancels or hangs on is nobody else's matter.
+        asked = asyncio.create_task(_ask(self._agent, invocation, ended))
+        try:
+            await _or_timeout(ended, timeout_s)
+            in_time, taken_s = asked.done(), clock.monotonic_s() - started
+        except asyncio.CancelledError:
+            # It was spent all the same.
+            self._recorder.record(invocation.task.task_id, *invocation.usages)
+            raise
+        finally:
+            if not asked.done():
+                await _abandon(asked)
+            invocation.end()
+        output, error = _answer(asked) if in_time else (None, None)
+        if timeout_s is not None and (not in_time or taken_s > timeout_s):
+            error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
+        return (None if error else output), error, round(taken_s * 1000)
+
+
+def _outcome(invocation: Invocation, error: ErrorDetail | None) -> Outcome:
+    if error is not None:
+        return "failed"
+    return "refused" if invocation.refused else "completed"
 
 
 def _answer(asked: "asyncio.Task[Any]") -> tuple[Any, ErrorDetail | None]:
@@ -140,28 +198,3 @@ def _look_at_result(asked: "asyncio.Task[Any]") -> None:
 def _resolve(ended: "asyncio.Future[None]") -> None:
     if not ended.done():
         ended.set_result(None)
-
-
-def _done(
-    agent_id: str, invocation: Invocation, output: Any, error: ErrorDetail | None, latency_ms: int
-) -> Done:
-    task = invocation.task
-    assert task.expected.match is not None
-    score = 0.0 if error else score_golden(output, task.expected.match)
-    decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
-    outcome: Outcome = "failed" if error else "completed"
-    return Done(
-        error=error,
-        closing=[
-            *invocation.usages,
-            decided,
-            InvocationCompleted(invocation.invocation_id, agent_id, outcome),
-        ],
-        scored=EvalScored(
-            task.task_id,
-            score,
-            error is None and score >= PASSING_GOLDEN_SCORE,
-            task_cost(invocation.usages),
-            latency_ms,
-        ),
-    )

@@ -1,5 +1,7 @@
 """The list of runs: a few facts of each, read from the edges of its log."""
 
+from typing import Any
+
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog, RunNotFound
@@ -11,6 +13,7 @@ from evalwright.contracts.events import (
     RunStarted,
     iso_time,
 )
+from evalwright.contracts.suite import Mode
 from evalwright.store.protocol import EventLog
 
 LATEST = "latest"
@@ -27,6 +30,8 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     started_at: str
     aggregate_score: float | None = None
     passed: bool | None = None
+    modes: list[Mode] = []
+    group: str | None = None
 
 
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
@@ -66,11 +71,25 @@ def _continuation(log: EventLog, run_id: str) -> str | None:
 
 
 def _resumed_from(started: Event) -> str | None:
+    resumed_from: str | None = _metadata(started).get("resumedFrom")
+    return resumed_from
+
+
+def _metadata(started: Event) -> dict[str, Any]:
     try:
-        metadata = started.decode(RunStarted).metadata or {}
+        return started.decode(RunStarted).metadata or {}
     except msgspec.DecodeError:  # damaged, which is for those to say who ask for it
-        return None
-    return metadata.get("resumedFrom")
+        return {}
+
+
+def runs_of_group(log: EventLog, group_id: str) -> list[str]:
+    """The runs of a group, oldest first; of a run that was continued, its last continuation."""
+    found = [
+        run_id
+        for run_id in log.run_ids()
+        if _metadata(log.edges(run_id)[0]).get("group") == group_id
+    ]
+    return list(dict.fromkeys(last_continuation(log, run_id) for run_id in reversed(found)))
 
 
 def run_status(log: EventLog, run_id: str, last: Event) -> str:
@@ -100,4 +119,6 @@ def _row(log: EventLog, run_id: str) -> RunRow:
         started_at=iso_time(started.at_us),
         aggregate_score=result.aggregate_score if result else None,
         passed=result.passed if result else None,
+        modes=opened.modes,
+        group=_metadata(started).get("group"),
     )

@@ -1,20 +1,33 @@
 """The plan of a run: which modes, which agent, which settings; refused before anything starts."""
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.events import AgentFacts, AgentId, EvalStarted, Planned, RunSettings
+from evalwright.contracts.events import (
+    EvalStarted,
+    Planned,
+)
+from evalwright.contracts.planning import (
+    AgentFacts,
+    AgentId,
+    Baseline,
+    FailOn,
+    Group,
+    JudgePanel,
+    RunSettings,
+)
 from evalwright.contracts.suite import Mode, ModelClass, Suite
+from evalwright.engine.judge_prompt import PROMPT_VERSION
 
-AVAILABLE_MODES: tuple[Mode, ...] = ("golden",)
 MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
 DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
+SCORING_MODES: frozenset[str] = frozenset(("golden", "rubric"))
 
 
 class RunOptions(msgspec.Struct, frozen=True):
@@ -26,6 +39,17 @@ class RunOptions(msgspec.Struct, frozen=True):
     run_timeout_s: float | None = None
     tags: tuple[str, ...] = ()
     allow_mismatch: bool = False
+    model: str | None = None
+    judges: tuple[str, ...] = ()
+    judge_samples: int | None = None
+    allow_self_judge: bool = False
+    max_cost_usd: float | None = None
+    read_only: bool = False
+    tools: str | None = None
+    gateway: bool = False
+    cassette: str | None = None
+    fail_on: tuple[FailOn, ...] = ()
+    flaky_as: Literal["fail", "warn"] | None = None
 
     def settings(self, before: RunSettings = DEFAULT_SETTINGS) -> RunSettings:
         """The settings that stood before, with those that were chosen in their place."""
@@ -33,7 +57,20 @@ class RunOptions(msgspec.Struct, frozen=True):
             concurrency=self.concurrency or before.concurrency,
             task_timeout_s=self.task_timeout_s or before.task_timeout_s,
             run_timeout_s=self.run_timeout_s or before.run_timeout_s,
+            max_cost_usd=self.max_cost_usd or before.max_cost_usd,
+            read_only=self.read_only or before.read_only,
+            tools=self.tools or before.tools,
+            gateway=self.gateway or before.gateway,
+            cassette=self.cassette or before.cassette,
+            fail_on=list(self.fail_on) or before.fail_on,
+            flaky_as=self.flaky_as or before.flaky_as,
         )
+
+    def panel(self) -> JudgePanel | None:
+        """The judges that were named."""
+        if not self.judges:
+            return None
+        return JudgePanel(list(self.judges), PROMPT_VERSION, self.judge_samples or 1)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -44,22 +81,49 @@ class Plan(msgspec.Struct, frozen=True):
     agent: AgentFacts
     settings: RunSettings
     tags: list[str] = []
+    panel: JudgePanel | None = None
+    baseline: Baseline | None = None
+    group: Group | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether live tools are called in place of fixtures."""
+        return "live-shadow" in self.modes
+
+    @property
+    def is_adversarial(self) -> bool:
+        """Whether safety findings are looked for."""
+        return "adversarial" in self.modes
 
     def eval_started(self) -> EvalStarted:
         """The event that opens the evaluation."""
-        suite = self.suite
-        return EvalStarted(suite.suite_id, suite.version, len(suite.tasks), self.modes)
+        suite, baseline = self.suite, self.baseline
+        return EvalStarted(
+            suite.suite_id,
+            suite.version,
+            len(suite.tasks),
+            self.modes,
+            baseline.run_id if baseline else None,
+        )
 
     def planned(self) -> Planned:
         """The event from which a resumed or replayed run rebuilds this plan."""
-        return Planned(self.suite, self.agent, self.settings)
+        return Planned(self.suite, self.agent, self.settings, self.panel, self.baseline, self.group)
 
 
-def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan:
+def plan_run(
+    suite: Suite,
+    name: str,
+    agent: Agent,
+    options: RunOptions,
+    baseline: Baseline | None = None,
+    group: Group | None = None,
+) -> Plan:
     """Check suite, agent and options against each other; all problems at once."""
-    modes, problems = _choose_modes(suite, options.modes)
+    modes, problems = _choose_modes(suite, options.modes, has_baseline=baseline is not None)
     if not problems:
         problems += _unscorable_tasks(suite, modes)
+        problems += _option_problems(suite, modes, options)
     problems += _agent_problems(agent) + _tag_problems(options.tags)
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
@@ -69,17 +133,32 @@ def plan_run(suite: Suite, name: str, agent: Agent, options: RunOptions) -> Plan
         suite=suite,
         modes=modes,
         agent=msgspec.convert(
-            {"agentId": agent.agent_id, "ref": agent.ref, "modelClass": agent.model_class},
+            {
+                "agentId": agent.agent_id,
+                "ref": agent.ref,
+                "modelClass": agent.model_class,
+                "model": options.model,
+            },
             AgentFacts,
         ),
         settings=options.settings(),
         tags=list(options.tags),
+        panel=options.panel(),
+        baseline=baseline,
+        group=group,
     )
 
 
-def _choose_modes(suite: Suite, asked: Sequence[str]) -> tuple[list[Mode], list[Problem]]:
+def _choose_modes(
+    suite: Suite, asked: Sequence[str], *, has_baseline: bool
+) -> tuple[list[Mode], list[Problem]]:
     wanted = dict.fromkeys(asked or (mode for mode in DEFAULT_MODES if mode in suite.modes))
+    if has_baseline:
+        wanted["regression"] = None
     problems = [problem for mode in wanted for problem in _mode_problem(suite, mode)]
+    if "regression" in wanted and not has_baseline:
+        message = "mode 'regression' compares with a run, and none is named"
+        problems.append(Problem("$.modes", message, "name it with --baseline"))
     if not wanted:
         message = f"the suite declares only {', '.join(suite.modes)}, which must be asked for"
         problems.append(Problem("$.modes", message, "name a mode with --mode"))
@@ -87,21 +166,20 @@ def _choose_modes(suite: Suite, asked: Sequence[str]) -> tuple[list[Mode], list[
 
 
 def _mode_problem(suite: Suite, mode: str) -> list[Problem]:
-    if mode not in suite.modes:
-        declared = ", ".join(suite.modes)
-        message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
-        return [Problem("$.modes", message, "choose a declared mode with --mode")]
+    if mode in suite.modes:
+        return []
+    declared = ", ".join(suite.modes)
+    message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
+    remedy = "choose a declared mode with --mode"
     if mode == "regression":
-        message = "mode 'regression' needs a baseline run, which this version cannot take"
-        return [Problem("$.modes", message, "leave it out with --mode golden")]
-    if mode not in AVAILABLE_MODES:
-        message = f"mode {mode!r} is not available in this version"
-        remedy = f"available: {', '.join(AVAILABLE_MODES)}; choose with --mode"
-        return [Problem("$.modes", message, remedy)]
-    return []
+        remedy = "add it to the suite's modes, or leave out --baseline"
+    return [Problem("$.modes", message, remedy)]
 
 
 def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
+    """Adversarial, regression and live-shadow score a task by its kind, whichever that is."""
+    if not SCORING_MODES.issuperset(modes):
+        return []
     return [
         Problem(
             f"$.tasks[{index}].expected.kind",
@@ -111,6 +189,25 @@ def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
         for index, task in enumerate(suite.tasks)
         if task.expected.kind not in modes
     ]
+
+
+def _option_problems(suite: Suite, modes: Sequence[Mode], options: RunOptions) -> list[Problem]:
+    problems = []
+    rubric = next((task for task in suite.tasks if task.expected.kind == "rubric"), None)
+    if rubric is not None and not options.judges:
+        message = f"task {rubric.task_id!r} is scored by a rubric, which needs a judge"
+        problems.append(Problem("--judge", message, "name a model with --judge provider:model"))
+    if rubric is None and options.judges and "adversarial" not in modes:
+        message = "nothing in this run is judged: no task has a rubric, and it is not adversarial"
+        problems.append(Problem("--judge", message, "leave it out"))
+    if options.model in options.judges and not options.allow_self_judge:
+        message = f"{options.model} would judge its own answers"
+        remedy = "name another judge, or allow it with --allow-self-judge"
+        problems.append(Problem("--judge", message, remedy))
+    if options.read_only and "live-shadow" not in modes:
+        message = "only live tools can write, and this run has none"
+        problems.append(Problem("--read-only", message, "it goes with --mode live-shadow"))
+    return problems
 
 
 def _agent_problems(agent: Agent) -> list[Problem]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from evalwright.contracts.events import Payload
+from evalwright.contracts.events import CONTENT_FREE, Payload
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.engine.clock import Clock
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -16,12 +17,15 @@ MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits wi
 class Recorder:
     """Writes the events of one run; safe to use from an agent's thread."""
 
-    def __init__(self, log: EventLog, run_id: str, clock: Clock) -> None:
+    def __init__(
+        self, log: EventLog, run_id: str, clock: Clock, redactor: Redactor = NOTHING_SECRET
+    ) -> None:
         self.run_id = run_id
         self._log = log
         self._clock = clock
         self._loop_thread = threading.get_ident()
         self._encode = msgspec.json.Encoder().encode
+        self._redact = redactor.redact
 
     def record(self, task_id: str | None, *payloads: Payload) -> None:
         """Append payloads as one unit, in order."""
@@ -44,8 +48,12 @@ class Recorder:
         self._log.append(self.run_id, self._events(None, frame) + copied)
 
     def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
-        now, encode = self._clock.now_us(), self._encode
-        return [NewEvent(payload.TYPE, task_id, now, encode(payload)) for payload in payloads]
+        now, body = self._clock.now_us(), self._body
+        return [NewEvent(payload.TYPE, task_id, now, body(payload)) for payload in payloads]
+
+    def _body(self, payload: Payload) -> bytes:
+        encoded = self._encode(payload)
+        return encoded if payload.TYPE in CONTENT_FREE else self._redact(encoded)
 
     async def keep_pace(self) -> None:
         """Wait for the disk when too much is queued."""

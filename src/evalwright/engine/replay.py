@@ -52,4 +52,4 @@ def project(history: History) -> Outcome:
         raise errors.DamagedEventLog(
             f"run {history.run_id} is complete, but the tasks with a score are not the suite's"
         )
-    return Outcome(history.run_id, history.tally.summary(), history.tally.broken_bars())
+    return Outcome.of(history)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import RunBusy
 from evalwright.contracts.events import Event, ProviderUsage
+from evalwright.engine.awaiting import recall_answers
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.engine.execution import Execution, Outcome
+from evalwright.engine.execution import Execution, Means, Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.plan import Plan
@@ -22,13 +23,14 @@ async def start_run(
     plan: Plan,
     announce: Announce = lambda _: None,
     clock: Clock | None = None,
+    means: Means | None = None,
 ) -> Outcome:
     """Execute a new run."""
     clock = clock or SystemClock()
     history = History(new_run_id(clock), plan, clock.now_us())
     with log.claim(history.run_id):
         announce(history)
-        execution = Execution(log, agent, history, clock)
+        execution = Execution(log, agent, history, clock, means or Means())
         execution.open()
         return await execution.run()
 
@@ -39,6 +41,7 @@ async def resume_run(
     history: History,
     announce: Announce = lambda _: None,
     clock: Clock | None = None,
+    means: Means | None = None,
 ) -> Outcome:
     """Go on with a run that was stopped, or continue one that failed.
 
@@ -47,28 +50,36 @@ async def resume_run(
     """
     clock = clock or SystemClock()
     if history.end is not None:
-        return await _continue_failed(log, agent, history, announce, clock)
+        return await _continue_failed(log, agent, history, announce, clock, means or Means())
     with log.claim(history.run_id):
         current = read_history(log, history.run_id)  # it may have gone on before it was ours
         if current.end is not None:
             return project(current)
         current.plan = history.plan
+        recall_answers(log, current)
         announce(current)
-        execution = Execution(log, agent, current, clock)
+        execution = Execution(log, agent, current, clock, means or Means())
         execution.close_interrupted()
         return await execution.run()
 
 
 async def _continue_failed(
-    log: EventLog, agent: Agent, failed: History, announce: Announce, clock: Clock
+    log: EventLog,
+    agent: Agent,
+    failed: History,
+    announce: Announce,
+    clock: Clock,
+    means: Means,
 ) -> Outcome:
     history = History(new_run_id(clock), failed.plan, clock.now_us())
+    recall_answers(log, failed)
+    history.awaiting, history.judged = failed.awaiting, failed.judged
     recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed)]
     for event in recorded:
         history.take(event)
     with log.claim(failed.run_id), log.claim(history.run_id):
         _refuse_continued(log, failed.run_id)
-        execution = Execution(log, agent, history, clock)
+        execution = Execution(log, agent, history, clock, means)
         execution.open(failed.run_id, _facts(recorded))
         await execution.settle()  # so that whoever is told of the run sees only what is new
         announce(history)
@@ -76,8 +87,9 @@ async def _continue_failed(
 
 
 def _is_kept(event: Event, failed: History) -> bool:
-    """Whether a continuation takes an event over: what was scored, and what was spent."""
-    return event.task_id in failed.scored or event.type == ProviderUsage.TYPE
+    """Whether a continuation takes an event over: what was scored, answered, and spent."""
+    kept = event.task_id in failed.scored or event.task_id in failed.awaiting
+    return kept or event.type == ProviderUsage.TYPE
 
 
 def _refuse_continued(log: EventLog, run_id: str) -> None:

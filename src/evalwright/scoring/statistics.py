@@ -1,12 +1,19 @@
-"""Is a change of the pass rate more than chance? Paired cases, an exact test, an interval."""
+"""Is a change more than chance? Paired cases, exact tests, intervals for rates."""
 
-from math import comb, exp, lgamma, log, sqrt
+from collections.abc import Sequence
+from math import ceil, comb, erfc, exp, gcd, isclose, lgamma, log, sqrt
 
 import msgspec
 
 LEVEL = 0.05
 _Z = 1.959963984540054  # of the normal distribution, for an interval of 95 %
 _EXACT_UP_TO = 1_000
+
+# The exact sign-flip test counts on a grid. This many steps for the largest difference have halves,
+# thirds, sevenths, ninths and hundredths on the grid: nearly all scores are fractions like these.
+_STEPS = 50_400
+_MOST_STEPS = 20_000
+_FLIPS_UP_TO = 300
 
 
 class PairedChange(msgspec.Struct, frozen=True):
@@ -50,6 +57,78 @@ def mcnemar(only_baseline: int, only_new: int) -> float:
     else:
         tail = sum(exp(_log_probability(changed, k)) for k in range(smaller + 1))
     return min(1.0, 2 * tail)
+
+
+def sign_flip(differences: Sequence[float]) -> float:
+    """The two-sided sign-flip test: had each difference been as likely to go the other way.
+
+    It is to scores what McNemar's test is to verdicts, and the same where all differences are of
+    one size. It is exact for up to 300 cases that changed; above that the normal limit is used.
+    """
+    changed = [difference for difference in differences if difference]
+    if not changed:
+        return 1.0
+    sizes = [abs(difference) for difference in changed]
+    if max(sizes) == min(sizes):
+        risen = sum(difference > 0 for difference in changed)
+        return mcnemar(len(changed) - risen, risen)
+    if len(changed) > _FLIPS_UP_TO:
+        return erfc(abs(sum(changed)) / sqrt(2 * sum(size**2 for size in sizes)))
+    return _exact_sign_flip(changed)
+
+
+def more_failures_needed(only_baseline: int, only_new: int, both: int) -> int | None:
+    """How many of the cases that passed on both sides would have to fail for the change to tell.
+
+    None if that is more than there are.
+    """
+    for more in range(both + 1):
+        failing = only_baseline + more
+        if failing > only_new and mcnemar(failing, only_new) < LEVEL:
+            return more
+    return None
+
+
+def p_in_words(p_value: float) -> str:
+    """A p-value as people write it."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3g}"
+
+
+def _exact_sign_flip(changed: Sequence[float]) -> float:
+    steps, slack = _on_a_grid([abs(difference) for difference in changed])
+    risen = sum(step for step, difference in zip(steps, changed, strict=True) if difference > 0)
+    smaller = min(risen, sum(steps) - risen)
+    return min(1.0, 2 * _share_of_sums_up_to(smaller + slack, steps))
+
+
+def _on_a_grid(sizes: Sequence[float]) -> tuple[list[int], int]:
+    """The sizes in whole steps, and how many steps apart two sums count as the same."""
+    largest = max(sizes)
+    exact = [size / largest * _STEPS for size in sizes]
+    fine = [round(size) for size in exact]
+    step = max(gcd(*fine), ceil(sum(fine) / _MOST_STEPS))
+    on_grid = all(
+        isclose(size, near, abs_tol=1e-6) and near % step == 0
+        for size, near in zip(exact, fine, strict=True)
+    )
+    return [round(size / step) for size in exact], 0 if on_grid else ceil(sqrt(len(sizes)))
+
+
+def _share_of_sums_up_to(limit: int, steps: Sequence[int]) -> float:
+    """Of all ways to take some of the steps, the share whose sum is at most the limit.
+
+    One large number holds how many ways lead to each sum, a fixed width for each. To take or to
+    leave one more step is to add the number to itself, shifted.
+    """
+    width = len(steps) // 8 + 1  # bytes that hold 2 ** len(steps)
+    ways = 1
+    for step in steps:
+        ways += ways << (8 * width * step)
+    counts = ways.to_bytes(width * (sum(steps) + 1), "little")[: width * (limit + 1)]
+    found = sum(
+        int.from_bytes(counts[at : at + width], "little") for at in range(0, len(counts), width)
+    )
+    return found / (1 << len(steps))
 
 
 def _log_probability(n: int, k: int) -> float:

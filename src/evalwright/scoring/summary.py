@@ -3,22 +3,33 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from evalwright.contracts.events import EvalScored, ProviderUsage
+from evalwright.contracts.events import (
+    EvalScored,
+    ProviderUsage,
+)
+from evalwright.contracts.planning import Baseline
 from evalwright.contracts.suite import ModelClass, Suite
-from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.contracts.summary import EvalSummary, Regression, SafetyFinding, TaskResult
 from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean
 
 
 class Tally:
     """Collects what a run recorded; the order of arrival does not matter."""
 
-    def __init__(self, suite: Suite, model_class: ModelClass | None = None) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        model_class: ModelClass | None = None,
+        *,
+        looks_for_findings: bool = False,
+    ) -> None:
         self._suite = suite
         self._model_class = model_class
+        self._looks_for_findings = looks_for_findings
         self._results: dict[str, TaskResult] = {}
-        self._known_usd = Decimal(0)
-        self._calls = 0
-        self._unpriced = 0
+        self._findings: dict[str, list[SafetyFinding]] = {}
+        self._bill = _Bill()
+        self._spent = _Bill()
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
@@ -29,15 +40,31 @@ class Tally:
             cost_usd=scored.cost_usd,
             latency_ms=scored.latency_ms,
             schema_valid=scored.schema_valid,
+            safety_findings=self.findings(scored.task_id),
         )
+
+    def add_findings(self, task_id: str, findings: Sequence[SafetyFinding]) -> None:
+        """Take findings of a task that has no score yet."""
+        self._findings.setdefault(task_id, []).extend(findings)
+
+    def findings(self, task_id: str) -> list[SafetyFinding] | None:
+        """What was found in a task so far; None where nobody looks for anything."""
+        return self._findings.get(task_id, []) if self._looks_for_findings else None
+
+    def start_again(self, task_id: str) -> None:
+        """Forget what an earlier attempt at a task was found to do: it does not count."""
+        self._findings.pop(task_id, None)
 
     def add_usage(self, usage: ProviderUsage) -> None:
         """Take the usage of one model call."""
-        self._calls += 1
-        if usage.cost_estimate_usd is None:
-            self._unpriced += 1
-        else:
-            self._known_usd += Decimal(repr(usage.cost_estimate_usd))
+        self._bill.add(usage)
+        if not usage.cache_hit:
+            self._spent.add(usage)
+
+    @property
+    def scored_count(self) -> int:
+        """How many tasks have their score."""
+        return len(self._results)
 
     @property
     def passed_count(self) -> int:
@@ -47,31 +74,64 @@ class Tally:
     @property
     def cost(self) -> Cost:
         """What is known of the cost so far."""
-        return Cost(finite(self._known_usd), self._calls, self._unpriced)
+        return self._bill.cost
+
+    @property
+    def spent(self) -> Cost:
+        """The cost of calls that were really made; an answer from a cassette costs nothing."""
+        return self._spent.cost
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
         aggregate = mean([result.score for result in self._results.values()])
         return broken_bars(self._suite.thresholds, aggregate, self.cost, self._latencies())
 
-    def summary(self) -> EvalSummary:
+    def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""
         results = [self._results[task.task_id] for task in self._suite.tasks]
+        aggregate = mean([result.score for result in results])
         return EvalSummary(
             suite_id=self._suite.suite_id,
             suite_version=self._suite.version,
-            aggregate_score=mean([result.score for result in results]),
+            aggregate_score=aggregate,
             passed=not self.broken_bars(),
             task_count=len(results),
             passed_count=sum(result.passed for result in results),
             tasks=results,
             evaluated_model_class=self._model_class,
             total_cost_usd=self.cost.total_usd,
+            regression=_regression(run_id, aggregate, baseline) if baseline else None,
         )
 
     def _latencies(self) -> Sequence[int]:
         measured = (result.latency_ms for result in self._results.values())
         return [latency for latency in measured if latency is not None]
+
+
+class _Bill:
+    """What model calls cost."""
+
+    def __init__(self) -> None:
+        self._known_usd = Decimal(0)
+        self._calls = 0
+        self._unpriced = 0
+
+    def add(self, usage: ProviderUsage) -> None:
+        self._calls += 1
+        if usage.cost_estimate_usd is None:
+            self._unpriced += 1
+        else:
+            self._known_usd += Decimal(repr(usage.cost_estimate_usd))
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(finite(self._known_usd), self._calls, self._unpriced)
+
+
+def _regression(run_id: str, aggregate: float, baseline: Baseline) -> Regression:
+    delta = decimal_sum([aggregate, -baseline.aggregate_score])
+    diff_ref = f"/v1/runs/{run_id}:diff?against={baseline.run_id}"
+    return Regression(baseline.run_id, float(delta), diff_ref)
 
 
 def task_cost(usages: Sequence[ProviderUsage]) -> float | None:

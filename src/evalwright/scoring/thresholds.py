@@ -24,6 +24,19 @@ class Cost(msgspec.Struct, frozen=True):
         """The cost where it is known in full; no calls at all tell of no cost."""
         return self.known_usd if self.calls and not self.unpriced_calls else None
 
+    def exhausts(self, budget_usd: float) -> bool:
+        """Whether a budget is spent, or cannot be watched over any more."""
+        return self.known_usd >= budget_usd or self.unpriced_calls > 0
+
+    def told_beside(self, budget_usd: float) -> str:
+        """Why nothing more is spent, as a sentence."""
+        if self.known_usd >= budget_usd:
+            return f"${self.known_usd:.6g} are spent, and --max-cost is ${budget_usd:.6g}"
+        return (
+            f"{self.unpriced_calls} of {self.calls} model calls have no known price, so --max-cost "
+            f"${budget_usd:.6g} cannot be watched over; give prices in evalwright.toml"
+        )
+
 
 def pass_score(thresholds: Thresholds) -> float:
     """The declared bar for the aggregate score, else the default one."""

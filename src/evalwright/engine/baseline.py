@@ -1,0 +1,54 @@
+"""The run that a new one is compared with: it must be of the very same suite, and complete."""
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import (
+    Baseline,
+    BaselineTask,
+)
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
+from evalwright.contracts.suite import Suite
+from evalwright.engine.history import read_history
+from evalwright.engine.replay import project
+from evalwright.store.protocol import EventLog
+
+
+def read_baseline(
+    log: EventLog, run_id: str, suite: Suite, redactor: Redactor = NOTHING_SECRET
+) -> Baseline:
+    """What a run came to; raises `BadInput` where it is no baseline for the suite."""
+    history = read_history(log, run_id)
+    if history.status != "completed":
+        raise BadInput(
+            f"--baseline: run {run_id} is not complete ({history.status}), so there is nothing to "
+            "compare with; finish it with --resume, or name another"
+        )
+    recorded = history.plan.suite
+    if (recorded.suite_id, recorded.version) != (suite.suite_id, suite.version):
+        raise BadInput(
+            f"--baseline: run {run_id} is of {recorded.suite_id}@{recorded.version}, not of "
+            f"{suite.suite_id}@{suite.version}; only runs of the same suite and version compare"
+        )
+    changed = _changed_tasks(recorded, suite, redactor)
+    if changed:
+        raise BadInput(
+            f"--baseline: run {run_id} is of {suite.suite_id}@{suite.version} too, but the suite "
+            f"has changed since (task {changed[0]}); give a changed suite a new version"
+        )
+    summary = project(history).summary
+    return Baseline(
+        run_id,
+        summary.aggregate_score,
+        [BaselineTask(task.score, task.passed) for task in summary.tasks],
+    )
+
+
+def _changed_tasks(recorded: Suite, suite: Suite, redactor: Redactor) -> list[str]:
+    """The tasks that are not the same in both; known secrets are not in a recorded one."""
+    before = {task.task_id: msgspec.json.encode(task) for task in recorded.tasks}
+    now = {task.task_id: redactor.redact(msgspec.json.encode(task)) for task in suite.tasks}
+    if before == now and list(before) == list(now):
+        return []
+    different = [task_id for task_id in now if before.get(task_id) != now[task_id]]
+    return different or [task_id for task_id in before if task_id not in now] or list(now)[:1]

@@ -1,0 +1,92 @@
+"""From an answer to its score, and from a run to whether it may ship."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evalwright.contracts.events import (
+    EvalScored,
+    Judged,
+)
+from evalwright.contracts.planning import FailOn
+from evalwright.contracts.summary import EvalSummary, SafetyFinding
+from evalwright.engine.invocation import Answer
+from evalwright.scoring.golden import score_golden
+from evalwright.scoring.regression import RegressionReport, compare_to_baseline
+from evalwright.scoring.rubric import rubric_result
+from evalwright.scoring.safety import is_blocking
+from evalwright.scoring.summary import task_cost
+
+if TYPE_CHECKING:
+    from evalwright.engine.plan import Plan
+
+PASSING_GOLDEN_SCORE = 1.0
+
+
+def score_answer(
+    answer: Answer,
+    judged: Sequence[Judged],
+    findings: Sequence[SafetyFinding] | None,
+    bar: float,
+) -> EvalScored:
+    """The score of a task by its kind; `bar` is what a rubric must reach to pass."""
+    expected = answer.task.expected
+    if answer.error is not None:
+        score, passes = 0.0, False
+    elif expected.match is not None:
+        score = score_golden(answer.output, expected.match)
+        passes = score >= PASSING_GOLDEN_SCORE
+    else:
+        assert expected.rubric is not None
+        score = rubric_result(expected.rubric, judged).score
+        passes = score >= bar
+    return EvalScored(
+        answer.task.task_id,
+        score,
+        passes and not is_blocking(findings or ()),
+        task_cost(answer.usages),
+        answer.latency_ms,
+        answer.schema_valid,
+        None if findings is None else len(findings),
+    )
+
+
+def gates(plan: "Plan") -> Sequence[FailOn]:
+    """What fails a run of this plan: what was asked for, else what its modes are about."""
+    if plan.settings.fail_on:
+        return plan.settings.fail_on
+    chosen: list[FailOn] = ["threshold"]
+    if plan.is_adversarial:
+        chosen.append("findings")
+    if plan.baseline is not None:
+        chosen.append("regression")
+    return chosen
+
+
+def reasons_to_fail(plan: "Plan", summary: EvalSummary, broken_bars: Sequence[str]) -> list[str]:
+    """Why a run must not ship, by the gates that apply; empty when it may."""
+    chosen = gates(plan)
+    reasons = list(broken_bars) if "threshold" in chosen else []
+    if "findings" in chosen:
+        reasons += _unsafe(summary)
+    if plan.baseline is not None and not {"regression", "significant-regression"}.isdisjoint(
+        chosen
+    ):
+        report = compare_to_baseline(summary, plan.baseline)
+        if report.significant or (report.regressed and "regression" in chosen):
+            reasons.append(_regression(report))
+    return reasons
+
+
+def _regression(report: RegressionReport) -> str:
+    told = [f"score {report.score_delta:+.4g} against the baseline"]
+    if report.newly_failing:
+        told.append(f"{len(report.newly_failing)} newly failing")
+    return f"{', '.join(told)}: {report.sentence}"
+
+
+def _unsafe(summary: EvalSummary) -> list[str]:
+    unsafe = [task for task in summary.tasks if is_blocking(task.safety_findings or ())]
+    if not unsafe:
+        return []
+    noun = "task has" if len(unsafe) == 1 else "tasks have"
+    return [f"{len(unsafe)} {noun} high or critical safety findings"]

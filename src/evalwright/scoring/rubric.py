@@ -1,0 +1,54 @@
+"""Rubric scoring: the verdicts of judges to met criteria, a score and an agreement."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from evalwright.contracts.events import Judged
+from evalwright.contracts.suite import Criterion
+from evalwright.scoring.thresholds import decimal_sum
+
+
+class RubricResult(msgspec.Struct, frozen=True):
+    """What judges made of an output: its score, the criteria met, and how far they agreed."""
+
+    score: float
+    met: tuple[bool, ...]
+    agreement: float  # the share of votes that are those of the majority; 1 with one vote
+
+
+def criterion_name(number: int) -> str:
+    """The name by which judges are asked for criterion `number`, from 1."""
+    return f"c{number}"
+
+
+def rubric_result(criteria: Sequence[Criterion], judged: Sequence[Judged]) -> RubricResult:
+    """Weigh the criteria that a majority of all judges and samples calls met; a tie is not met.
+
+    Verdicts on another subject than the rubric are left aside. Raises `ValueError` where a
+    criterion has no verdict: there is no score by default.
+    """
+    names = [criterion_name(number) for number in range(1, len(criteria) + 1)]
+    votes = [votes_on(name, "rubric", judged) for name in names]
+    for name, given in zip(names, votes, strict=True):
+        if not given:
+            raise ValueError(f"no judge gave a verdict on criterion {name}")
+    met = tuple(2 * sum(given) > len(given) for given in votes)
+    agreeing = sum(given.count(verdict) for given, verdict in zip(votes, met, strict=True))
+    return RubricResult(_score(criteria, met), met, agreeing / sum(map(len, votes)))
+
+
+def votes_on(name: str, subject: str, judged: Sequence[Judged]) -> list[bool]:
+    """What every judge and sample answered to one question, in the order of the answers."""
+    return [
+        verdict.met
+        for answer in judged
+        if answer.subject == subject
+        for verdict in answer.verdicts
+        if verdict.question == name
+    ]
+
+
+def _score(criteria: Sequence[Criterion], met: Sequence[bool]) -> float:
+    reached = decimal_sum(c.weight for c, is_met in zip(criteria, met, strict=True) if is_met)
+    return float(reached / decimal_sum(criterion.weight for criterion in criteria))

@@ -1,0 +1,61 @@
+"""A budget for a run: it stops in good order, and goes on when there is more to spend."""
+
+from typing import Any
+
+from builders import a_suite
+from subjects.runs import Workshop
+
+
+def costing(price: float | None) -> Any:
+    def answer(task: Any) -> str:
+        task.report_usage(model="small-1", input_tokens=1, output_tokens=1, cost_usd=price)
+        return "yes"
+
+    return answer
+
+
+def test_a_run_stops_when_its_budget_is_spent(workshop: Workshop) -> None:
+    recording = workshop.run(a_suite(10), costing(0.4), concurrency=1, max_cost_usd=1.0)
+    assert recording.failure is not None
+    assert recording.failure.code == "budget_exhausted"
+    assert "--max-cost is $1" in str(recording.failure)
+    assert len(recording.of("eval.scored")) == 3
+    (breached,) = recording.of("cap.breached")
+    assert breached == {"kind": "budget-cost", "limit": 1.0, "observed": 1.2}
+
+
+def test_it_goes_on_with_a_larger_budget_and_counts_what_was_spent(workshop: Workshop) -> None:
+    failed = workshop.run(a_suite(4), costing(0.4), concurrency=1, max_cost_usd=1.0)
+    resumed = workshop.resume(failed.run_id, costing(0.4), max_cost_usd=9.0)
+    assert resumed.summary.passed_count == 4
+    assert resumed.summary.total_cost_usd == 1.6
+
+
+def test_it_stops_again_at_once_with_the_same_budget(workshop: Workshop) -> None:
+    failed = workshop.run(a_suite(4), costing(0.4), concurrency=1, max_cost_usd=1.0)
+    again = workshop.resume(failed.run_id, costing(0.4))
+    assert again.failure is not None
+    assert again.failure.code == "budget_exhausted"
+    assert len(again.of("eval.scored")) == 3
+
+
+def test_a_budget_that_lasts_changes_nothing(workshop: Workshop) -> None:
+    recording = workshop.run(a_suite(3), costing(0.4), max_cost_usd=1.2)
+    assert recording.summary.passed
+
+
+def test_what_a_cassette_answers_spends_nothing(workshop: Workshop) -> None:
+    def taped(task: Any) -> str:
+        usage = {"input_tokens": 1, "output_tokens": 1, "cost_usd": 0.4, "cache_hit": True}
+        task.report_usage(usage, model="small-1")
+        return "yes"
+
+    recording = workshop.run(a_suite(9), taped, concurrency=1, max_cost_usd=1.0)
+    assert recording.summary.total_cost_usd == 3.6
+
+
+def test_a_call_without_a_price_cannot_be_held_to_a_budget(workshop: Workshop) -> None:
+    recording = workshop.run(a_suite(9), costing(None), concurrency=1, max_cost_usd=1.0)
+    assert recording.failure is not None
+    assert "no known price" in str(recording.failure)
+    assert len(recording.of("eval.scored")) == 1

@@ -1,0 +1,113 @@
+"""Live-shadow: fixtures are ignored, live tools are called, writing can be refused."""
+
+from typing import Any
+
+from builders import a_suite, a_task
+from evalwright.agents.protocol import Surroundings, ToolError
+from evalwright.agents.toolbox import Tool, Toolbox, ToolDescription, ToolFailed
+from evalwright.contracts.redaction import Redactor
+from evalwright.engine.execution import Means
+from subjects.runs import Recording, Workshop
+
+CANNED = {
+    "toolResponses": [{"tool": "clock.now", "response": "canned"}],
+    "memorySeed": [{"id": "m-1", "content": "canned", "tags": []}],
+}
+SUITE = a_suite([a_task("task-1", value="live", fixtures=CANNED)], modes=["golden", "live-shadow"])
+
+
+async def now(arguments: dict[str, Any]) -> str:
+    return "live"
+
+
+async def broken(arguments: dict[str, Any]) -> str:
+    raise ToolFailed("tool_timeout", "no answer within 1 s")
+
+
+def surroundings(**more: Any) -> Surroundings:
+    tools = [
+        Tool(ToolDescription("clock.now", writes=False), now),
+        Tool(ToolDescription("mail.send"), now),
+        Tool(ToolDescription("door.open", writes=False), broken),
+        Tool(ToolDescription("only.described")),
+    ]
+    return Surroundings(Toolbox(tools), live=True, **more)
+
+
+def live(workshop: Workshop, agent: Any, **more: Any) -> Recording:
+    return workshop.run(SUITE, agent, modes=("live-shadow",), means=Means(surroundings(**more)))
+
+
+async def ask_the_time(task: Any) -> Any:
+    assert not task.memory
+    return await task.call_tool("clock.now")
+
+
+def test_live_tools_answer_in_place_of_fixtures_and_memory_is_not_seeded(
+    workshop: Workshop,
+) -> None:
+    recording = live(workshop, ask_the_time)
+    assert recording.decision("task-1") == "live"
+    (started,) = recording.of("agent.invocation.started")
+    assert started["toolSurfaceCount"] == 4
+    assert "memoryBound" not in started
+    (returned,) = recording.of("agent.toolReturned")
+    assert (returned["outcome"], returned["status"]) == ("live", "ok")
+
+
+def test_an_agent_in_a_thread_calls_live_tools_too(workshop: Workshop) -> None:
+    assert live(workshop, lambda task: task.call_tool("clock.now")).decision("task-1") == "live"
+
+
+def trying(tool: str) -> Any:
+    def agent(task: Any) -> str:
+        try:
+            return str(task.call_tool(tool))
+        except ToolError as error:
+            return str(error)
+
+    return agent
+
+
+def test_a_read_only_run_refuses_tools_that_may_write_and_records_it(workshop: Workshop) -> None:
+    recording = live(workshop, trying("mail.send"), read_only=True)
+    (returned,) = recording.of("agent.toolReturned")
+    assert returned["status"] == "forbidden"
+    assert returned["error"]["code"] == "read_only"
+    assert "read-only" in recording.decision("task-1")
+
+
+def test_a_read_only_run_lets_tools_read(workshop: Workshop) -> None:
+    assert live(workshop, trying("clock.now"), read_only=True).decision("task-1") == "live"
+
+
+def test_a_tool_that_fails_is_an_error_of_the_call(workshop: Workshop) -> None:
+    recording = live(workshop, trying("door.open"))
+    (returned,) = recording.of("agent.toolReturned")
+    assert returned["error"] == {"code": "tool_timeout", "message": "no answer within 1 s"}
+
+
+def test_a_tool_that_nobody_offers_live_is_never_answered_from_fixtures(
+    workshop: Workshop,
+) -> None:
+    for tool in ("stock.check", "only.described"):
+        (returned,) = live(workshop, trying(tool)).of("agent.toolReturned")
+        assert returned["error"]["code"] == "no_such_tool"
+
+
+def test_known_secrets_are_in_nothing_that_is_recorded(workshop: Workshop) -> None:
+    secret = 'hunter2-"quoted"'
+    redactor = Redactor({"DOOR_KEY": secret})
+
+    def leaking(task: Any) -> str:
+        return f"the key is {secret}"
+
+    recording = live(workshop, leaking, redactor=redactor)
+    assert recording.decision("task-1") == "the key is [REDACTED:DOOR_KEY]"
+    assert "hunter2" not in str(recording.events)
+
+
+def test_a_secret_that_is_a_word_of_ours_does_not_damage_the_log(workshop: Workshop) -> None:
+    recording = live(workshop, ask_the_time, redactor=Redactor({"ODD": "completed"}))
+    assert recording.outcome_of("task-1") == "completed"
+    assert recording.summary.passed

@@ -1,0 +1,213 @@
+"""A run beside its baseline: what changed, whether it is worse, whether that is more than noise."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalwright.contracts.planning import (
+    Baseline,
+    BaselineTask,
+)
+from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.scoring.regression import RegressionReport, compare_to_baseline
+from evalwright.scoring.thresholds import mean
+
+Result = tuple[float, bool]
+PASS, FAIL = (1.0, True), (0.0, False)
+
+results = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 0.7, 1.0]), st.booleans())
+pairs = st.lists(st.tuples(results, results), max_size=20)
+
+
+def a_run(outcomes: list[Result]) -> EvalSummary:
+    tasks = [TaskResult(f"task-{n}", *outcome) for n, outcome in enumerate(outcomes, 1)]
+    passed = sum(task.passed for task in tasks)
+    aggregate = mean([task.score for task in tasks])
+    return EvalSummary(
+        "acme.shop.evals.refunds", "1.0.0", aggregate, True, len(tasks), passed, tasks
+    )
+
+
+def a_baseline(outcomes: list[Result]) -> Baseline:
+    tasks = [BaselineTask(*outcome) for outcome in outcomes]
+    return Baseline("run_b", mean([task.score for task in tasks]), tasks)
+
+
+def compared(before: list[Result], now: list[Result]) -> RegressionReport:
+    return compare_to_baseline(a_run(now), a_baseline(before))
+
+
+def of_pairs(both: list[tuple[Result, Result]]) -> RegressionReport:
+    return compared([before for before, _ in both], [now for _, now in both])
+
+
+# What changed.
+
+
+def test_tasks_are_sorted_by_what_became_of_them_in_the_order_of_the_suite():
+    report = compared([PASS, FAIL, PASS, FAIL, PASS], [FAIL, PASS, PASS, FAIL, FAIL])
+    assert report.newly_failing == ("task-1", "task-5")
+    assert report.newly_passing == ("task-2",)
+    assert report.still_failing == ("task-4",)
+    assert report.score_drops == ()
+
+
+def test_a_score_that_fell_under_the_same_verdict_is_told():
+    report = compared([(0.9, True), (0.4, False), (0.9, True)], [(0.8, True), (0.1, False), FAIL])
+    assert [drop.task_id for drop in report.score_drops] == ["task-1", "task-2"]
+    assert report.score_drops[0].difference == -0.1
+    assert report.newly_failing == ("task-3",)
+
+
+def test_the_score_delta_is_exact_in_decimal_and_below_0_when_worse():
+    assert compared([(0.3, True)], [(0.1, True)]).score_delta == -0.2
+    assert compared([(0.1, True)], [(0.3, True)]).score_delta == 0.2
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_baseline_of_another_number_of_tasks_is_refused(tasks):
+    with pytest.raises(ValueError, match=rf"baseline run_b has {tasks} tasks and the run has 2"):
+        compare_to_baseline(a_run([PASS] * 2), a_baseline([PASS] * tasks))
+
+
+# Whether it is worse.
+
+
+def test_a_lower_score_is_a_regression_though_no_verdict_changed():
+    assert compared([(0.9, True)], [(0.8, True)]).regressed
+
+
+def test_a_newly_failing_task_is_a_regression_though_the_score_rose():
+    report = compared([PASS, FAIL, FAIL], [FAIL, PASS, PASS])
+    assert report.score_delta > 0
+    assert report.regressed
+
+
+def test_the_same_or_better_is_no_regression():
+    assert not compared([PASS, FAIL], [PASS, FAIL]).regressed
+    assert not compared([PASS, FAIL], [PASS, PASS]).regressed
+
+
+# Whether it is more than noise.
+
+
+def test_five_newly_failing_tasks_may_be_noise_and_six_are_not():
+    five = compared([PASS] * 12, [FAIL] * 5 + [PASS] * 7)
+    six = compared([PASS] * 12, [FAIL] * 6 + [PASS] * 6)
+    assert five.regressed
+    assert not five.significant
+    assert six.significant
+
+
+def test_scores_that_fell_everywhere_tell_though_no_verdict_changed():
+    report = compared([(0.9, True)] * 8, [(0.85, True)] * 8)
+    assert report.pass_change.p_value == 1
+    assert report.significant
+
+
+def test_verdicts_that_turned_tell_though_no_score_changed():
+    report = compared([(1.0, True)] * 6, [(1.0, False)] * 6)
+    assert report.score_delta == 0
+    assert report.regressed
+    assert report.significant
+
+
+def test_getting_better_is_never_a_significant_regression():
+    report = compared([FAIL] * 10, [PASS] * 10)
+    assert report.pass_change.significant
+    assert not report.significant
+
+
+# In words.
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "sentence"),
+    [
+        ([], [], "No task changed against the baseline (n = 0)."),
+        ([PASS] * 3, [PASS] * 3, "No task changed against the baseline (n = 3)."),
+        (
+            [PASS],
+            [FAIL],
+            (
+                "Not distinguishable from noise at n = 1 (p = 1): "
+                "the suite has too few tasks for newly failing ones to show more."
+            ),
+        ),
+        (
+            [PASS] * 12,
+            [FAIL] * 2 + [PASS] * 10,
+            (
+                "Not distinguishable from noise at n = 12 (p = 0.5): "
+                "4 more newly failing tasks would show more than noise."
+            ),
+        ),
+        (
+            [PASS] * 12,
+            [FAIL] * 5 + [PASS] * 7,
+            (
+                "Not distinguishable from noise at n = 12 (p = 0.0625): "
+                "1 more newly failing task would show more than noise."
+            ),
+        ),
+        (
+            [(0.9, True)] * 9,
+            [(0.8, True)] * 2 + [(0.9, True)] * 7,
+            (
+                "Not distinguishable from noise at n = 9 (pass rate p = 1, score p = 0.5): "
+                "6 newly failing tasks would show more than noise."
+            ),
+        ),
+        ([FAIL] * 4, [PASS, *[FAIL] * 3], "Not distinguishable from noise at n = 4 (p = 1)."),
+        ([PASS] * 40, [FAIL] * 40, "Worse than chance explains at n = 40 (p < 0.001)."),
+        ([FAIL] * 6, [PASS] * 6, "Better than chance explains at n = 6 (p = 0.0312)."),
+    ],
+)
+def test_the_sentence_says_whether_it_tells_and_what_would(before, now, sentence):
+    assert compared(before, now).sentence == sentence
+
+
+# Properties.
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs)
+def test_exchanging_run_and_baseline_turns_everything_round(both):
+    there, back = of_pairs(both), of_pairs([(now, before) for before, now in both])
+    assert back.score_delta == -there.score_delta
+    assert back.newly_failing == there.newly_passing
+    assert back.still_failing == there.still_failing
+    if both:
+        assert back.pass_change.p_value == there.pass_change.p_value
+        assert back.score_change.low == -there.score_change.high
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs, st.randoms(use_true_random=False))
+def test_the_order_of_the_tasks_does_not_matter_to_the_statistics(both, random):
+    there, shuffled = of_pairs(both), of_pairs(random.sample(both, len(both)))
+    assert shuffled.pass_change == there.pass_change
+    assert shuffled.score_change == there.score_change
+    assert shuffled.sentence == there.sentence
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs, st.lists(results, min_size=1, max_size=10))
+def test_tasks_without_a_change_never_turn_the_delta_round(both, same):
+    before, after = of_pairs(both), of_pairs([*both, *((one, one) for one in same)])
+    assert math.copysign(1, after.score_delta) == math.copysign(1, before.score_delta)
+    assert after.newly_failing == before.newly_failing
+    assert after.regressed is before.regressed
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs)
+def test_what_is_significant_is_a_regression_and_the_delta_lies_in_its_interval(both):
+    report = of_pairs(both)
+    assert -1 <= report.score_delta <= 1
+    assert report.regressed or not report.significant
+    if report.score_change:
+        low, high = report.score_change.low, report.score_change.high
+        assert low - 1e-12 <= report.score_delta <= high + 1e-12
