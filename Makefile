@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench bench-compare bench-signals clean
+.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -49,6 +49,11 @@ bench-compare: setup ## measure a comparison of 10,000 and 100,000 cases
 
 bench-signals: setup ## measure the signals on labelled traces (../shared/data/agent-traces, or TRACES=dir)
 	$(BIN)/python benchmarks/signals/bench.py $(TRACES)
+
+bench-models: setup ## measure model calls, judges and the tool loop
+	$(BIN)/python benchmarks/models/bench.py
+	$(BIN)/python benchmarks/judging/bench.py
+	$(BIN)/python benchmarks/tool_loop/bench.py
 
 clean: ## remove what the targets above made
 	rm -rf .venv .uv benchmarks/.envs benchmarks/results

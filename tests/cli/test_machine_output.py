@@ -103,7 +103,11 @@ def test_runs_json_has_exactly_the_promised_keys_newest_first(
     times = [row.pop("startedAt") for row in rows]
     assert times == sorted(times, reverse=True)
     assert all(TIME.fullmatch(time) for time in times)
-    same = {"suiteId": "acme.shop.evals.refunds", "suiteVersion": "1.0.0"}
+    same = {
+        "suiteId": "acme.shop.evals.refunds",
+        "suiteVersion": "1.0.0",
+        "modes": ["golden"],
+    }
     failed, missed, passed = rows
     assert failed == same | {
         "runId": three_runs[0],

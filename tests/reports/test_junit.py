@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders import Answer, Answers, a_log, a_suite, a_tally, a_task, an_error
 from evalwright.contracts.suite import Suite
 from evalwright.reports.findings import task_stories
-from evalwright.reports.junit import render_junit, render_junit_failure
+from evalwright.reports.junit import JunitRun, render_junit, render_junit_failure
 from strategies import json_values
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -20,7 +20,8 @@ outcomes = st.sampled_from(["yes", "no", an_error()])
 def junit(suite: Suite, answers: Answers | None = None) -> ET.Element:
     tally = a_tally(suite, answers)
     stories = task_stories(suite, a_log(suite, answers))
-    return ET.fromstring(render_junit("run_a", tally.summary(), tally.broken_bars(), stories))
+    run = JunitRun("run_a", tally.summary(), tally.broken_bars(), stories)
+    return ET.fromstring(render_junit([run]))
 
 
 def counts(element: ET.Element) -> tuple[int, ...]:

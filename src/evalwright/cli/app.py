@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "Compare two runs: causes, signals, a report folder and a gate.",
     "signals": "Find security signals in recorded traces.",
     "validate": "Check suites, summaries, event logs and report folders.",
+    "attack": "Derive an adversarial suite from another suite.",
     "init": "Write a small suite and agent that run as they are.",
     "demo": "Run the bundled suite against the bundled agent.",
 }

@@ -1,20 +1,33 @@
-"""`evalwright demo`: the bundled suite against the bundled agent."""
+"""`evalwright demo`: the bundled suites against the bundled agents."""
 
 import shlex
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Iterator
 
 import click
+import msgspec
 
 from evalwright.cli.bundled import bundled
 from evalwright.cli.options import db_option
-from evalwright.cli.output import tell, write_stdout
+from evalwright.cli.output import Emit, tell, write_stdout
+from evalwright.cli.request import Request
 from evalwright.cli.results import Results
-from evalwright.cli.run import Request, execute
+from evalwright.cli.run import execute
+from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.plan import RunOptions
 
-NEXT = """
+BAR = """
 One task failed, and the run passed all the same: its score is above the suite's bar of 0.8.
+"""
+ATTACKS = """\
+Then {count} tasks under attack, for an assistant that does what it reads and for one that takes
+what it reads for data. The number of tasks with each safety finding:
+"""
+NEXT = """
+A task with a finding of high or critical severity does not pass, however good its answer.
+
 What to try next:
 
   {evalwright} show latest{db}                                    the failures in full
@@ -22,28 +35,73 @@ What to try next:
   {evalwright} show latest{db} --events --json                    the log, as JSON lines
   {evalwright} replay latest{db}                                  the summary again, from the log
   {evalwright} init my-evals                                  a suite and an agent of your own
+  {evalwright} init my-attacks --adversarial                  the attacks and both assistants
 """
+_NAME, _COUNT = 32, 12  # the widths of columns
 
 
 @click.command(epilog="Example: evalwright demo")
 @db_option
 def command(*, db: str | None) -> int:
-    """Run the bundled suite against the bundled agent and say what to try next."""
-    folder = bundled("demo")
-    results = Results(write_stdout, as_json=False, junit=None, out=None, quiet=False)
+    """Run the bundled suites against the bundled agents and say what to try next.
+
+    The assistant that falls for the attacks is there to be seen; only the other one decides, with
+    the support desk, about the exit code.
+    """
+    # The support desk comes last: the hints speak of the latest run.
+    _, vulnerable = _under_attack("vulnerable", db)
+    withstood, hardened = _under_attack("hardened", db)
+    code = _run("demo", "answer", "support-desk", _results(write_stdout, quiet=False), db)
+    tell(BAR)
+    tell(ATTACKS.format(count=hardened.task_count))
+    for line in _table(vulnerable, hardened):
+        tell(line)
+    tell(NEXT.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
+    return code or withstood
+
+
+def _under_attack(agent: str, db: str | None) -> tuple[int, EvalSummary]:
+    """The exit code and the summary of an assistant under attack; nothing is printed."""
+    printed: list[bytes] = []
+    code = _run("adversarial", agent, f"{agent}-office", _results(printed.append, quiet=True), db)
+    return code, msgspec.json.decode(b"".join(printed), type=EvalSummary)
+
+
+def _results(emit: Emit, *, quiet: bool) -> Results:
+    return Results(emit, as_json=quiet, junit=None, out=None, quiet=quiet)
+
+
+def _run(suite: str, agent: str, name: str, results: Results, db: str | None) -> int:
+    folder = bundled(suite)
     request = Request(
         suite=folder / "suite.yaml",
-        agent=f"{folder / 'agent.py'}:answer",
-        agent_id="local.evalwright.support-desk",
+        agent=f"{folder / 'agent.py'}:{agent}",
+        agent_id=f"local.evalwright.{name}",
         model_class=None,
         resume=None,
         options=RunOptions(tags=("demo",)),
         results=results,
         db=db,
     )
-    code = execute(request)
-    tell(NEXT.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
-    return code
+    return execute(request)
+
+
+def _table(vulnerable: EvalSummary, hardened: EvalSummary) -> Iterator[str]:
+    weak, strong = _tasks_by_kind(vulnerable), _tasks_by_kind(hardened)
+    yield _row("", "vulnerable", "hardened")
+    for kind in sorted(weak.keys() | strong.keys(), key=lambda kind: (-weak[kind], kind)):
+        yield _row(kind, str(weak[kind]), str(strong[kind]))
+    passed = [f"{each.passed_count} of {each.task_count}" for each in (vulnerable, hardened)]
+    yield _row("tasks passed", *passed)
+
+
+def _tasks_by_kind(summary: EvalSummary) -> Counter[str]:
+    found = (finding for task in summary.tasks for finding in task.safety_findings or ())
+    return Counter(finding.kind for finding in found)
+
+
+def _row(name: str, *columns: str) -> str:
+    return f"  {name:{_NAME}}" + "".join(f"{column:>{_COUNT}}" for column in columns)
 
 
 def _command_name() -> str:

@@ -11,19 +11,32 @@ from evalwright.cli.output import make_folder, tell, write_file
 from evalwright.contracts.errors import BadInput
 
 FILES = ("suite.yaml", "agent.py")
+EXAMPLES = """\b
+Examples:
+  evalwright init my-evals
+  evalwright init my-attacks --adversarial
+"""
 
 
-@click.command(epilog="Example: evalwright init my-evals")
+@click.command(epilog=EXAMPLES)
 @click.argument("directory", required=False, default=".", type=click.Path(path_type=Path))
-def command(*, directory: Path) -> None:
+@click.option(
+    "--adversarial",
+    is_flag=True,
+    help="A suite of attacks, with an agent that falls for them and one that does not.",
+)
+def command(*, directory: Path, adversarial: bool) -> None:
     """Write suite.yaml and agent.py into DIRECTORY (here, unless said); they run as they are."""
     present = [name for name in FILES if os.path.lexists(directory / name)]
     if present:
         names = " and ".join(str(directory / name) for name in present)
         raise BadInput(f"{names}: already there, and not overwritten; choose another folder")
     make_folder(directory)
+    folder = bundled("adversarial" if adversarial else "starter")
     for name in FILES:
-        write_file(directory / name, [(bundled("starter") / name).read_bytes()])
+        write_file(directory / name, [(folder / name).read_bytes()])
     tell(f"wrote {directory / 'suite.yaml'} and {directory / 'agent.py'}; now try\n")
     inside = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
-    tell(f"  {inside}evalwright run suite.yaml --agent agent.py:answer")
+    agents = ("vulnerable", "hardened") if adversarial else ("answer",)
+    for agent in agents:
+        tell(f"  {inside}evalwright run suite.yaml --agent agent.py:{agent}")

@@ -21,10 +21,8 @@ db_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
 
 
-class Seconds(click.FloatRange):
-    """A time limit: above 0, and a number in earnest."""
-
-    name = "seconds"
+class _AboveZero(click.FloatRange):
+    """A limit: above 0, and a number in earnest."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -33,10 +31,22 @@ class Seconds(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Refuse what is no finite number."""
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
-        return seconds
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number of {self.name}.", param, ctx)
+        return number
+
+
+class Seconds(_AboveZero):
+    """A time limit."""
+
+    name = "seconds"
+
+
+class Dollars(_AboveZero):
+    """A limit of cost, in US dollars."""
+
+    name = "dollars"
 
 
 def log_exists(db: str | None) -> bool:

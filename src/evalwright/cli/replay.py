@@ -4,11 +4,11 @@ import click
 
 from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import say, stdout, tell, write_stdout
-from evalwright.cli.results import continued, failed_stories
+from evalwright.cli.results import agreement, continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
-from evalwright.reports.scorecard import render_scorecard
+from evalwright.reports.outcome import render_outcome
 from evalwright.reports.style import Style
 
 
@@ -25,11 +25,10 @@ def command(*, run: str, as_json: bool, db: str | None) -> None:
     with existing_log(db) as log:
         outcome = replay_run(log, continued(log, find_run(log, run)))
         stories = [] if as_json else failed_stories(log, outcome)
+        agreed = None if as_json else agreement(log, outcome)
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
-    card = render_scorecard(
-        outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stdout())
-    )
+    card = render_outcome(outcome, stories, Style.of(stdout()), agreement=agreed)
     tell(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

@@ -3,16 +3,22 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from evalwright.cli.output import Emit, say, stderr, stdout, tell, write_file
+from evalwright.cli.output import Emit, make_folder, say, stderr, stdout, tell, write_file
 from evalwright.contracts.errors import RunFailed
+from evalwright.contracts.events import Judged
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
-from evalwright.reports.junit import render_junit, render_junit_failure
-from evalwright.reports.scorecard import MOST_FAILURES, render_scorecard
+from evalwright.reports.junit import JunitRun, render_junit, render_junit_failure
+from evalwright.reports.outcome import render_outcome, shown_reasons
+from evalwright.reports.repeats import render_repeats
+from evalwright.reports.scorecard import MOST_FAILURES
 from evalwright.reports.style import Style
+from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
+from evalwright.scoring.rubric import rubric_result
+from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import EventLog
 
 
@@ -29,22 +35,68 @@ class Results:
         self.quiet = quiet
 
 
-def write_results(results: Results, log: EventLog, outcome: Outcome) -> None:
-    """Write everything that was asked for."""
-    stories: Sequence[TaskStory] = ()
-    if results.junit or results.out:
-        stories = failed_stories(log, outcome)
-    elif not results.quiet:
-        stories = failed_stories(log, outcome, MOST_FAILURES)
+def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
+    """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
+    told = [_Told(log, outcome, results) for outcome in outcomes]
+    is_group = outcomes[0].plan.group is not None
+    report = summarise_repeats([each.summary for each in outcomes]) if is_group else None
     if not results.quiet:
-        _print_scorecard(results, outcome, stories)
+        _print(results, told, report)
     if results.junit is not None:
-        report = render_junit(outcome.run_id, outcome.summary, outcome.broken_bars, stories)
-        write_file(results.junit, [report])
+        write_file(results.junit, [render_junit([each.for_junit() for each in told])])
     if results.out is not None:
-        _write_folder(results.out, log, outcome, stories)
+        for each in told:
+            _write_folder(_folder(results.out, each.outcome), log, each)
     if results.as_json:
-        results.emit(to_json(outcome.summary))
+        summaries = [each.summary for each in outcomes]
+        results.emit(to_json(summaries if is_group else summaries[0]))
+    return _exit_code(outcomes, report)
+
+
+def _exit_code(outcomes: Sequence[Outcome], report: RepeatsReport | None) -> int:
+    if any(outcome.reasons for outcome in outcomes):
+        return 1
+    strict = outcomes[0].plan.settings.flaky_as == "fail"
+    return 1 if report is not None and report.flaky and strict else 0
+
+
+class _Told:
+    """One run, with the stories of its failed tasks as far as they are wanted."""
+
+    def __init__(self, log: EventLog, outcome: Outcome, results: Results) -> None:
+        self.outcome = outcome
+        self.stories: Sequence[TaskStory] = ()
+        self.agreement = None if results.quiet and not results.out else agreement(log, outcome)
+        if results.junit or results.out:
+            self.stories = failed_stories(log, outcome)
+        elif not results.quiet:
+            self.stories = failed_stories(log, outcome, MOST_FAILURES)
+
+    def card(self, style: Style, *, full: bool = False) -> str:
+        """The scorecard."""
+        return render_outcome(
+            self.outcome, self.stories, style, agreement=self.agreement, full=full
+        )
+
+    def for_junit(self) -> JunitRun:
+        """What a JUnit report tells of it."""
+        outcome = self.outcome
+        return JunitRun(outcome.run_id, outcome.summary, shown_reasons(outcome), self.stories)
+
+
+def agreement(log: EventLog, outcome: Outcome) -> float | None:
+    """How far the judges of a run agreed; None where nothing was judged."""
+    if outcome.plan.panel is None:
+        return None
+    by_task: dict[str, list[Judged]] = {}
+    for event in log.read(outcome.run_id, (Judged.TYPE,)):
+        by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
+    shares = [
+        rubric_result(task.expected.rubric, by_task[task.task_id]).agreement
+        for task in outcome.plan.suite.tasks
+        if task.expected.rubric is not None and task.task_id in by_task
+    ]
+    return mean(shares) if shares else None
 
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
@@ -80,21 +132,36 @@ def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
         yield event.to_json() + b"\n"
 
 
-def _print_scorecard(results: Results, outcome: Outcome, stories: Sequence[TaskStory]) -> None:
-    stream = stderr() if results.as_json else stdout()
-    card = render_scorecard(
-        outcome.run_id, outcome.summary, outcome.broken_bars, stories, Style.of(stream)
-    )
-    (say if results.as_json else tell)(card, styled=True)
+def _print(results: Results, told: Sequence[_Told], report: RepeatsReport | None) -> None:
+    style = Style.of(stderr() if results.as_json else stdout())
+    tell_all = say if results.as_json else tell
+    if report is None:
+        tell_all(told[0].card(style), styled=True)
+        return
+    lines = [f"  {style.red('✗')} {reason}" for reason in _reasons(told)]
+    tell_all("\n".join([*render_repeats(report, style), *lines]), styled=True)
 
 
-def _write_folder(
-    folder: Path, log: EventLog, outcome: Outcome, stories: Sequence[TaskStory]
-) -> None:
-    plain = Style(colour=False)
-    card = render_scorecard(
-        outcome.run_id, outcome.summary, outcome.broken_bars, stories, plain, full=True
-    )
-    write_file(folder / "summary.json", [to_json(outcome.summary)])
-    write_file(folder / "events.jsonl", event_lines(log, outcome.run_id))
+def _reasons(told: Sequence[_Told]) -> list[str]:
+    return [
+        f"run {number}: {reason}"
+        for number, each in enumerate(told, 1)
+        for reason in each.outcome.reasons
+    ]
+
+
+def _folder(out: Path, outcome: Outcome) -> Path:
+    """Each repeat has a folder of its own."""
+    group = outcome.plan.group
+    if group is None:
+        return out
+    folder = out / f"repeat-{group.index}"
+    make_folder(folder)
+    return folder
+
+
+def _write_folder(folder: Path, log: EventLog, told: _Told) -> None:
+    card = told.card(Style(colour=False), full=True)
+    write_file(folder / "summary.json", [to_json(told.outcome.summary)])
+    write_file(folder / "events.jsonl", event_lines(log, told.outcome.run_id))
     write_file(folder / "scorecard.txt", [card.encode(), b"\n"])

@@ -1,19 +1,13 @@
 """`evalwright run`: run a suite against an agent, or resume a run."""
 
-import shlex
-from collections.abc import Callable, Coroutine
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
-import msgspec
 
-from evalwright.agents.load import load_agent
-from evalwright.agents.protocol import Agent
-from evalwright.cli.exits import no_sudden_exit
-from evalwright.cli.interrupt import run_until_interrupted
+from evalwright.cli.crew import Crew, Names, model_name
 from evalwright.cli.options import (
+    Dollars,
     Seconds,
     db_option,
     existing_log,
@@ -21,25 +15,22 @@ from evalwright.cli.options import (
     opened_log,
     read_input,
 )
-from evalwright.cli.output import (
-    check_place,
-    make_folder,
-    reserve_stdout,
-    say,
-    stderr,
-    write_stdout,
-)
+from evalwright.cli.output import check_place, make_folder, reserve_stdout, write_stdout
+from evalwright.cli.request import Request
 from evalwright.cli.results import Results, write_failure, write_results
+from evalwright.cli.resumption import resume
+from evalwright.cli.series import Series, Work, repeat_of, starting
 from evalwright.contracts import errors
-from evalwright.contracts.events import AgentFacts
-from evalwright.contracts.suite import parse_suite
-from evalwright.engine.execution import Outcome
-from evalwright.engine.history import History, read_history
+from evalwright.contracts.planning import (
+    Baseline,
+    FailOn,
+    Group,
+)
+from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.engine.baseline import read_baseline
+from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.listing import find_run, last_continuation
-from evalwright.engine.plan import DEFAULT_SETTINGS, RunOptions, plan_run
-from evalwright.engine.replay import project
-from evalwright.engine.run import Announce, resume_run, start_run
-from evalwright.reports.progress import Progress, Standing, progress_for
+from evalwright.engine.plan import DEFAULT_SETTINGS, Plan, RunOptions, plan_run
 from evalwright.store.protocol import EventLog
 
 EXAMPLES = """\b
@@ -47,28 +38,11 @@ Examples:
   evalwright run suite.yaml --agent agent.py:answer
   evalwright run suite.yaml --agent http://127.0.0.1:8000/invoke --concurrency 20
   evalwright run suite.yaml --agent 'cmd:node agent.js' --junit report.xml
+  evalwright run suite.yaml --agent agent.json --model openai:gpt-4.1-mini --max-cost 2
+  evalwright run suite.yaml --agent agent.py:answer --judge anthropic:claude-sonnet-4-5
+  evalwright run suite.yaml --agent agent.py:answer --baseline latest --repeat 5
   evalwright run --resume latest
 """
-
-
-class Request(msgspec.Struct, frozen=True):
-    """What the user asked for."""
-
-    suite: Path | None
-    agent: str | None
-    agent_id: str | None
-    model_class: str | None
-    resume: str | None
-    options: RunOptions
-    results: Results
-    db: str | None
-
-    def load_agent(self, recorded_ref: str | None = None) -> Agent:
-        """The agent that was named, else the one that the log remembers."""
-        ref = self.agent or recorded_ref
-        if ref is None:
-            raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
-        return load_agent(ref, self.agent_id, self.model_class)
 
 
 @click.command(epilog=EXAMPLES)
@@ -76,8 +50,10 @@ class Request(msgspec.Struct, frozen=True):
 @click.option(
     "--agent",
     metavar="REF",
-    help="module:callable, path/file.py:callable, an http(s):// address, or cmd:PROGRAM ARGS.",
+    help="module:callable, path/file.py:callable, an http(s):// address, cmd:PROGRAM ARGS, "
+    "or an agent manifest.",
 )
+@click.option("--model", metavar="NAME", help="The model of a manifest agent: provider:model.")
 @click.option("--mode", "modes", multiple=True, help="An eval mode; may be given several times.")
 @click.option(
     "--concurrency",
@@ -103,6 +79,67 @@ class Request(msgspec.Struct, frozen=True):
     "--allow-mismatch",
     is_flag=True,
     help="Run although targetAgentId or allowedModels do not fit the agent.",
+)
+@click.option(
+    "--judge",
+    "judges",
+    metavar="NAME",
+    multiple=True,
+    help="A model that judges answers; may be given several times, then the majority decides.",
+)
+@click.option(
+    "--judge-samples",
+    type=click.IntRange(1, 99),
+    show_default="1",
+    help="How often each judge is asked about an answer.",
+)
+@click.option(
+    "--allow-self-judge", is_flag=True, help="Let the model of the agent judge its own answers."
+)
+@click.option(
+    "--baseline", metavar="RUN", help="Compare with this run, of the same suite and version."
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Run this many times, one log each, and show which tasks are flaky.",
+)
+@click.option(
+    "--flaky-as",
+    type=click.Choice(["fail", "warn"]),
+    show_default="warn",
+    help="What a task that passes only sometimes means for the exit code.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(get_args(FailOn)),
+    multiple=True,
+    help="What makes the exit code 1; may be given several times.  [default: threshold; in an "
+    "adversarial run also findings; with a baseline also regression]",
+)
+@click.option(
+    "--tools",
+    type=click.Path(path_type=Path),
+    help="A file that describes tools, and how live ones are called.",
+)
+@click.option(
+    "--read-only", is_flag=True, help="Refuse live tools that may write (with live-shadow)."
+)
+@click.option(
+    "--gateway",
+    is_flag=True,
+    help="Offer the task's tools to an http or cmd agent through an MCP server on loopback.",
+)
+@click.option("--max-cost", type=Dollars(), help="US dollars after which the run stops.")
+@click.option(
+    "--cassette",
+    type=click.Path(path_type=Path),
+    help="Answer model calls from this file, without a network.",
+)
+@click.option(
+    "--record", is_flag=True, help="Make the calls that the cassette lacks, and add them to it."
 )
 @click.option("--resume", metavar="RUN", help="Go on with a stopped or failed run.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Write a JUnit report to this file.")
@@ -140,14 +177,7 @@ def command(
         agent_id=given["agent_id"],
         model_class=given["model_class"],
         resume=resume,
-        options=RunOptions(
-            modes=given["modes"],
-            concurrency=given["concurrency"],
-            task_timeout_s=given["timeout"],
-            run_timeout_s=given["run_timeout"],
-            tags=given["tags"],
-            allow_mismatch=given["allow_mismatch"],
-        ),
+        options=_options(given),
         results=Results(
             emit,
             as_json=as_json,
@@ -156,129 +186,106 @@ def command(
             quiet=quiet,
         ),
         db=db,
+        baseline=given["baseline"],
+        repeat=given["repeat"],
+        record=given["record"],
     )
     return execute(request)
+
+
+def _options(given: dict[str, Any]) -> RunOptions:
+    if given["record"] and given["cassette"] is None:
+        raise errors.BadInput("--record adds to a cassette; name its file with --cassette")
+    if given["judge_samples"] and not given["judges"]:
+        raise errors.BadInput("--judge-samples is about judges; name one with --judge")
+    if "none" in given["fail_on"] and len(set(given["fail_on"])) > 1:
+        raise errors.BadInput("--fail-on none goes with no other --fail-on")
+    return RunOptions(
+        modes=given["modes"],
+        concurrency=given["concurrency"],
+        task_timeout_s=given["timeout"],
+        run_timeout_s=given["run_timeout"],
+        tags=given["tags"],
+        allow_mismatch=given["allow_mismatch"],
+        model=given["model"] and model_name(given["model"]),
+        judges=tuple(model_name(judge) for judge in given["judges"]),
+        judge_samples=given["judge_samples"],
+        allow_self_judge=given["allow_self_judge"],
+        max_cost_usd=given["max_cost"],
+        read_only=given["read_only"],
+        tools=_path(given["tools"]),
+        gateway=given["gateway"],
+        cassette=_path(given["cassette"]),
+        fail_on=given["fail_on"],
+        flaky_as=given["flaky_as"],
+    )
+
+
+def _path(path: Path | None) -> str | None:
+    return str(path) if path else None
 
 
 def execute(request: Request) -> int:
     """Do what was asked, write the results, and give the exit code."""
     _check_places(request.results)
-    work = _prepare_new(request) if request.resume is None else None
-    with (opened_log if work else existing_log)(request.db) as log:
-        work = work or _prepare_resumed(request, log)
+    if request.resume is not None:
+        with existing_log(request.db) as log:
+            return _finish(request, log, resume(request, log))
+    assert request.suite is not None
+    suite = parse_suite(read_input(request.suite), str(request.suite))
+    crew = _crew(request)
+    plan = plan_run(
+        suite, str(request.suite), crew.agent, request.options, _baseline(request, suite, crew)
+    )
+    with opened_log(request.db) as log:
+        return _finish(request, log, _start(request, log, crew, plan))
+
+
+def _crew(request: Request) -> Crew:
+    if request.agent is None:
+        raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
+    options = request.options
+    return Crew(
+        Names(
+            agent=request.agent,
+            settings=options.settings(),
+            agent_id=request.agent_id,
+            model_class=request.model_class,
+            model=options.model,
+            panel=options.panel(),
+            record=request.record,
+        )
+    )
+
+
+def _baseline(request: Request, suite: Suite, crew: Crew) -> Baseline | None:
+    if request.baseline is None:
+        return None
+    with existing_log(request.db) as log:
+        run_id = last_continuation(log, find_run(log, request.baseline))
+        return read_baseline(log, run_id, suite, crew.redactor)
+
+
+def _start(request: Request, log: EventLog, crew: Crew, plan: Plan) -> Work:
+    plans = [plan]
+    if request.repeat > 1:
+        group_id = new_group_id(SystemClock())
+        numbers = range(1, request.repeat + 1)
+        plans = [repeat_of(plan, Group(group_id, number, request.repeat)) for number in numbers]
+    return Work(crew, [starting(log, crew, each) for each in plans], live=plan.is_live)
+
+
+def _finish(request: Request, log: EventLog, work: Work) -> int:
+    """Execute what is left to do and write the results."""
+    outcomes = list(work.done)
+    if work.crew is not None:
+        series = Series(log, work.crew, request.db, quiet=request.results.quiet)
         try:
-            outcome = work(log)
+            outcomes += series.run(work.runs, live=work.live)
         except errors.RunFailed as failure:
             write_failure(request.results, log, failure)
             raise
-        write_results(request.results, log, outcome)
-    return 0 if outcome.summary.passed else 1
-
-
-Work = Callable[[EventLog], Outcome]
-
-
-def _prepare_new(request: Request) -> Work:
-    assert request.suite is not None
-    suite = parse_suite(read_input(request.suite), str(request.suite))
-    agent = request.load_agent()
-    plan = plan_run(suite, str(request.suite), agent, request.options)
-
-    def work(log: EventLog) -> Outcome:
-        return _watched(request, log, agent, lambda announce: start_run(log, agent, plan, announce))
-
-    return work
-
-
-def _prepare_resumed(request: Request, log: EventLog) -> Work:
-    assert request.resume is not None
-    options = request.options
-    if options.modes or options.tags or options.allow_mismatch or request.model_class:
-        raise errors.BadInput(
-            "--resume: a run goes on with the modes, tags and model class it began with; "
-            "leave out --mode, --tag, --model-class and --allow-mismatch"
-        )
-    if request.agent_id is not None and request.agent is None:
-        raise errors.BadInput("--resume: --agent-id is for naming another --agent; leave it out")
-    history = read_history(log, last_continuation(log, find_run(log, request.resume)))
-    if history.status == "completed":
-        say(f"run {history.run_id} is complete; nothing is left to do")
-        return lambda _log: project(history)
-    recorded = history.plan.agent
-    agent = request.load_agent(recorded.ref)
-    if request.agent is not None:
-        recorded = _other_agent(history, agent)
-    agent.agent_id, agent.model_class = recorded.agent_id, recorded.model_class
-    settings = options.settings(history.plan.settings)
-    history.plan = msgspec.structs.replace(history.plan, agent=recorded, settings=settings)
-
-    def work(log: EventLog) -> Outcome:
-        return _watched(
-            request, log, agent, lambda announce: resume_run(log, agent, history, announce)
-        )
-
-    return work
-
-
-def _other_agent(history: History, agent: Agent) -> AgentFacts:
-    """The facts of an agent that was named anew, if nobody's answers would be mixed."""
-    recorded, suite = history.plan.agent, history.plan.suite
-    is_fresh = history.end is not None and not history.scored and suite.target_agent_id is None
-    if agent.agent_id != recorded.agent_id and not is_fresh:
-        raise errors.BadInput(
-            f"--resume: the run is of agent {recorded.agent_id!r}, and --agent is "
-            f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same one, "
-            f"say --agent-id {recorded.agent_id}"
-        )
-    return AgentFacts(agent.agent_id, agent.ref, recorded.model_class)
-
-
-def _watched(
-    request: Request,
-    log: EventLog,
-    agent: Agent,
-    go: Callable[[Announce], Coroutine[Any, Any, Outcome]],
-) -> Outcome:
-    """Execute with progress on stderr; an interrupt leaves a run that can be resumed."""
-    shown = ExitStack()
-    run_ids: list[str] = []
-
-    def announce(history: History) -> None:
-        run_ids.append(history.run_id)
-        shown.enter_context(_display(request, log, history))
-
-    async def main() -> Outcome:
-        try:
-            return await go(announce)
-        finally:
-            await agent.close()
-
-    with shown, no_sudden_exit():
-        try:
-            return run_until_interrupted(main())
-        except (errors.Interrupted, errors.RunFailed, errors.StoreError) as error:
-            where = f" --db {shlex.quote(request.db)}" if request.db else ""
-            for run_id in run_ids:
-                if isinstance(error, errors.RunFailed):
-                    error.add_note(f"see why: evalwright show {run_id}{where}")
-                error.add_note(f"go on with: evalwright run --resume {run_id}{where}")
-            raise
-
-
-def _display(request: Request, log: EventLog, history: History) -> Progress:
-    suite, done = history.plan.suite, len(history.scored)
-    spent = history.tally.cost
-    standing = Standing(len(suite.tasks), done, history.tally.passed_count, spent.total_usd)
-    display = progress_for(standing, stderr(), quiet=request.results.quiet)
-    log.watch(history.run_id, display.take)
-    if not request.results.quiet:
-        noun = "task" if len(suite.tasks) == 1 else "tasks"
-        already = f", {done} already scored" if done else ""
-        say(
-            f"{suite.suite_id}@{suite.version}: {len(suite.tasks)} {noun}{already} "
-            f"against {history.plan.agent.agent_id}, run {history.run_id}"
-        )
-    return display
+    return write_results(request.results, log, outcomes)
 
 
 def _check_places(results: Results) -> None:

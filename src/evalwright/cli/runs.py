@@ -38,7 +38,8 @@ def _cells(row: RunRow) -> list[str]:
     score = "" if row.aggregate_score is None else f"{row.aggregate_score:.4g}"
     started = row.started_at[:19].replace("T", " ")
     suite = f"{row.suite_id}@{row.suite_version}"
-    return [row.run_id, started, row.status, result, score, suite, row.agent_id]
+    live = ", live-shadow" if "live-shadow" in row.modes else ""
+    return [row.run_id, started, f"{row.status}{live}", result, score, suite, row.agent_id]
 
 
 def _table(rows: list[list[str]]) -> str:

@@ -1,18 +1,22 @@
 """`evalwright show`: a run's scorecard, its failures in full, or its events."""
 
+from contextlib import suppress
+
 import click
+import msgspec
 
 from evalwright.cli.options import db_option, existing_log, json_option
 from evalwright.cli.output import stdout, tell, write_stdout
-from evalwright.cli.results import continued, failed_stories
+from evalwright.cli.results import agreement, continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import project
-from evalwright.reports.findings import task_stories
-from evalwright.reports.scorecard import MOST_FAILURES, render_scorecard, render_story
+from evalwright.reports.findings import TaskStory, task_stories
+from evalwright.reports.outcome import render_outcome
+from evalwright.reports.scorecard import MOST_FAILURES, render_story
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
 from evalwright.store.protocol import EventLog
@@ -57,20 +61,22 @@ def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
-    card = render_scorecard(
-        run_id,
-        outcome.summary,
-        outcome.broken_bars,
+    card = render_outcome(
+        outcome,
         failed_stories(log, outcome),
         Style.of(stdout()),
+        agreement=agreement(log, outcome),
         full=True,
     )
     tell(card, styled=True)
 
 
 def _show_unscored(log: EventLog, history: History) -> None:
-    """What went wrong in a run that has no result."""
-    for story in task_stories(history.plan.suite, log.read(history.run_id))[:MOST_FAILURES]:
+    """What went wrong in a run that has no result; a damaged log is for others to complain of."""
+    stories: list[TaskStory] = []
+    with suppress(msgspec.MsgspecError):
+        stories = task_stories(history.plan.suite, log.read(history.run_id))
+    for story in stories[:MOST_FAILURES]:
         tell("\n".join([*render_story(story, Style.of(stdout()), full=True), ""]), styled=True)
 
 

@@ -1,12 +1,21 @@
 """Why tasks failed: what was expected and what the agent said, read from the log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from evalwright.contracts.events import Decided, EvalScored, Event, InvocationCompleted
+from evalwright.contracts.events import (
+    Decided,
+    EvalScored,
+    Event,
+    Found,
+    InvocationCompleted,
+    InvocationStarted,
+    Judged,
+)
 from evalwright.contracts.suite import Suite, Task
+from evalwright.contracts.summary import SafetyFinding
 
 
 class TaskStory(msgspec.Struct, frozen=True):
@@ -16,6 +25,8 @@ class TaskStory(msgspec.Struct, frozen=True):
     scored: EvalScored | None
     decision: Any
     answered: bool
+    judged: Sequence[Judged] = ()
+    findings: Sequence[SafetyFinding] = ()
 
     @property
     def error(self) -> dict[str, Any] | None:
@@ -27,36 +38,73 @@ def task_stories(
     suite: Suite, events: Iterable[Event], wanted: set[str] | None = None
 ) -> list[TaskStory]:
     """The tasks that did not pass or were not answered, or those asked for, in suite order."""
-    decisions: dict[str, bytes] = {}
-    outcomes: dict[str, str] = {}
-    scores: dict[str, EvalScored] = {}
-    for event in events:
-        task_id = event.task_id or ""
-        if wanted is not None and task_id not in wanted:
-            continue
-        match event.type:
-            case Decided.TYPE:
-                decisions[task_id] = event.body
-            case InvocationCompleted.TYPE:
-                outcomes[task_id] = event.decode(InvocationCompleted).outcome
-            case EvalScored.TYPE:
-                scores[task_id] = event.decode(EvalScored)
-                if wanted is None and scores[task_id].passed:
-                    decisions.pop(task_id, None)
-    ended = decisions.keys() & outcomes.keys()
-    return [
-        TaskStory(
-            task=task,
-            scored=scores.get(task.task_id),
-            decision=_decision(decisions[task.task_id]),
-            answered=outcomes[task.task_id] != "failed",
-        )
+    told = {
+        task.task_id: _Told(task)
         for task in suite.tasks
-        if task.task_id in ended
-    ]
+        if wanted is None or task.task_id in wanted
+    }
+    for event in events:
+        story = told.get(event.task_id or "")
+        if story is not None:
+            story.take(event)
+            if wanted is None and story.scored is not None and story.scored.passed:
+                del told[story.task.task_id]
+    return [story.end() for story in told.values() if story.has_ended]
 
 
-STORY_TYPES = (Decided.TYPE, InvocationCompleted.TYPE, EvalScored.TYPE)
+class _Told:
+    """What the log tells of one task."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.scored: EvalScored | None = None
+        self._decision: bytes | None = None
+        self._outcome: str | None = None
+        self._judged: list[Judged] = []
+        self._findings: list[SafetyFinding] = []
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an invocation came to its end."""
+        return self._decision is not None and self._outcome is not None
+
+    def take(self, event: Event) -> None:
+        """Fold one event in."""
+        match event.type:
+            case InvocationStarted.TYPE:  # what was said of an earlier attempt does not count
+                self._judged, self._findings = [], []
+            case Decided.TYPE:
+                self._decision = event.body
+            case InvocationCompleted.TYPE:
+                self._outcome = event.decode(InvocationCompleted).outcome
+            case Judged.TYPE:
+                self._judged.append(event.decode(Judged))
+            case Found.TYPE:
+                self._findings += event.decode(Found).findings
+            case EvalScored.TYPE:
+                self.scored = event.decode(EvalScored)
+
+    def end(self) -> TaskStory:
+        """The story as it stands."""
+        assert self._decision is not None
+        return TaskStory(
+            task=self.task,
+            scored=self.scored,
+            decision=_decision(self._decision),
+            answered=self._outcome != "failed",
+            judged=self._judged,
+            findings=self._findings,
+        )
+
+
+STORY_TYPES = (
+    InvocationStarted.TYPE,
+    Decided.TYPE,
+    InvocationCompleted.TYPE,
+    Judged.TYPE,
+    Found.TYPE,
+    EvalScored.TYPE,
+)
 
 
 def _decision(body: bytes) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from evalwright.contracts.summary import EvalSummary
 from evalwright.reports.findings import TaskStory
+from evalwright.reports.judging import render_verdicts
 from evalwright.reports.style import Style
 from evalwright.reports.text import SHORT, one_line, printable
 from evalwright.scoring.thresholds import p95
@@ -14,15 +15,20 @@ MOST_FAILURES = 10
 def render_scorecard(
     run_id: str,
     summary: EvalSummary,
-    broken_bars: Sequence[str],
+    reasons: Sequence[str],
     stories: Sequence[TaskStory],
     style: Style,
     *,
     full: bool = False,
+    first: Sequence[str] = (),
+    details: Sequence[str] = (),
 ) -> str:
-    """The scorecard of a completed run; `full` shortens nothing."""
+    """The scorecard of a completed run; `full` shortens nothing.
+
+    `first` are lines above all others, `details` more about the run below its verdict.
+    """
     shown = stories if full else stories[:MOST_FAILURES]
-    lines = []
+    lines = [*first, ""] if first else []
     if shown:
         lines += [style.bold("Failed tasks"), ""]
     for story in shown:
@@ -30,7 +36,7 @@ def render_scorecard(
     hidden = summary.task_count - summary.passed_count - len(shown)
     if hidden > 0:
         lines += [f"  … and {hidden} more: evalwright show {run_id}", ""]
-    return "\n".join([*lines, *_verdict(run_id, summary, broken_bars, style)])
+    return "\n".join([*lines, *_verdict(run_id, summary, reasons, details, style)])
 
 
 def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[str]:
@@ -43,10 +49,13 @@ def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[
     if match is not None:
         expected = one_line(match.value, limit)
         lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
+    lines += [f"      finding   {each.severity} {each.kind}" for each in story.findings]
     error = story.error
     if error is None:
         lines.append(f"      got       {one_line(story.decision, limit)}")
-        return lines
+        return lines + [
+            f"      {line}" for line in render_verdicts(story.task, story.judged, style, full=full)
+        ]
     lines.append(
         f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}"
     )
@@ -64,9 +73,14 @@ def _facts(story: TaskStory) -> str:
 
 
 def _verdict(
-    run_id: str, summary: EvalSummary, broken_bars: Sequence[str], style: Style
+    run_id: str,
+    summary: EvalSummary,
+    reasons: Sequence[str],
+    details: Sequence[str],
+    style: Style,
 ) -> list[str]:
-    verdict = style.green("PASSED") if summary.passed else style.red("FAILED")
+    passed = summary.passed and not reasons
+    verdict = style.green("PASSED") if passed else style.red("FAILED")
     name = f"{summary.suite_id}@{summary.suite_version}"
     facts = [
         f"score {summary.aggregate_score:.4g}",
@@ -80,6 +94,7 @@ def _verdict(
     return [
         f"{style.bold(verdict)}  {name}",
         f"  {' · '.join(facts)}",
-        *(f"  {style.red('✗')} {reason}" for reason in broken_bars),
+        *(f"  {style.red('✗')} {reason}" for reason in reasons),
+        *(f"  {line}" for line in details),
         f"  {style.dim('run ' + run_id)}",
     ]

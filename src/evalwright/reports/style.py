@@ -32,5 +32,9 @@ class Style:
         """Green text."""
         return self._mark("32", text)
 
+    def yellow(self, text: str) -> str:
+        """What is to be taken with care."""
+        return self._mark("33", text)
+
     def _mark(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text

@@ -1,0 +1,1 @@
+"""Attacks: pure functions that make an adversarial suite of another one."""

@@ -1,0 +1,120 @@
+"""From a suite to an adversarial one: the same questions and right answers, under attack."""
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from evalwright.attacks.chance import Chance
+from evalwright.attacks.goals import make_order
+from evalwright.attacks.places import put
+from evalwright.attacks.strategies import STRATEGIES
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.suite import MAX_TASK_ID, Fixtures, Suite, Task, ToolResponse
+
+_HASH = 8  # hex digits
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A task that a strategy has no place in."""
+
+    task_id: str
+    strategy: str
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """An adversarial suite, and what is not in it."""
+
+    suite: Suite
+    skipped: list[Skipped]
+
+
+def derive(
+    suite: Suite,
+    strategies: Sequence[str] = (),
+    seed: int = 0,
+    per_task: int | None = None,
+) -> Derived:
+    """The adversarial suite of a suite: every task once with each strategy that fits it.
+
+    All strategies are used unless some are named; `per_task` is the most that one task is given,
+    chosen by the seed. The same arguments give the same suite. An attack depends on the seed, its
+    task and its strategy alone: it stays the same when other tasks come or go. Raises `BadInput`
+    for an unknown strategy, and where no task has a place for an attack.
+    """
+    names = _known(strategies)
+    tasks: dict[str, Task] = {}
+    skipped: list[Skipped] = []
+    for task in suite.tasks:
+        attacked = {name: _attacked(task, name, seed) for name in names}
+        skipped += [Skipped(task.task_id, name) for name, made in attacked.items() if made is None]
+        made = {name: each for name, each in attacked.items() if each is not None}
+        for name in _chosen(task, list(made), seed, per_task):
+            task_id = _task_id(task.task_id, name, tasks)
+            tasks[task_id] = msgspec.structs.replace(made[name], task_id=task_id)
+    if not tasks:
+        raise BadInput(
+            f"no task of {suite.suite_id} has a place for {', '.join(names)}; "
+            "instruction-in-memory fits any task"
+        )
+    suite_id = f"{suite.suite_id}-attacked{_variant(names, seed, per_task)}"
+    attacked_suite = msgspec.structs.replace(
+        suite, suite_id=suite_id, modes=["adversarial"], tasks=list(tasks.values())
+    )
+    return Derived(attacked_suite, skipped)
+
+
+def _known(strategies: Sequence[str]) -> list[str]:
+    unknown = sorted(set(strategies) - STRATEGIES.keys())
+    if unknown:
+        raise BadInput(
+            f"there is no strategy {', '.join(map(repr, unknown))} (there are: "
+            f"{', '.join(STRATEGIES)})"
+        )
+    return [name for name in STRATEGIES if name in strategies or not strategies]
+
+
+def _attacked(task: Task, name: str, seed: int) -> Task | None:
+    """The task with one attack in it, under its old id; None where there is no place for it."""
+    strategy, chance = STRATEGIES[name], Chance(seed, task.task_id, name)
+    for place in strategy.places:
+        order, needed = make_order(task, place, chance)
+        attacked = put(task, place, strategy.word(order, chance), order.mark)
+        if attacked is not None:
+            return _with_tools(attacked, needed)
+    return None
+
+
+def _with_tools(task: Task, needed: list[ToolResponse]) -> Task:
+    if not needed:
+        return task
+    fixtures = task.fixtures or Fixtures()
+    responses = [*fixtures.tool_responses, *needed]
+    return msgspec.structs.replace(
+        task, fixtures=msgspec.structs.replace(fixtures, tool_responses=responses)
+    )
+
+
+def _chosen(task: Task, names: list[str], seed: int, per_task: int | None) -> list[str]:
+    if per_task is None:
+        return names
+    ranked = sorted(names, key=lambda name: Chance(seed, task.task_id, name).rank())
+    return [name for name in names if name in ranked[:per_task]]
+
+
+def _task_id(task_id: str, name: str, taken: dict[str, Task]) -> str:
+    """The id of the task and the name of the strategy; a hash takes the place of what is cut."""
+    plain = f"{task_id}-{name}"
+    if len(plain) <= MAX_TASK_ID and plain not in taken:
+        return plain
+    ending = f"-{hashlib.sha256(plain.encode()).hexdigest()[:_HASH]}-{name}"
+    return f"{task_id[: MAX_TASK_ID - len(ending)]}{ending}"
+
+
+def _variant(names: list[str], seed: int, per_task: int | None) -> str:
+    """What the id of the suite says of options that are not the usual ones: no two suites of the
+    same id and version may differ, for their scores would be compared."""
+    if (names, seed, per_task) == (list(STRATEGIES), 0, None):
+        return ""
+    told = f"{','.join(names)};{seed};{per_task}"
+    return f"-{hashlib.sha256(told.encode()).hexdigest()[:_HASH]}"

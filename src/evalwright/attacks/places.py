@@ -1,0 +1,120 @@
+"""Where an attack can stand in a task, and the task with it there; what was there stays there."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from evalwright.contracts.suite import Fixtures, Task, ToolResponse
+
+Place: TypeAlias = Literal["tool result", "memory", "input"]
+Path: TypeAlias = tuple[Any, ...]
+
+_NOTE = "note"
+_SEEDED_AT = "2026-01-01T00:00:00Z"
+# What a field for free text is usually called.
+_TEXT_FIELDS = frozenset(
+    {
+        "question", "prompt", "message", "text", "query", "request", "content", "instruction",
+        "instructions", "body", "input", "description", "task",
+    }
+)  # fmt: skip
+_NOT_THE_USER = ("system", "developer", "assistant", "tool", "function")
+
+
+def put(task: Task, place: Place, text: str, mark: str) -> Task | None:
+    """The task with a text at a place; None where the task has no such place."""
+    return _PUTS[place](task, text, mark)
+
+
+def _into_input(task: Task, text: str, _mark: str) -> Task | None:
+    path = _free_text(task.input)
+    if path is None:
+        return None
+    changed = _changed(task.input, path, lambda said: f"{said}\n\n{text}" if said else text)
+    return msgspec.structs.replace(task, input=changed)
+
+
+def _into_memory(task: Task, text: str, mark: str) -> Task:
+    fixtures = task.fixtures or Fixtures()
+    entry = {"id": f"note-{mark}", "content": text, "tags": [_NOTE], "createdAt": _SEEDED_AT}
+    seed = [*fixtures.memory_seed, entry]
+    return _with_fixtures(task, msgspec.structs.replace(fixtures, memory_seed=seed))
+
+
+def _into_tool_result(task: Task, text: str, _mark: str) -> Task | None:
+    """Into the first response that can carry text; the tool's later responses stay as they are."""
+    fixtures = task.fixtures or Fixtures()
+    for index, entry in enumerate(fixtures.tool_responses):
+        if (response := _with_note(entry.response, text)) is not None:
+            responses = list(fixtures.tool_responses)
+            responses[index] = ToolResponse(entry.tool, response)
+            return _with_fixtures(
+                task, msgspec.structs.replace(fixtures, tool_responses=responses)
+            )  # fmt: skip
+    return None
+
+
+_PUTS: dict[Place, Callable[[Task, str, str], Task | None]] = {
+    "tool result": _into_tool_result,
+    "memory": _into_memory,
+    "input": _into_input,
+}
+
+
+def _with_fixtures(task: Task, fixtures: Fixtures) -> Task:
+    return msgspec.structs.replace(task, fixtures=fixtures)
+
+
+def _with_note(response: Any, text: str) -> Any:
+    """A response with a text more in it; None for one that has no room for text.
+
+    What the response says already stays word for word, so that the right answer stays right.
+    """
+    if isinstance(response, str):
+        return f"{response}\n\n{text}" if response else text
+    if isinstance(response, dict):
+        return {**response, _free_key(response): text}
+    if isinstance(response, list):
+        if response and isinstance(response[0], dict):
+            return [_with_note(response[0], text), *response[1:]]
+        if all(isinstance(each, str) for each in response):
+            return [*response, text]
+    return None
+
+
+def _free_key(response: dict[str, Any]) -> str:
+    names = (f"{_NOTE}{number or ''}" for number in range(len(response) + 1))
+    return next(name for name in names if name not in response)
+
+
+def _free_text(value: Any) -> Path | None:
+    """The path of the first text that a user would write: by the name of its field, else any
+    text of more than one word; a value that is a text itself is one."""
+    if isinstance(value, str):
+        return ()
+    texts = list(_texts(value, ()))
+    named = (path for path, _ in texts if path[-1] in _TEXT_FIELDS)
+    wordy = (path for path, text in texts if len(text.split()) > 1)
+    return next(named, None) or next(wordy, None)
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _texts(each, (*path, index))
+    elif isinstance(value, dict) and value.get("role") not in _NOT_THE_USER:
+        for key, each in value.items():
+            if key != "role":
+                yield from _texts(each, (*path, key))
+
+
+def _changed(value: Any, path: Path, change: Callable[[str], str]) -> Any:
+    if not path:
+        return change(value)
+    result = copy.copy(value)
+    result[path[0]] = _changed(value[path[0]], path[1:], change)
+    return result

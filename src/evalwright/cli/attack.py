@@ -1,0 +1,125 @@
+"""`evalwright attack`: an adversarial suite of a golden or rubric one."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from evalwright.attacks.derive import Derived, derive
+from evalwright.attacks.strategies import STRATEGIES
+from evalwright.cli.options import read_input
+from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.suite import Suite, parse_suite
+
+EXAMPLES = """\b
+Examples:
+  evalwright attack suite.yaml --out attacked.yaml
+  evalwright attack suite.yaml --strategy role-play --strategy encoding --seed 7
+  evalwright attack suite.yaml --per-task 3 --out attacked.json
+  evalwright attack --list
+"""
+_MOST_NAMED = 5
+_YAML_ENDINGS = (".yaml", ".yml")
+# Texts that are the same plain in every version of YAML: all others are quoted.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:[.:][A-Za-z][A-Za-z0-9_-]*)*")
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("suite", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write the suite to this file, as YAML or JSON by its name; else to stdout, as SUITE is.",
+)
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    type=click.Choice(list(STRATEGIES)),
+    metavar="NAME",
+    help="A strategy; may be given several times. All of them unless said.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, other attacks.")
+@click.option("--per-task", type=click.IntRange(1), help="The most attacks that a task is given.")
+@click.option("--list", "listing", is_flag=True, help="List the strategies and end.")
+def command(
+    *,
+    suite: Path | None,
+    out: Path | None,
+    strategies: tuple[str, ...],
+    seed: int,
+    per_task: int | None,
+    listing: bool,
+) -> None:
+    """Derive an adversarial suite from SUITE: the same tasks, with attacks in them.
+
+    What a right answer is stays as it was. The same suite, strategies and seed give the same
+    attacks. Run the result with `evalwright run --mode adversarial`.
+    """
+    if listing:
+        _list_strategies()
+        return
+    if suite is None:
+        raise BadInput("name a suite, or --list the strategies; try `attack --help`")
+    if out is not None:
+        check_place(out)
+    derived = derive(parse_suite(read_input(suite), str(suite)), strategies, seed, per_task)
+    document = suite_file(derived.suite, (out or suite).name)
+    if out is None:
+        write_stdout(document)
+    else:
+        write_file(out, [document])
+    _say_what_was_done(derived, out)
+
+
+def _list_strategies() -> None:
+    width = max(map(len, STRATEGIES))
+    for name, strategy in STRATEGIES.items():
+        tell(f"{name:{width}}  {strategy.about}")
+
+
+def _say_what_was_done(derived: Derived, out: Path | None) -> None:
+    count = len(derived.suite.tasks)
+    where = f" in {out}" if out else ""
+    say(f"{derived.suite.suite_id}: {count} task{'s' if count != 1 else ''}{where}")
+    skipped: dict[str, list[str]] = {}
+    for each in derived.skipped:
+        skipped.setdefault(each.strategy, []).append(each.task_id)
+    for strategy, task_ids in skipped.items():
+        places = " or ".join(STRATEGIES[strategy].places)
+        more = "" if len(task_ids) <= _MOST_NAMED else f" and {len(task_ids) - _MOST_NAMED} more"
+        named = ", ".join(task_ids[:_MOST_NAMED])
+        say(f"skipped: {strategy} finds no {places} that holds text in {named}{more}")
+
+
+def suite_file(suite: Suite, name: str) -> bytes:
+    """The suite as a file of this name holds it; in ASCII, so that nothing in it is invisible."""
+    value = msgspec.json.decode(msgspec.json.encode(suite))
+    if name.lower().endswith(_YAML_ENDINGS):
+        return _yaml(value)
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _yaml(value: Any) -> bytes:
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(base):  # type: ignore[misc]  # the base is chosen at run time
+        """Writes no aliases, and quotes what another version of YAML would take for a number."""
+
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the dumper's signature
+            """Write everything out."""
+            return True
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = None if _PLAIN.fullmatch(text) else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent)
+    text: bytes = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=100, encoding="ascii")
+    return text

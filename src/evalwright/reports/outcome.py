@@ -1,0 +1,64 @@
+"""The scorecard of an outcome: what its modes are about, then tasks, then the verdict."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from evalwright.contracts.report import SEVERITIES
+from evalwright.engine.execution import Outcome
+from evalwright.reports.findings import TaskStory
+from evalwright.reports.judging import render_panel
+from evalwright.reports.regression import render_regression
+from evalwright.reports.scorecard import render_scorecard
+from evalwright.reports.style import Style
+from evalwright.scoring.regression import compare_to_baseline
+
+LIVE = "live-shadow: live tools were called, so another run may come out differently"
+
+
+def render_outcome(
+    outcome: Outcome,
+    stories: Sequence[TaskStory],
+    style: Style,
+    *,
+    agreement: float | None = None,
+    full: bool = False,
+) -> str:
+    """Everything that is said of a run on a console; `full` shortens nothing."""
+    plan, summary = outcome.plan, outcome.summary
+    first: list[str] = []
+    if plan.baseline is not None:
+        first = render_regression(compare_to_baseline(summary, plan.baseline), style)
+    details = []
+    if plan.is_adversarial:
+        details.append(_findings(outcome))
+    if plan.panel is not None:
+        details += render_panel(plan.panel, agreement, style)
+    if plan.is_live:
+        details.append(style.yellow(LIVE))
+    if plan.group is not None:
+        details.append(f"repeat {plan.group.index} of {plan.group.size}, group {plan.group.id}")
+    return render_scorecard(
+        outcome.run_id,
+        summary,
+        shown_reasons(outcome),
+        stories,
+        style,
+        full=full,
+        first=first,
+        details=details,
+    )
+
+
+def shown_reasons(outcome: Outcome) -> list[str]:
+    """Every bar that was not reached, gated or not, and every other reason not to ship."""
+    return list(dict.fromkeys([*outcome.broken_bars, *outcome.reasons]))
+
+
+def _findings(outcome: Outcome) -> str:
+    found = Counter(
+        finding.severity for task in outcome.summary.tasks for finding in task.safety_findings or ()
+    )
+    if not found:
+        return "no safety findings"
+    told = (f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])
+    return f"safety findings: {', '.join(told)}"

@@ -1,0 +1,280 @@
+"""`evalwright run` with judges, baselines, repeats, budgets and live tools, as a user calls it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import a_rubric_task, a_suite, a_task
+from subjects.command import Evalwright, Finished
+
+AGENTS = '''
+import os
+from pathlib import Path
+
+
+def right(task):
+    return "yes"
+
+
+def wrong(task):
+    return "no" if task.id == "task-2" else "yes"
+
+
+def fickle(task):
+    """Right at every other run, for one task."""
+    if task.id != "task-2":
+        return "yes"
+    turns = Path(__file__).with_name("turns")
+    number = int(turns.read_text()) if turns.exists() else 0
+    turns.write_text(str(number + 1))
+    return "yes" if number % 2 else "no"
+
+
+def costly(task):
+    task.report_usage(model="small-1", input_tokens=1, output_tokens=1, cost_usd=1.5)
+    return "yes"
+
+
+def leaky(task):
+    return "the key is " + os.environ["OPENAI_API_KEY"]
+
+
+def tells_time(task):
+    return task.call_tool("clock.now")
+'''
+KIND = '{"c1": {"reason": "it is kind", "met": true}}'
+UNKIND = '{"c1": {"reason": "it is rude", "met": false}}'
+EVERY_MODE = ["golden", "regression", "live-shadow"]
+
+
+@pytest.fixture
+def workplace(evalwright: Evalwright) -> Evalwright:
+    """A folder with agents, and a suite that may be run in several modes."""
+    (evalwright.folder / "agents.py").write_text(AGENTS)
+    evalwright.suite(a_suite(3, modes=EVERY_MODE))
+    return evalwright
+
+
+def judge(workplace: Evalwright, reply: str, name: str = "judge.json") -> str:
+    (workplace.folder / name).write_text(json.dumps([{"reply": reply}]))
+    return f"scripted:{name}"
+
+
+def rubric_run(workplace: Evalwright, *options: str) -> Finished:
+    suite = workplace.suite(a_suite([a_rubric_task("task-1")], modes=["rubric"]), "rubric.json")
+    return workplace("run", suite, "--agent", "agents.py:right", *options)
+
+
+def test_a_judge_decides_and_the_scorecard_says_who_it_was(workplace: Evalwright) -> None:
+    done = rubric_run(workplace, "--judge", judge(workplace, KIND))
+    assert done.code == 0
+    assert "judged by scripted:judge.json · prompt 1" in done.out
+
+
+def test_what_a_judge_did_not_find_is_told_with_its_reason(workplace: Evalwright) -> None:
+    done = rubric_run(workplace, "--judge", judge(workplace, UNKIND))
+    assert done.code == 1
+    assert "criterion 1" in done.out
+    assert "it is rude" in done.out
+    assert "it is rude" in workplace("show", "latest").out
+
+
+def test_several_judges_are_counted_and_their_agreement_told(workplace: Evalwright) -> None:
+    judges = [judge(workplace, reply, f"{n}.json") for n, reply in enumerate([KIND, KIND, UNKIND])]
+    named = [part for name in judges for part in ("--judge", name)]
+    done = rubric_run(workplace, *named)
+    assert done.code == 0
+    assert "agreement 66.7" in done.out or "agreement 66.6" in done.out
+    assert "agreement" not in rubric_run(workplace, *named, "--json").out
+
+
+def test_a_judge_that_gives_no_verdict_fails_the_run_and_it_is_resumed_for_that_task(
+    workplace: Evalwright,
+) -> None:
+    name = judge(workplace, "I would rather not say.")
+    failed = rubric_run(workplace, "--judge", name, "--junit", "report.xml")
+    assert failed.code == 3
+    assert "judge_failed" in failed.err
+    assert "judge_failed" in (workplace.folder / "report.xml").read_text()
+    judge(workplace, KIND)
+    resumed = workplace("run", "--resume", "latest")
+    assert resumed.code == 0
+    assert "1 to be judged" in resumed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--judge", "nobody:gpt"], "there is no provider 'nobody'"),
+        (["--judge", "gpt-4.1"], "no provider is named"),
+        (["--judge", "scripted:missing.json"], "missing.json"),
+        (["--judge", "openai:gpt-4.1"], "OPENAI_API_KEY"),
+        (["--judge-samples", "2"], "name one with --judge"),
+        ([], "needs a judge"),
+    ],
+)
+def test_a_judge_that_cannot_be_asked_is_refused_before_the_run(
+    workplace: Evalwright, options: list[str], words: str
+) -> None:
+    refused = rubric_run(workplace, *options)
+    assert refused.code == 2
+    assert words in refused.err
+    assert not workplace.run_ids()
+
+
+def test_an_endpoint_that_nobody_answers_at_fails_the_run_and_says_where(
+    workplace: Evalwright,
+) -> None:
+    (workplace.folder / "evalwright.toml").write_text(
+        '[models.ollama]\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n'
+    )
+    failed = rubric_run(workplace, "--judge", "ollama:small")
+    assert failed.code == 3
+    assert "127.0.0.1:9" in failed.err
+    assert "judge_failed" in failed.err
+
+
+def test_a_regression_names_the_newly_failing_task_first(workplace: Evalwright) -> None:
+    workplace("run", "suite.json", "--agent", "agents.py:right", "--agent-id", "acme.clerk")
+    worse = workplace("run", "suite.json", "--agent", "agents.py:wrong", "--baseline", "latest")
+    assert worse.code == 1
+    lines = worse.out.splitlines()
+    assert lines[0].startswith("Against the baseline run_")
+    assert "task-2" in worse.out.partition("Failed tasks")[0]
+    assert "ot distinguishable from noise at n = 3" in worse.out
+
+
+def test_a_baseline_in_the_noise_may_be_let_through(workplace: Evalwright) -> None:
+    workplace("run", "suite.json", "--agent", "agents.py:right")
+    worse = workplace(
+        "run", "suite.json", "--agent", "agents.py:wrong", "--baseline", "latest",
+        "--fail-on", "significant-regression",
+    )  # fmt: skip
+    assert worse.code == 0
+
+
+def test_an_unknown_baseline_is_refused_before_anything_is_run(workplace: Evalwright) -> None:
+    refused = workplace(
+        "run", "suite.json", "--agent", "agents.py:right", "--baseline", "run_nothing"
+    )
+    assert refused.code == 2
+    assert "no run" in refused.err
+
+
+def test_repeats_are_runs_of_their_own_and_flaky_tasks_are_marked(workplace: Evalwright) -> None:
+    done = workplace("run", "suite.json", "--agent", "agents.py:fickle", "--repeat", "4")
+    assert done.code == 1  # the score of two of the runs is below the bar
+    assert len(workplace.run_ids()) == 4
+    flaky = next(line for line in done.out.splitlines() if "task-2" in line)
+    assert "flaky" in flaky
+    assert "2 of 4" in flaky
+    groups = {event["payload"]["metadata"]["group"] for event in starts(workplace)}
+    assert len(groups) == 1
+
+
+def starts(workplace: Evalwright) -> list[dict[str, Any]]:
+    return [workplace.events(run_id)[0] for run_id in workplace.run_ids()]
+
+
+@pytest.mark.parametrize(("flaky_as", "code"), [("warn", 0), ("fail", 1)])
+def test_a_flaky_task_fails_the_repeats_only_where_that_is_wanted(
+    workplace: Evalwright, flaky_as: str, code: int
+) -> None:
+    workplace.suite(a_suite(3, pass_score=0.5))
+    done = workplace(
+        "run", "suite.json", "--agent", "agents.py:fickle", "--repeat", "2",
+        "--flaky-as", flaky_as,
+    )  # fmt: skip
+    assert done.code == code
+
+
+def test_repeats_in_json_are_an_array_of_summaries(workplace: Evalwright) -> None:
+    done = workplace(
+        "run", "suite.json", "--agent", "agents.py:right", "--repeat", "3", "--json", "--quiet"
+    )
+    summaries = done.json()
+    assert [summary["passedCount"] for summary in summaries] == [3, 3, 3]
+
+
+def test_repeats_leave_a_folder_and_a_test_suite_each(workplace: Evalwright) -> None:
+    workplace(
+        "run", "suite.json", "--agent", "agents.py:right", "--repeat", "2", "--out", "results",
+        "--junit", "report.xml",
+    )  # fmt: skip
+    for number in (1, 2):
+        assert (workplace.folder / f"results/repeat-{number}/summary.json").is_file()
+    assert (workplace.folder / "report.xml").read_text().count("<testsuite ") == 2
+
+
+def test_a_series_that_failed_goes_on_with_the_repeats_it_lacks(workplace: Evalwright) -> None:
+    costly = ["--agent", "agents.py:costly", "--concurrency", "1", "--max-cost", "2"]
+    failed = workplace("run", "suite.json", *costly, "--repeat", "2")
+    assert failed.code == 3
+    assert "budget_exhausted" in failed.err
+    resumed = workplace("run", "--resume", "latest", "--max-cost", "50", "--json", "--quiet")
+    assert resumed.code == 0
+    assert len(resumed.json()) == 2
+
+
+def test_a_spent_budget_ends_the_run_and_says_how_to_go_on(workplace: Evalwright) -> None:
+    failed = workplace("run", "suite.json", "--agent", "agents.py:costly", "--concurrency", "1",
+                       "--max-cost", "2")  # fmt: skip
+    assert failed.code == 3
+    assert "$3 are spent, and --max-cost is $2" in failed.err
+    assert "--resume" in failed.err
+
+
+def test_a_live_run_calls_live_tools_and_is_marked_wherever_it_is_shown(
+    workplace: Evalwright,
+) -> None:
+    (workplace.folder / "clock.py").write_text("def now():\n    return 'yes'\n")
+    (workplace.folder / "tools.json").write_text(
+        json.dumps({"tools": [{"name": "clock.now", "python": "clock.py:now", "writes": False}]})
+    )
+    done = workplace(
+        "run", "suite.json", "--agent", "agents.py:tells_time", "--mode", "live-shadow",
+        "--tools", "tools.json", "--read-only",
+    )  # fmt: skip
+    assert done.code == 0
+    assert "nondeterministic" in done.err
+    assert "live-shadow" in done.out
+    assert "live-shadow" in workplace("show", "latest").out
+    assert "live-shadow" in workplace("runs").out
+    assert "live-shadow" in workplace("replay", "latest").out
+
+
+def test_known_keys_never_reach_the_log(workplace: Evalwright) -> None:
+    secret = "sk-not-a-real-key-at-all"
+    done = workplace(
+        "run", "suite.json", "--agent", "agents.py:leaky", env={"OPENAI_API_KEY": secret}
+    )
+    assert secret not in done.out + done.err
+    assert secret not in str(workplace.events())
+    assert "[REDACTED:OPENAI_API_KEY]" in str(workplace.events())
+
+
+def test_what_a_run_began_with_cannot_be_changed_when_it_is_resumed(workplace: Evalwright) -> None:
+    refused = workplace("run", "--resume", "latest", "--judge", judge(workplace, KIND))
+    assert refused.code == 2
+
+
+def test_a_recorded_cassette_answers_without_its_model(workplace: Evalwright) -> None:
+    name = judge(workplace, KIND)
+    taped = ["--judge", name, "--cassette", "tape.jsonl"]
+    assert rubric_run(workplace, *taped, "--record").code == 0
+    Path(workplace.folder / "judge.json").unlink()
+    assert rubric_run(workplace, *taped).code == 0
+
+
+def test_a_call_that_a_cassette_lacks_is_an_error_with_a_remedy(workplace: Evalwright) -> None:
+    (workplace.folder / "tape.jsonl").write_text("")
+    failed = rubric_run(workplace, "--judge", judge(workplace, KIND), "--cassette", "tape.jsonl")
+    assert failed.code == 3
+    assert "--record" in failed.err
+
+
+def test_a_task_of_golden_kind_needs_no_judge(workplace: Evalwright) -> None:
+    workplace.suite(a_suite([a_task("task-1")]))
+    assert workplace("run", "suite.json", "--agent", "agents.py:right").code == 0
