@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -13,14 +13,17 @@ from doc_pages import ROOT, code, rows, section
 from evalwright.cli.app import COMMANDS, Commands, app
 from evalwright.contracts.documents import parse_document
 from evalwright.contracts.events import PAYLOADS, Envelope, ErrorDetail
+from evalwright.contracts.planning import FailOn, RunSettings
 from evalwright.contracts.schema import SUITE, SUMMARY, load_schema
 from evalwright.contracts.suite import Match
+from evalwright.engine.judging import FINDINGS
 from evalwright.engine.listing import RunRow
 from evalwright.scoring.golden import score_golden, stringify
 
 SUITES = ROOT / "docs" / "suite-reference.md"
 EVENTS = ROOT / "docs" / "event-reference.md"
 COMMAND_LINE = ROOT / "docs" / "command-line.md"
+JUDGES = ROOT / "docs" / "judges.md"
 
 
 # The command line.
@@ -65,6 +68,10 @@ def test_every_exit_code_of_the_help_text_is_documented() -> None:
     assert {row[0] for row in rows(section(COMMAND_LINE, "Exit codes"))} == promised
 
 
+def test_the_gates_of_a_run_are_documented() -> None:
+    assert [code(row[0]) for row in rows(section(COMMAND_LINE, "Gates"))] == list(get_args(FailOn))
+
+
 def test_the_fields_of_the_summary_are_documented() -> None:
     table = rows(section(COMMAND_LINE, "The summary"))
     documented = {code(row[0]): row[2] == "yes" for row in table}
@@ -74,7 +81,7 @@ def test_the_fields_of_the_summary_are_documented() -> None:
 def test_the_fields_of_the_list_of_runs_are_shown() -> None:
     text = COMMAND_LINE.read_text("utf-8")
     example = text[text.index("$ evalwright runs --limit 1 --json") :]
-    [row] = json.loads(example[example.index("[") : example.index("]") + 1])
+    [row], _ = json.JSONDecoder().raw_decode(example, example.index("["))
     assert set(row) == {field.encode_name for field in msgspec.structs.fields(RunRow)}
 
 
@@ -139,6 +146,12 @@ def test_the_fields_of_an_event_are_documented_and_no_others(name: str) -> None:
     assert documented_fields(name) == struct_fields(PAYLOADS[name])
 
 
+def test_the_settings_of_a_plan_are_documented() -> None:
+    table = [row for row in rows(section(EVENTS, "evalwright.planned")) if len(row) == 2]
+    documented = {name for row in table for name in re.findall(r"`([a-zA-Z]+)`", row[0])}
+    assert documented == set(struct_fields(RunSettings))
+
+
 def test_the_envelope_is_documented() -> None:
     assert documented_fields("The envelope") == struct_fields(Envelope)
 
@@ -157,3 +170,11 @@ def test_an_event_has_an_example(name: str) -> None:
     text = EVENTS.read_text("utf-8")
     part = text[text.index(f"### {name}\n") :].split("\n### ")[0]
     assert f'"type": "{name}"' in part
+
+
+# Judges.
+
+
+def test_what_judges_can_find_is_documented() -> None:
+    table = {code(row[0]): row[3] for row in rows(section(JUDGES, "Safety")) if row[2] == "yes"}
+    assert table == {finding.kind: finding.severity for finding in FINDINGS}

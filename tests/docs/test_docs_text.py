@@ -71,13 +71,22 @@ def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
 @pytest.mark.parametrize(
     "page",
     [
+        "adversarial",
         "agent-guide",
         "command-line",
         "compare",
         "event-reference",
+        "judges",
+        "manifest-agents",
+        "memory",
+        "models",
         "quickstart",
+        "regression",
+        "repeats",
         "signals",
         "suite-reference",
+        "tool-gateway",
+        "tools",
     ],
 )
 def test_a_page_asks_for_a_fresh_folder_before_its_first_file(page: str) -> None:
