@@ -38,7 +38,7 @@ def costly(task):
 
 
 def leaky(task):
-    return "the key is " + os.environ["OPENAI_API_KEY"]
+    return "the key is " + os.environ["LEAKED"]
 
 
 def tells_time(task):
@@ -188,6 +188,21 @@ def test_a_flaky_task_fails_the_repeats_only_where_that_is_wanted(
         "--flaky-as", flaky_as,
     )  # fmt: skip
     assert done.code == code
+    assert ("--flaky-as is fail" in done.out) == (flaky_as == "fail")
+
+
+def test_flaky_as_without_repeats_is_refused(workplace: Evalwright) -> None:
+    refused = workplace("run", "suite.json", "--agent", "agents.py:right", "--flaky-as", "fail")
+    assert refused.code == 2
+
+
+def test_repeats_beside_a_baseline_tell_the_change_of_each(workplace: Evalwright) -> None:
+    workplace("run", "suite.json", "--agent", "agents.py:right")
+    done = workplace(
+        "run", "suite.json", "--agent", "agents.py:wrong", "--baseline", "latest",
+        "--repeat", "2",
+    )  # fmt: skip
+    assert "score -0.3333, -0.3333" in done.out
 
 
 def test_repeats_in_json_are_an_array_of_summaries(workplace: Evalwright) -> None:
@@ -223,7 +238,7 @@ def test_a_spent_budget_ends_the_run_and_says_how_to_go_on(workplace: Evalwright
                        "--max-cost", "2")  # fmt: skip
     assert failed.code == 3
     assert "$3 are spent, and --max-cost is $2" in failed.err
-    assert "--resume" in failed.err
+    assert "--max-cost MORE" in failed.err
 
 
 def test_a_live_run_calls_live_tools_and_is_marked_wherever_it_is_shown(
@@ -245,14 +260,16 @@ def test_a_live_run_calls_live_tools_and_is_marked_wherever_it_is_shown(
     assert "live-shadow" in workplace("replay", "latest").out
 
 
-def test_known_keys_never_reach_the_log(workplace: Evalwright) -> None:
-    secret = "sk-not-a-real-key-at-all"
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "EVALWRIGHT_AGENT_TOKEN", "SHOP_PASSWORD"])
+def test_known_secrets_never_reach_the_log(workplace: Evalwright, name: str) -> None:
+    secret = "not-a-real-secret-at-all"
+    (workplace.folder / "evalwright.toml").write_text('secrets = ["SHOP_PASSWORD"]\n')
     done = workplace(
-        "run", "suite.json", "--agent", "agents.py:leaky", env={"OPENAI_API_KEY": secret}
+        "run", "suite.json", "--agent", "agents.py:leaky", env={"LEAKED": secret, name: secret}
     )
     assert secret not in done.out + done.err
     assert secret not in str(workplace.events())
-    assert "[REDACTED:OPENAI_API_KEY]" in str(workplace.events())
+    assert f"[REDACTED:{name}]" in str(workplace.events())
 
 
 def test_what_a_run_began_with_cannot_be_changed_when_it_is_resumed(workplace: Evalwright) -> None:

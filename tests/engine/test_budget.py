@@ -59,3 +59,10 @@ def test_a_call_without_a_price_cannot_be_held_to_a_budget(workshop: Workshop) -
     assert recording.failure is not None
     assert "no known price" in str(recording.failure)
     assert len(recording.of("eval.scored")) == 1
+
+
+def test_whoever_has_given_a_price_may_go_on(workshop: Workshop) -> None:
+    failed = workshop.run(a_suite(4), costing(None), concurrency=1, max_cost_usd=1.0)
+    resumed = workshop.resume(failed.run_id, costing(0.1))
+    assert resumed.summary.passed_count == 4
+    assert resumed.summary.total_cost_usd is None

@@ -117,6 +117,7 @@ def test_an_invocation_tells_who_was_asked_and_how(workshop: Workshop) -> None:
         "invocationId": "inv-0001",
         "agentId": AGENT_ID,
         "outcome": "completed",
+        "latencyMs": recording.score("task-1")["latencyMs"],
     }
 
 

@@ -140,3 +140,8 @@ def test_an_agent_that_fits_is_welcome_and_its_class_is_told(workshop: Workshop)
 
 def test_a_model_class_that_nobody_knows_is_refused() -> None:
     assert "'huge' is none of" in refused(a_suite(), model_class="huge")
+
+
+def test_a_gate_that_could_never_fail_is_refused() -> None:
+    assert "--mode adversarial" in refused(a_suite(), fail_on=("findings",))
+    assert "--baseline" in refused(a_suite(), fail_on=("significant-regression",))

@@ -162,3 +162,16 @@ def test_the_cost_of_judges_is_part_of_the_cost_of_a_task(workshop: Workshop) ->
     recording = judged_run(workshop, a_judge(c1=True))
     assert recording.summary.total_cost_usd is None  # a scripted judge has no known price
     assert "costUsd" not in recording.score("task-1")
+
+
+def test_the_latency_of_an_answer_outlives_every_resume(workshop: Workshop) -> None:
+    judge = a_judge(c1=True)
+    judge.broken = True
+    failed = judged_run(workshop, judge)
+    for _ in range(2):
+        failed = workshop.resume(failed.run_id, kind, judge.panel())
+        assert failed.failure is not None
+    judge.broken = False
+    resumed = workshop.resume(failed.run_id, kind, judge.panel())
+    (completed,) = resumed.of("agent.invocation.completed")
+    assert resumed.score("task-1")["latencyMs"] == completed["latencyMs"]

@@ -256,3 +256,21 @@ def verdict(source: bytes, name: str) -> str:
         return check_file(source, name)
     except InvalidDocument as invalid:
         return "refused" if invalid.problems else "refused without a reason"
+
+
+def test_an_agent_manifest_and_a_tools_file_are_told_apart_from_suites() -> None:
+    manifest = {
+        "agentId": "local.shop.clerk",
+        "persona": "Clerk",
+        "modelClass": "general",
+        "systemPrompt": "Be kind.",
+    }
+    tools = {"tools": [{"name": "shop:find", "description": "Finds parcels."}]}
+    assert check_file(json.dumps(manifest).encode(), "agent.json") == "AgentManifest"
+    assert check_file(json.dumps(tools).encode(), "tools.json") == "tools file"
+
+
+def test_a_manifest_without_its_model_class_is_reported_as_a_manifest() -> None:
+    manifest = {"agentId": "local.shop.clerk", "persona": "Clerk", "systemPrompt": "Be kind."}
+    ((_, message),) = problems(json.dumps(manifest).encode(), "agent.json")
+    assert "modelClass" in message

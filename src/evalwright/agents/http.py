@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
+from evalwright.agents.load import TOKEN_VARIABLE
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.wire import (
     MAX_RESPONSE_BYTES,
@@ -19,7 +20,6 @@ from evalwright.contracts.errors import BadInput
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
 
-TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 HIDDEN_QUERY = "?…"
 
 

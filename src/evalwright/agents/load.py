@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
     from evalwright.models.protocol import Model
 
+TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 _DOCUMENTS = (".json", ".yaml", ".yml")
 
 

@@ -18,7 +18,8 @@ ANY_ARGUMENTS = {"type": "object"}
 async def load_tools(path: Path, *, live: bool = True) -> Toolbox:
     """Read a tools file, load its functions and, for live tools, start its MCP servers.
 
-    With fixtures no server is needed to answer, so a run does not depend on one. The toolbox is used and closed in the event loop in which it was loaded.
+    With fixtures no server is needed to answer, so that a run does not depend on one. The toolbox
+    is used and closed in the event loop in which it was loaded.
     """
     described = parse_tools(_read(path), str(path))
     resources = AsyncExitStack()

@@ -111,7 +111,7 @@ def _sent_fixtures(invocation: Invocation, tools: "Opened | None") -> Fixtures |
     if fixtures is None or invocation.surroundings.live:
         return None
     answers = [] if tools else fixtures.tool_responses
-    return Fixtures(tool_responses=answers, memory_seed=invocation.memory())
+    return Fixtures(tool_responses=answers, memory_seed=list(invocation.memory()))
 
 
 def accept_response(body: bytes, invocation: Invocation, tools: "Opened | None" = None) -> Any:

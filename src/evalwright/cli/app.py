@@ -22,7 +22,7 @@ COMMANDS = {
     "validate": "Check suites, summaries, event logs and report folders.",
     "attack": "Derive an adversarial suite from another suite.",
     "init": "Write a small suite and agent that run as they are.",
-    "demo": "Run the bundled suite against the bundled agent.",
+    "demo": "Run the bundled suites against the bundled agents.",
 }
 MOST_PROBLEMS = 50
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from evalwright.agents.load import load_agent
+from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import Toolbox
 from evalwright.contracts.planning import (
@@ -44,7 +44,7 @@ class Crew:
     def __init__(self, names: Names) -> None:
         config: Config = load_config()
         self._names = names
-        self._secrets = known_secrets(config, os.environ)
+        self._secrets = known_secrets(config, os.environ, [TOKEN_VARIABLE])
         self.redactor = Redactor(self._secrets)
         self._providers = Providers(config)
         self._cassette = _cassette(names, self.redactor)

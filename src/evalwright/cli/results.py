@@ -56,8 +56,11 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
 def _exit_code(outcomes: Sequence[Outcome], report: RepeatsReport | None) -> int:
     if any(outcome.reasons for outcome in outcomes):
         return 1
-    strict = outcomes[0].plan.settings.flaky_as == "fail"
-    return 1 if report is not None and report.flaky and strict else 0
+    return 1 if report is not None and _is_too_flaky(outcomes[0], report) else 0
+
+
+def _is_too_flaky(outcome: Outcome, report: RepeatsReport) -> bool:
+    return bool(report.flaky) and outcome.plan.settings.flaky_as == "fail"
 
 
 class _Told:
@@ -138,8 +141,19 @@ def _print(results: Results, told: Sequence[_Told], report: RepeatsReport | None
     if report is None:
         tell_all(told[0].card(style), styled=True)
         return
-    lines = [f"  {style.red('✗')} {reason}" for reason in _reasons(told)]
+    reasons = _reasons(told)
+    if _is_too_flaky(told[0].outcome, report):
+        reasons.append(f"{len(report.flaky)} flaky, and --flaky-as is fail")
+    lines = [*_deltas(told), *(f"  {style.red('✗')} {reason}" for reason in reasons)]
     tell_all("\n".join([*render_repeats(report, style), *lines]), styled=True)
+
+
+def _deltas(told: Sequence[_Told]) -> list[str]:
+    """The change of each repeat against the baseline, where there is one."""
+    changes = [each.outcome.summary.regression for each in told]
+    deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
+    baseline = told[0].outcome.plan.baseline
+    return [f"  against {baseline.run_id}: score {', '.join(deltas)}"] if baseline else []
 
 
 def _reasons(told: Sequence[_Told]) -> list[str]:

@@ -177,7 +177,7 @@ def command(
         agent_id=given["agent_id"],
         model_class=given["model_class"],
         resume=resume,
-        options=_options(given),
+        options=_options({**given, "resume": resume}),
         results=Results(
             emit,
             as_json=as_json,
@@ -198,6 +198,8 @@ def _options(given: dict[str, Any]) -> RunOptions:
         raise errors.BadInput("--record adds to a cassette; name its file with --cassette")
     if given["judge_samples"] and not given["judges"]:
         raise errors.BadInput("--judge-samples is about judges; name one with --judge")
+    if given["flaky_as"] and given["repeat"] == 1 and given["resume"] is None:
+        raise errors.BadInput("--flaky-as is about repeats; ask for some with --repeat")
     if "none" in given["fail_on"] and len(set(given["fail_on"])) > 1:
         raise errors.BadInput("--fail-on none goes with no other --fail-on")
     return RunOptions(

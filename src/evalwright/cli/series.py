@@ -62,10 +62,13 @@ class Series:
                 if self._run_id is not None:
                     if isinstance(error, errors.RunFailed):
                         error.add_note(f"see why: evalwright show {self._run_id}{self._where}")
-                    error.add_note(
-                        f"go on with: evalwright run --resume {self._run_id}{self._where}"
-                    )
+                    error.add_note(f"go on with: {self._resuming(error)}")
                 raise
+
+    def _resuming(self, error: errors.EvalwrightError) -> str:
+        is_spent = isinstance(error, errors.RunFailed) and error.code == "budget_exhausted"
+        more = " --max-cost MORE" if is_spent else ""
+        return f"evalwright run --resume {self._run_id}{more}{self._where}"
 
     async def _execute(self, runs: Sequence[Go], *, live: bool) -> list[Outcome]:
         outcomes = []

@@ -176,6 +176,7 @@ class InvocationCompleted(Payload, frozen=True):
     outcome: Outcome
     schema_validated: bool | None = None
     confidence: Score | None = None
+    latency_ms: Count | None = None  # of ours: judges may need it long after
 
 
 class Reasoned(Payload, frozen=True):

@@ -51,22 +51,20 @@ def recall_answers(log: EventLog, history: History) -> None:
 
 def _answer(task: Task, events: Iterable[Event]) -> Answer | None:
     """The answer of a task's last invocation, if it came to an end and was no failure."""
-    started_at, ended_at = 0, 0
     decided: Decided | None = None
     completed: InvocationCompleted | None = None
     usages: list[ProviderUsage] = []
     for event in events:
         match event.type:
             case InvocationStarted.TYPE:
-                started_at, decided, completed = event.at_us, None, None
-                usages = []
+                decided, completed, usages = None, None, []
             case ProviderUsage.TYPE:
                 usages.append(event.decode(ProviderUsage))
             case Decided.TYPE:
                 decided = event.decode(Decided)
             case InvocationCompleted.TYPE:
-                ended_at, completed = event.at_us, event.decode(InvocationCompleted)
+                completed = event.decode(InvocationCompleted)
     if decided is None or completed is None or completed.outcome == "failed":
         return None
-    latency_ms = max(0, ended_at - started_at) // 1000
+    latency_ms = completed.latency_ms or 0
     return Answer(task, decided.decision, None, latency_ms, usages, completed.schema_validated)

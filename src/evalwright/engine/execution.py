@@ -32,7 +32,7 @@ from evalwright.engine.queue import LocalQueue, TaskQueue
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.review import Review
 from evalwright.engine.verdict import reasons_to_fail, score_answer
-from evalwright.scoring.thresholds import pass_score
+from evalwright.scoring.thresholds import Cost, pass_score
 from evalwright.store.protocol import EventLog, NewEvent
 
 YIELD_EVERY = 32  # tasks after which a worker that never waits lets others have their turn
@@ -86,6 +86,7 @@ class Execution:
         self._recorder = Recorder(log, history.run_id, clock, means.surroundings.redactor)
         self._tally = history.tally
         self._answered = bool(history.scored or history.awaiting)
+        self._unpriced_before = history.tally.spent.unpriced_calls
         self._withheld: list[EvalScored] = []
         self._first_error: ErrorDetail | None = None
         self._review = Review(self._plan, means.panel)
@@ -186,7 +187,10 @@ class Execution:
 
     def _within_budget(self) -> bool:
         limit = self._plan.settings.max_cost_usd
-        return limit is None or not self._tally.spent.exhausts(limit)
+        return limit is None or not self._exhausts(self._tally.spent, limit)
+
+    def _exhausts(self, spent: Cost, limit: float) -> bool:
+        return spent.exhausts(limit, self._unpriced_before)
 
     async def _work_on(self, index: int) -> None:
         task = self._plan.suite.tasks[index]
@@ -291,7 +295,7 @@ class Execution:
 
     async def _fail_unfinished(self) -> None:
         limit, cost = self._plan.settings.max_cost_usd, self._tally.spent
-        if limit is not None and cost.exhausts(limit):
+        if limit is not None and self._exhausts(cost, limit):
             self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
             await self._fail("budget_exhausted", cost.told_beside(limit))
         task_id, failure = self._unjudged[0]

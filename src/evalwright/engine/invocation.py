@@ -99,7 +99,11 @@ class Invoker:
         )
         decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
         completed = InvocationCompleted(
-            attempt_id, agent_id, _outcome(invocation, error), invocation.schema_valid
+            attempt_id,
+            agent_id,
+            _outcome(invocation, error),
+            invocation.schema_valid,
+            latency_ms=latency_ms,
         )
         return Done(answer, [*invocation.usages, decided, completed], deeds)
 

@@ -123,7 +123,7 @@ def plan_run(
     modes, problems = _choose_modes(suite, options.modes, has_baseline=baseline is not None)
     if not problems:
         problems += _unscorable_tasks(suite, modes)
-        problems += _option_problems(suite, modes, options)
+        problems += _option_problems(suite, modes, options, baseline)
     problems += _agent_problems(agent) + _tag_problems(options.tags)
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
@@ -191,7 +191,24 @@ def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
     ]
 
 
-def _option_problems(suite: Suite, modes: Sequence[Mode], options: RunOptions) -> list[Problem]:
+def _option_problems(
+    suite: Suite, modes: Sequence[Mode], options: RunOptions, baseline: Baseline | None
+) -> list[Problem]:
+    problems = _judge_problems(suite, modes, options)
+    if options.read_only and "live-shadow" not in modes:
+        message = "only live tools can write, and this run has none"
+        problems.append(Problem("--read-only", message, "it goes with --mode live-shadow"))
+    if "findings" in options.fail_on and "adversarial" not in modes:
+        message = "only an adversarial run looks for findings, so this could never fail"
+        problems.append(Problem("--fail-on findings", message, "it goes with --mode adversarial"))
+    compares = [gate for gate in options.fail_on if gate.endswith("regression")]
+    if compares and baseline is None:
+        message = "there is no baseline to be worse than, so this could never fail"
+        problems.append(Problem(f"--fail-on {compares[0]}", message, "name one with --baseline"))
+    return problems
+
+
+def _judge_problems(suite: Suite, modes: Sequence[Mode], options: RunOptions) -> list[Problem]:
     problems = []
     rubric = next((task for task in suite.tasks if task.expected.kind == "rubric"), None)
     if rubric is not None and not options.judges:
@@ -204,9 +221,6 @@ def _option_problems(suite: Suite, modes: Sequence[Mode], options: RunOptions) -
         message = f"{options.model} would judge its own answers"
         remedy = "name another judge, or allow it with --allow-self-judge"
         problems.append(Problem("--judge", message, remedy))
-    if options.read_only and "live-shadow" not in modes:
-        message = "only live tools can write, and this run has none"
-        problems.append(Problem("--read-only", message, "it goes with --mode live-shadow"))
     return problems
 
 

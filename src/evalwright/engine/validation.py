@@ -16,10 +16,13 @@ from evalwright.contracts.events import (
     InvocationStarted,
 )
 from evalwright.contracts.jsonvalue import NotJson, parse
+from evalwright.contracts.manifest import parse_manifest
 from evalwright.contracts.schema import RUN_EVENT, SUMMARY, check_schema
 from evalwright.contracts.suite import check_suite_document
+from evalwright.contracts.tools import parse_tools
 
 _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
+_MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
 
 
 def check_file(source: bytes, name: str) -> str:
@@ -33,11 +36,21 @@ def check_file(source: bytes, name: str) -> str:
             kind, problems = "event log", check_events(lines, "event")
         elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
             kind, problems = "EvalSummary", check_summary(document)
+        elif isinstance(document, dict) and _MANIFEST_KEYS & document.keys():
+            parse_manifest(source, name)
+            kind, problems = "AgentManifest", []
+        elif isinstance(document, dict) and _is_tools_file(document):
+            parse_tools(source, name)
+            kind, problems = "tools file", []
         else:
             kind, problems = "AgentEvalSuite", check_suite_document(document)
     if problems:
         raise InvalidDocument(name, problems)
     return kind
+
+
+def _is_tools_file(document: dict[str, Any]) -> bool:
+    return "suiteId" not in document and bool({"tools", "mcp"} & document.keys())
 
 
 def check_summary(document: Any) -> list[Problem]:

@@ -102,5 +102,5 @@ def _listed(known: list[str]) -> str:
 
 
 def _nearest(provider: str, known: list[str]) -> str:
-    found = difflib.get_close_matches(provider.lower(), known, n=1)
+    found = difflib.get_close_matches(provider.lower(), known, n=1, cutoff=0.65)
     return f", did you mean {found[0]!r}?" if found else ""

@@ -24,9 +24,12 @@ class Cost(msgspec.Struct, frozen=True):
         """The cost where it is known in full; no calls at all tell of no cost."""
         return self.known_usd if self.calls and not self.unpriced_calls else None
 
-    def exhausts(self, budget_usd: float) -> bool:
-        """Whether a budget is spent, or cannot be watched over any more."""
-        return self.known_usd >= budget_usd or self.unpriced_calls > 0
+    def exhausts(self, budget_usd: float, unpriced_before: int = 0) -> bool:
+        """Whether a budget is spent, or cannot be watched over any more.
+
+        Calls without a price that were made before count no more: whoever goes on knows of them.
+        """
+        return self.known_usd >= budget_usd or self.unpriced_calls > unpriced_before
 
     def told_beside(self, budget_usd: float) -> str:
         """Why nothing more is spent, as a sentence."""
