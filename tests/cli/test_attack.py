@@ -5,7 +5,7 @@ import pytest
 import yaml
 from hypothesis import given
 
-from builders import a_suite, a_task
+from builders import a_suite, a_task, as_document
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.attack import suite_file
 from evalwright.contracts.suite import parse_suite
@@ -39,9 +39,23 @@ def test_without_a_file_the_suite_goes_to_stdout_in_the_form_of_its_origin(
 ) -> None:
     suite = evalwright.suite()
     assert evalwright("attack", suite).json()["modes"] == ["adversarial"]
-    evalwright("attack", suite, "--out", "again.yaml", "--strategy", "role-play")
-    shown = evalwright("attack", "again.yaml", "--strategy", "encoding").out
+    (evalwright.folder / "suite.yaml").write_text(yaml.safe_dump(as_document(a_suite())))
+    shown = evalwright("attack", "suite.yaml", "--strategy", "encoding").out
     assert yaml.safe_load(shown)["suiteId"].startswith("acme.shop.evals.refunds-attacked-")
+
+
+def test_nothing_that_exists_is_overwritten(evalwright: Evalwright) -> None:
+    suite = evalwright.suite()
+    refused = evalwright("attack", suite, "--out", suite)
+    assert refused.code == 2
+    assert "it exists" in refused.err
+
+
+def test_attacks_are_not_attacked_again(evalwright: Evalwright) -> None:
+    evalwright("attack", evalwright.suite(), "--out", "attacks.yaml")
+    refused = evalwright("attack", "attacks.yaml")
+    assert refused.code == 2
+    assert "a suite of attacks already" in refused.err
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(evalwright: Evalwright) -> None:

@@ -295,3 +295,88 @@ def test_a_call_that_a_cassette_lacks_is_an_error_with_a_remedy(workplace: Evalw
 def test_a_task_of_golden_kind_needs_no_judge(workplace: Evalwright) -> None:
     workplace.suite(a_suite([a_task("task-1")]))
     assert workplace("run", "suite.json", "--agent", "agents.py:right").code == 0
+
+
+def test_an_agent_that_never_answered_gets_no_score_for_the_answers_of_another(
+    workplace: Evalwright,
+) -> None:
+    rubric_run(workplace, "--judge", judge(workplace, "I would rather not say."))
+    judge(workplace, KIND)
+    refused = workplace("run", "--resume", "latest", "--agent", "agents.py:wrong")
+    assert refused.code == 2
+    assert "one log holds the answers of one agent" in refused.err
+
+
+def test_repeats_are_of_one_agent(workplace: Evalwright) -> None:
+    (workplace.folder / "mortal.py").write_text(
+        "from pathlib import Path\n\n"
+        "def answer(task):\n"
+        "    calls = Path(__file__).with_name('calls')\n"
+        "    calls.write_text(calls.read_text() + '.' if calls.exists() else '.')\n"
+        "    if len(calls.read_text()) > 3:\n"
+        "        raise ValueError('dead')\n"
+        "    return 'yes'\n"
+    )
+    died = workplace("run", "suite.json", "--agent", "mortal.py:answer", "--repeat", "2",
+                     "--concurrency", "1")  # fmt: skip
+    assert died.code == 3
+    refused = workplace("run", "--resume", "latest", "--agent", "agents.py:right")
+    assert refused.code == 2
+    assert "one log holds the answers of one agent" in refused.err
+
+
+def test_gates_stand_as_the_run_began_with_them(workplace: Evalwright) -> None:
+    workplace("run", "suite.json", "--agent", "agents.py:costly", "--max-cost", "1",
+              "--concurrency", "1")  # fmt: skip
+    refused = workplace("run", "--resume", "latest", "--fail-on", "none")
+    assert refused.code == 2
+    assert "--fail-on" in refused.err
+
+
+def test_a_key_in_the_words_of_a_failure_reaches_neither_console_nor_report(
+    workplace: Evalwright,
+) -> None:
+    (workplace.folder / "loud.py").write_text(
+        "import os\n\ndef answer(task):\n    raise RuntimeError(os.environ['OPENAI_API_KEY'])\n"
+    )
+    secret = "not-a-real-secret-at-all"
+    failed = workplace(
+        "run", "suite.json", "--agent", "loud.py:answer", "--junit", "report.xml",
+        env={"OPENAI_API_KEY": secret},
+    )  # fmt: skip
+    assert failed.code == 3
+    assert secret not in failed.err
+    assert secret not in (workplace.folder / "report.xml").read_text()
+
+
+def test_a_budget_spent_by_an_agent_that_fails_is_told_as_a_budget(workplace: Evalwright) -> None:
+    (workplace.folder / "dear.py").write_text(
+        "def answer(task):\n"
+        "    task.report_usage(model='m', input_tokens=1, output_tokens=1, cost_usd=5)\n"
+        "    raise ValueError('no')\n"
+    )
+    failed = workplace("run", "suite.json", "--agent", "dear.py:answer", "--max-cost", "1",
+                       "--concurrency", "1")  # fmt: skip
+    assert "budget_exhausted" in failed.err
+
+
+def test_an_unknown_price_is_told_apart_from_a_spent_budget(workplace: Evalwright) -> None:
+    (workplace.folder / "free.py").write_text(
+        "def answer(task):\n"
+        "    task.report_usage(model='m', input_tokens=1, output_tokens=1)\n"
+        "    return 'yes'\n"
+    )
+    failed = workplace("run", "suite.json", "--agent", "free.py:answer", "--max-cost", "1",
+                       "--concurrency", "1")  # fmt: skip
+    assert "price_unknown" in failed.err
+    assert "MORE" not in failed.err
+
+
+@pytest.mark.parametrize("option", [["--read-only"], ["--tools", "tools.json"]])
+def test_what_cannot_be_seen_of_an_agent_outside_is_refused_without_a_gateway(
+    workplace: Evalwright, option: list[str]
+) -> None:
+    (workplace.folder / "tools.json").write_text('{"tools": []}')
+    refused = workplace("run", "suite.json", "--agent", "cmd:cat", "--mode", "live-shadow", *option)
+    assert refused.code == 2
+    assert "--gateway" in refused.err

@@ -87,3 +87,21 @@ def test_an_agent_that_takes_stdout_does_not_swallow_the_scorecard(evalwright: E
     ran = evalwright("run", suite, "--agent", subject("stubborn.py:take_stdout"))
     assert ran.code == 0
     assert "PASSED" in ran.out
+
+
+def test_an_agent_that_swallows_everything_does_not_keep_the_process(
+    evalwright: Evalwright,
+) -> None:
+    (evalwright.folder / "deaf.py").write_text(
+        "import asyncio\n\n\n"
+        "async def answer(task):\n"
+        "    while True:\n"
+        "        try:\n"
+        "            await asyncio.sleep(1000)\n"
+        "        except BaseException:\n"
+        "            pass\n"
+    )
+    suite = evalwright.suite(a_suite(1))
+    done = evalwright("run", suite, "--agent", "deaf.py:answer", "--timeout", "0.2")
+    assert done.code == 3
+    assert "agent_timeout" in done.err or "no answer within" in done.err

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.events import ProviderUsage, Verdict
 from evalwright.contracts.suite import Criterion
-from evalwright.engine import judge_prompt
+from evalwright.engine.fencing import LONGEST_QUOTE, UnfitReply, ask_again, fence_code
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,
     PROMPT_VERSION,
     SAFETY_QUESTIONS,
     Question,
-    UnfitReply,
-    ask_again,
-    fence_code,
     for_sample,
     judge_request,
     read_reply,
@@ -354,6 +351,5 @@ def test_a_reply_without_text_or_with_very_much_of_it_can_be_shown_again():
     request = judge_request(QUESTIONS, INPUT, "yes")
     problem = UnfitReply("it is no JSON")
     assert ask_again(request, a_reply(""), problem).messages[2].content == "(no text)"
-    longest = judge_prompt.LONGEST_QUOTE
-    quoted = ask_again(request, a_reply("x" * (longest + 7)), problem).messages[2].content
-    assert quoted == "x" * longest + "… (+7 characters)"
+    quoted = ask_again(request, a_reply("x" * (LONGEST_QUOTE + 7)), problem).messages[2].content
+    assert quoted == "x" * LONGEST_QUOTE + "… (+7 characters)"

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from builders import a_suite, a_task
+from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import Group
 from evalwright.engine.replay import replay_run
+from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop
 
 SUITE = a_suite(4, modes=["golden", "regression"])
@@ -43,7 +45,7 @@ def test_a_task_that_fails_anew_is_a_reason_not_to_ship(workshop: Workshop) -> N
     assert outcome is not None
     (reason,) = outcome.reasons
     assert "1 newly failing" in reason
-    assert "ot distinguishable from noise at n = 4" in reason
+    assert "within noise" in reason
 
 
 def test_a_change_within_noise_does_not_fail_the_significant_gate(workshop: Workshop) -> None:
@@ -62,7 +64,7 @@ def test_a_change_beyond_noise_fails_the_significant_gate(workshop: Workshop) ->
         suite, worse, baseline=baseline.run_id, fail_on=("significant-regression",)
     )
     assert recording.outcome is not None
-    assert "Worse than chance explains" in recording.outcome.reasons[0]
+    assert "beyond chance" in recording.outcome.reasons[0]
 
 
 def test_an_improvement_is_no_reason(workshop: Workshop) -> None:
@@ -112,3 +114,27 @@ def test_a_suite_without_the_mode_takes_no_baseline(workshop: Workshop) -> None:
     baseline = workshop.run(suite, right)
     with pytest.raises(BadInput, match=r"'regression' is not declared"):
         workshop.run(suite, right, baseline=baseline.run_id)
+
+
+def test_a_changed_bar_for_rubrics_is_a_changed_suite(workshop: Workshop) -> None:
+    def suite(bar: float) -> Any:
+        modes = ["rubric", "regression"]
+        return a_suite([a_rubric_task("task-1")], modes=modes, pass_score=bar)
+
+    judged = {"means": a_judge(c1=True).panel(), "judges": (JUDGE,)}
+    baseline = workshop.run(suite(0.5), right, **judged)
+    with pytest.raises(BadInput, match="passScore, which decides on rubric tasks"):
+        workshop.run(suite(0.9), right, baseline=baseline.run_id, **judged)
+
+
+def test_many_repeats_must_show_more_for_one_to_be_called_worse(workshop: Workshop) -> None:
+    suite = a_suite(12, modes=["golden", "regression"])
+    baseline = workshop.run(suite, right)
+    worse = wrong_on(*(f"task-{n}" for n in range(1, 7)))  # p = 0.03
+    gate = {"baseline": baseline.run_id, "fail_on": ("significant-regression",)}
+    alone = workshop.run(suite, worse, **gate)
+    one_of_ten = workshop.run(suite, worse, group=Group("group_a", 1, 10), **gate)
+    assert alone.outcome is not None
+    assert one_of_ten.outcome is not None
+    assert alone.outcome.reasons
+    assert not one_of_ten.outcome.reasons

@@ -1,7 +1,9 @@
 """Models at a fake provider, and requests to them."""
 
 import asyncio
-from typing import Any
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from evalwright.models.calling import CalledModel, Channel
 from evalwright.models.config import Config, ProviderSettings
@@ -12,6 +14,8 @@ from evalwright.models.prices import Meter
 from evalwright.models.protocol import Message, Model, ModelError, Reply, Request, ToolSpec, ToolUse
 from evalwright.models.retries import Retries
 from providers import FakeProvider
+
+T = TypeVar("T")
 
 KEY = "sk-secret-0123456789abcdef"
 KEYS = {
@@ -57,6 +61,38 @@ class Time:
 
     def retries(self, limit: int = 5) -> Retries:
         return Retries(limit, clock=lambda: self.now, chance=lambda: 1.0, sleep=self.sleep)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in which waiting takes no time; for scenes without a network."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__(_NoWaiting(self))
+
+    @classmethod
+    def run(cls, scene: Coroutine[Any, Any, T]) -> T:
+        with asyncio.Runner(loop_factory=cls) as runner:
+            return runner.run(scene)
+
+    def time(self) -> float:
+        return self._now
+
+    def pass_time(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class _NoWaiting(selectors.SelectSelector):
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        assert ready or timeout is not None, "everybody waits, and nobody for the time"
+        if not ready and timeout:
+            self._loop.pass_time(timeout)
+        return ready
 
 
 def model_at(

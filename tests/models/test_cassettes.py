@@ -13,7 +13,7 @@ from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.load import Providers
-from evalwright.models.protocol import Model, ModelError, Reply, Request
+from evalwright.models.protocol import Model, ModelError, Reply, Request, ToolSpec
 from evalwright.models.scripted import ScriptedModel
 from providers import completion, fake_provider
 
@@ -121,6 +121,50 @@ def test_recording_goes_on_after_a_torn_line(tape: Path) -> None:
     assert [ask(model, a_request(text)).text for text in "ab"] == ["answer 1", "answer 1"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"not a cassette", b"important\nlines\nwithout end", b'{"answer": 42}', b'["a list"]', b"\0"],
+)
+def test_a_file_that_is_no_cassette_is_refused_and_left_as_it_is(
+    tape: Path, content: bytes
+) -> None:
+    tape.parent.mkdir()
+    tape.write_bytes(content)
+    with pytest.raises(InvalidDocument, match="not a recorded call"):
+        Cassette(tape, record=True)
+    assert tape.read_bytes() == content
+
+
+def test_a_cassette_is_not_touched_before_there_is_a_call_to_add(tape: Path) -> None:
+    record(tape, a_request("a"), a_request("b"))
+    os.truncate(tape, tape.stat().st_size - 10)
+    before = tape.read_bytes()
+    taped = Cassette(tape, record=True).wrap(counting())
+    ask(taped, a_request("a"))
+    assert tape.read_bytes() == before
+
+
+def test_a_whole_last_line_without_a_newline_is_replayed_and_kept(tape: Path) -> None:
+    record(tape, a_request("a"), a_request("b"))
+    os.truncate(tape, tape.stat().st_size - 1)
+    assert ask(player(tape), a_request("b")).text == "answer 2"
+    record(tape, a_request("c"), a_request("d"))
+    model = player(tape)
+    replies = [ask(model, a_request(text)).text for text in "abcd"]
+    assert replies == ["answer 1", "answer 2", "answer 1", "answer 2"]
+    assert len(tape.read_text().splitlines()) == 4
+
+
+def test_a_torn_line_is_cut_off_once_by_two_who_record_at_the_same_time(tape: Path) -> None:
+    record(tape, a_request("a"), a_request("b"))
+    os.truncate(tape, tape.stat().st_size - 10)
+    both = [Cassette(tape, record=True).wrap(counting()) for _ in range(2)]
+    for taped, text in zip(both, "bc", strict=True):
+        ask(taped, a_request(text))
+    model = player(tape)
+    assert [ask(model, a_request(text)).text for text in "abc"] == ["answer 1"] * 3
+
+
 def test_a_broken_line_is_told_with_its_number(tape: Path) -> None:
     record(tape, a_request("a"))
     tape.write_bytes(tape.read_bytes() + b'{"key": 5}\n')
@@ -153,6 +197,15 @@ def test_secrets_are_masked_before_anything_is_written(tape: Path) -> None:
     assert "hunter22" not in tape.read_text()
     replayed = ask(player(tape), a_request("is it hunter22?"))
     assert replayed.text == 'it is "[REDACTED:pw]"'
+
+
+def test_secrets_in_names_of_fields_are_masked_too(tape: Path) -> None:
+    parameters = {"type": "object", "properties": {"hunter22": {"type": "string"}}}
+    tool = ToolSpec("look_up", "Looks it up.", parameters)
+    cassette = Cassette(tape, record=True, redact=lambda text: text.replace("hunter22", "[pw]"))
+    ask(cassette.wrap(counting()), a_request(tools=(tool,)))
+    assert "hunter22" not in tape.read_text()
+    assert ask(player(tape), a_request(tools=(tool,))).text == "answer 1"
 
 
 def test_a_line_holds_the_request_for_people_to_read(tape: Path) -> None:

@@ -341,7 +341,8 @@ def test_a_content_filter_is_a_refusal(code: str) -> None:
     with fake_provider(failing(400, "filtered", code=code)) as provider:
         reply = ask(model_at(f"{provider.url}/openai/v1", "azure:m"))
     assert reply.finish == "refusal"
-    assert "filtered" in reply.text
+    assert reply.text == "the provider refused the request (content filter)"
+    assert "filtered" not in reply.reasoning
     assert reply.usage.cost_estimate_usd is None
 
 

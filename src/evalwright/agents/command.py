@@ -43,6 +43,7 @@ class CommandAgent:
         self.agent_id = agent_id
         self.model_class = model_class
         self.allowed_tools: frozenset[str] | None = None
+        self.is_outside = True
         self._arguments = arguments
         self._gateway = gateway
 

@@ -39,6 +39,7 @@ class HttpAgent:
         self.agent_id = agent_id
         self.model_class = model_class
         self.allowed_tools: frozenset[str] | None = None
+        self.is_outside = True
         self._url = url
         self._gateway = gateway
         self._open_session: aiohttp.ClientSession | None = None

@@ -60,6 +60,7 @@ class ManifestAgent:
         self._reads_memory = manifest.memory_shape.long_term
         self._tools = list(dict.fromkeys(manifest.tool_allowlist or ()))
         self.allowed_tools: frozenset[str] | None = frozenset(self._tools)
+        self.is_outside = False
         self._task_contract = task_contract
         self._return_contract = return_contract
         self._settings = settings or LoopSettings()
@@ -219,5 +220,6 @@ def _checked_return(answer: str, contract: Contract, invocation: Invocation) -> 
         output, broken = None, f"the answer is not JSON: {error.reason}"
     invocation.schema_valid = broken is None
     if broken:
-        raise AgentFailure("schema_invalid", f"the output breaks returnSchemaRef: {broken}")
+        message = f"the output breaks returnSchemaRef: {broken}"
+        raise AgentFailure("schema_invalid", message, {"answer": answer})
     return output

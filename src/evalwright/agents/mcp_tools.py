@@ -283,8 +283,10 @@ def _answer(result: "CallToolResult") -> Any:
         raise ToolFailed("tool_error", "\n".join(texts) or "the tool failed without a word")
     only_text = len(texts) == len(blocks) == 1
     answer = texts[0] if only_text else blocks
-    if result.structured_content is not None:
-        answer = result.structured_content
+    structured = result.structured_content
+    if structured is not None:
+        # A result that is no object is wrapped on the wire; the tool itself said what is inside.
+        answer = structured["result"] if structured.keys() == {"result"} else structured
     if len(canonical(answer)) > MAX_ANSWER_BYTES:
         raise ToolFailed("tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
     return answer

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -59,6 +60,7 @@ class Agent(Protocol):
     ref: str  # how the agent is reached, as it may be written down
     model_class: str | None  # the class of model behind it, where it is known
     allowed_tools: frozenset[str] | None  # the tools it may call; None: all that there are
+    is_outside: bool  # in another process, where it may call tools that nobody sees
 
     async def invoke(self, invocation: "Invocation") -> Any:
         """Work on one task and return the output; raises `AgentFailure`."""
@@ -104,6 +106,7 @@ class Invocation:
         self._record = record
         self._fixtures = ToolFixtures(None if self.surroundings.live else task.fixtures)
         self._calls = 0
+        self._live_calls: list[Future[Any]] = []
         self._ended = False
         self._lock = threading.Lock()
 
@@ -125,7 +128,10 @@ class Invocation:
         call = self._begin(name, args)
         if call.tool is None:
             return self._answer_from_fixtures(call)
-        return asyncio.run_coroutine_threadsafe(self._answer_live(call), self._loop).result()
+        answer = asyncio.run_coroutine_threadsafe(self._answer_live(call), self._loop)
+        with self._lock:
+            self._live_calls.append(answer)
+        return answer.result()
 
     async def use_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Answer a tool call, recorded with its answer; for an agent that is async."""
@@ -147,9 +153,11 @@ class Invocation:
             self.usages.append(usage)
 
     def end(self) -> None:
-        """From here on nothing is recorded: the score is next."""
+        """From here on nothing is recorded, and live calls are given up: the score is next."""
         with self._lock:
             self._ended = True
+            for call in self._live_calls:
+                call.cancel()
 
     def next_call_id(self) -> str:
         """An id for the next tool call: the same in every run."""
@@ -197,11 +205,13 @@ class Invocation:
         try:
             answer = _json_copy(await call.tool.call(call.arguments or {}))
         except ToolFailed as failure:
-            raise self._failed(call, failure.code, failure.message) from None
+            took = _milliseconds_since(started)
+            raise self._failed(call, failure.code, failure.message, took=took) from None
         except NotJson as error:
             message = f"the tool's answer is not a JSON value: {error}"
-            raise self._failed(call, "tool_error", message) from None
-        self._returned(call, answer, round((time.monotonic() - started) * 1000))
+            took = _milliseconds_since(started)
+            raise self._failed(call, "tool_error", message, took=took) from None
+        self._returned(call, answer, _milliseconds_since(started))
         return msgspec.json.decode(answer)
 
     def _returned(self, call: "_Call", outcome: msgspec.Raw, duration_ms: int) -> None:
@@ -222,12 +232,14 @@ class Invocation:
         code: str,
         message: str,
         status: Literal["error", "forbidden"] = "error",
+        *,
         told: str | None = None,
+        took: int = 0,
     ) -> ToolError:
         error = ErrorDetail(code, message)
         self.record(
             ToolReturned(
-                self.agent_id, call.name, call.call_id, error=error, status=status, duration_ms=0
+                self.agent_id, call.name, call.call_id, error=error, status=status, duration_ms=took
             )
         )
         return ToolError(message, told)
@@ -244,6 +256,10 @@ class _Call(NamedTuple):
     call_id: str
     tool: Tool | None = None
     arguments: dict[str, Any] | None = None
+
+
+def _milliseconds_since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)
 
 
 def checked_output(output: Any) -> Any:

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import importlib
-import importlib.util
 import inspect
 import operator
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evalwright.agents.code_files import load_code
 from evalwright.agents.fixtures import Memory
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.threads import Threads
@@ -72,6 +72,7 @@ class PythonAgent:
         self.agent_id = agent_id
         self.model_class = model_class
         self.allowed_tools: frozenset[str] | None = None
+        self.is_outside = False
         self._function = function
         self._is_async = _is_async(function)
         self._threads = Threads()
@@ -163,19 +164,10 @@ def _load_file(path: Path, ref: str) -> Any:
     if not path.is_file():
         where = "" if path.is_absolute() else f" below {Path.cwd().name or '/'}"
         raise BadInput(f"--agent {ref}: there is no file {path}{where}")
-    directory = str(path.resolve().parent)
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
     try:
-        spec.loader.exec_module(module)
+        return load_code(path)
     except (Exception, SystemExit) as error:
         raise _broken(ref, error) from error
-    return module
 
 
 def _is_async(function: Any) -> bool:

@@ -1,9 +1,7 @@
 """Tools that are Python functions, sync or async."""
 
 import asyncio
-import importlib.util
 import inspect
-import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from evalwright.agents.code_files import load_code
 from evalwright.agents.threads import Threads
 from evalwright.agents.toolbox import ToolFailed
 from evalwright.contracts.errors import BadInput, CannotEvaluate
@@ -96,21 +95,12 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
 def _module(path: Path, place: str) -> Any:
     if not path.is_file():
         raise BadInput(f"{place}: there is no such file beside the tools file")
-    directory = str(path.resolve().parent)
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
     try:
-        spec.loader.exec_module(module)
+        return load_code(path)
     except (Exception, SystemExit) as error:
         trace = "".join(traceback.format_exception(error)).rstrip()
         message = f"{place}: the tool's own code failed while it was loaded"
         raise CannotEvaluate(f"{message}\n{trace}") from error
-    return module
 
 
 def _arguments_type(function: Callable[..., Any], place: str) -> type[msgspec.Struct]:

@@ -85,12 +85,14 @@ class ToolLoop:
                 )
             )
         except ModelError as error:
+            if error.usage is not None:
+                self._invocation.report_usage(error.usage)
             raise AgentFailure(error.code, error.message) from None
         self._invocation.report_usage(reply.usage)
         self._record_reasoning(reply)
         if reply.finish == "length":
             message = "the model's answer was cut off at its limit of tokens"
-            raise AgentFailure("output_truncated", message)
+            raise AgentFailure("output_truncated", message, {"answer": reply.text})
         return reply
 
     def _record_reasoning(self, reply: Reply) -> None:

@@ -6,16 +6,16 @@ import sys
 EXIT_SECONDS = 2.0
 
 
-def main() -> None:
-    """Run the `evalwright` command."""
+def main(program: str = "evalwright") -> None:
+    """Run the `evalwright` command, or `prompteval`."""
     if sys.argv[1:] == ["--version"]:  # answered before anything else is imported
         from evalwright import __version__
 
-        sys.stdout.write(f"evalwright {__version__}\n")
+        sys.stdout.write(f"{program} {__version__}\n")
         return
     from evalwright.cli.app import run_app
 
-    _leave(run_app())
+    _leave(run_app(program))
 
 
 def _leave(code: int) -> None:
@@ -25,6 +25,9 @@ def _leave(code: int) -> None:
     from evalwright.cli.output import let_go_of_streams
 
     let_go_of_streams()
+    interrupt = sys.modules.get("evalwright.cli.interrupt")
+    if interrupt is not None and interrupt.LEFT_BEHIND:
+        os._exit(code)
     watchdog = threading.Timer(EXIT_SECONDS, os._exit, (code,))
     watchdog.daemon = True
     watchdog.start()

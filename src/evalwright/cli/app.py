@@ -74,34 +74,41 @@ def app() -> None:
     """
 
 
-def run_app() -> int:
+def run_app(program: str = "evalwright") -> int:
     """Run a command and turn whatever comes of it into an exit code."""
     prepare_streams()
     code: object = 0
     try:
-        with app.make_context("evalwright", sys.argv[1:]) as context:
-            code = app.invoke(context)
+        command = app if program == "evalwright" else _prompteval()
+        with command.make_context(program, sys.argv[1:]) as context:
+            code = command.invoke(context)
     except click.exceptions.Exit as request:  # --help and the like
         code = request.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        complain("interrupted")
+        complain("interrupted", program)
         code = 130
     except EvalwrightError as error:
-        complain(_words(error))
+        complain(_words(error), program)
         code = error.exit_code
     except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
         traceback.print_exc()
-        complain("this is a fault in Evalwright itself; what it had recorded is kept")
+        complain("this is a fault in Evalwright itself; what it had recorded is kept", program)
         code = 3
     return code if isinstance(code, int) else 0
 
 
-def complain(message: str) -> None:
+def _prompteval() -> click.Command:
+    from evalwright.cli.prompts import command
+
+    return command
+
+
+def complain(message: str, program: str = "evalwright") -> None:
     """Say what went wrong, on stderr."""
-    say(f"evalwright: {message}")
+    say(f"{program}: {message}")
 
 
 def _words(error: EvalwrightError) -> str:

@@ -67,7 +67,12 @@ def command(
         raise BadInput("name a suite, or --list the strategies; try `attack --help`")
     if out is not None:
         check_place(out)
-    derived = derive(parse_suite(read_input(suite), str(suite)), strategies, seed, per_task)
+        if out.exists():
+            raise BadInput(f"--out {out}: it exists; name another file, or remove it first")
+    golden = parse_suite(read_input(suite), str(suite))
+    if golden.modes == ["adversarial"]:
+        raise BadInput(f"{suite}: it is a suite of attacks already; name the one it came from")
+    derived = derive(golden, strategies, seed, per_task)
     document = suite_file(derived.suite, (out or suite).name)
     if out is None:
         write_stdout(document)

@@ -1,6 +1,7 @@
 """The crew of a run: its agent and all that works with it, by the names a user or a log gives."""
 
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,6 @@ class Names(msgspec.Struct, frozen=True):
     model_class: str | None = None
     model: str | None = None
     panel: JudgePanel | None = None
-    record: bool = False  # calls that the cassette does not hold are made, and added to it
 
 
 class Crew:
@@ -72,19 +72,20 @@ class Crew:
         if self._gateway is not None:
             await self._gateway.start()
         redactor = Redactor({**self._toolbox.secrets, **self._secrets})
+        if self._cassette is not None:
+            self._cassette.redact = redactor.redact_text
         surroundings = Surroundings(self._toolbox, live, settings.read_only, redactor)
         return Means(surroundings, self._panel)
 
     async def dismiss(self) -> None:
-        """Stop all that was started."""
-        await self.agent.close()
-        if self._gateway is not None:
-            await self._gateway.close()
-        await self._toolbox.close()
-        if self._panel is not None:
-            await self._panel.close()
-        if self._cassette is not None:
-            self._cassette.close()
+        """Stop all that was started, the others too where one of them fails to."""
+        async with AsyncExitStack() as rest:
+            if self._cassette is not None:
+                rest.callback(self._cassette.close)
+            if self._panel is not None:
+                rest.push_async_callback(self._panel.close)
+            rest.push_async_callback(self._toolbox.close)
+            rest.push_async_callback(self.agent.close)
 
 
 def model_name(name: str) -> str:
@@ -100,7 +101,7 @@ def _cassette(names: Names, redactor: Redactor) -> "Cassette | None":
         return None
     from evalwright.models.cassette import Cassette
 
-    return Cassette(names.settings.cassette, names.record, redactor.redact_text)
+    return Cassette(names.settings.cassette, names.settings.record, redactor.redact_text)
 
 
 def _gateway(settings: RunSettings) -> "Gateway | None":

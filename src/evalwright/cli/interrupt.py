@@ -13,6 +13,10 @@ T = TypeVar("T")
 
 GRACE_SECONDS = 2
 
+# Tasks that would not end. They are kept: one that also refuses to be collected would spin for ever
+# while the interpreter shuts down.
+LEFT_BEHIND: list["asyncio.Task[Any]"] = []
+
 
 def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, or raise `Interrupted` on SIGINT and SIGTERM."""
@@ -47,7 +51,8 @@ def _abandon_rest(loop: asyncio.AbstractEventLoop) -> None:
     for task in rest:
         task.cancel()
     if rest:
-        loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+        _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+        LEFT_BEHIND.extend(unending)
     loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
     loop.run_until_complete(loop.shutdown_asyncgens())
 

@@ -21,4 +21,3 @@ class Request(msgspec.Struct, frozen=True):
     db: str | None
     baseline: str | None = None
     repeat: int = 1
-    record: bool = False

@@ -12,7 +12,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
 from evalwright.reports.junit import JunitRun, render_junit, render_junit_failure
-from evalwright.reports.outcome import render_outcome, shown_reasons
+from evalwright.reports.outcome import LIVE, render_outcome, shown_reasons
 from evalwright.reports.repeats import render_repeats
 from evalwright.reports.scorecard import MOST_FAILURES
 from evalwright.reports.style import Style
@@ -84,7 +84,13 @@ class _Told:
     def for_junit(self) -> JunitRun:
         """What a JUnit report tells of it."""
         outcome = self.outcome
-        return JunitRun(outcome.run_id, outcome.summary, shown_reasons(outcome), self.stories)
+        return JunitRun(
+            outcome.run_id,
+            outcome.summary,
+            shown_reasons(outcome),
+            self.stories,
+            outcome.plan.is_live,
+        )
 
 
 def agreement(log: EventLog, outcome: Outcome) -> float | None:
@@ -145,7 +151,21 @@ def _print(results: Results, told: Sequence[_Told], report: RepeatsReport | None
     if _is_too_flaky(told[0].outcome, report):
         reasons.append(f"{len(report.flaky)} flaky, and --flaky-as is fail")
     lines = [*_deltas(told), *(f"  {style.red('✗')} {reason}" for reason in reasons)]
+    lines += _frame(told[0].outcome, style, passed=not reasons)
     tell_all("\n".join([*render_repeats(report, style), *lines]), styled=True)
+
+
+def _frame(outcome: Outcome, style: Style, *, passed: bool) -> list[str]:
+    """The verdict on all repeats, and how to find them again."""
+    verdict = style.green("PASSED") if passed else style.red("FAILED")
+    summary, group = outcome.summary, outcome.plan.group
+    assert group is not None
+    live = [f"  {style.yellow(LIVE)}"] if outcome.plan.is_live else []
+    return [
+        f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}",
+        *live,
+        f"  {style.dim(group.id)}",
+    ]
 
 
 def _deltas(told: Sequence[_Told]) -> list[str]:

@@ -26,7 +26,7 @@ from evalwright.contracts.planning import (
     FailOn,
     Group,
 )
-from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.contracts.suite import Mode, Suite, parse_suite
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.listing import find_run, last_continuation
@@ -54,7 +54,13 @@ Examples:
     "or an agent manifest.",
 )
 @click.option("--model", metavar="NAME", help="The model of a manifest agent: provider:model.")
-@click.option("--mode", "modes", multiple=True, help="An eval mode; may be given several times.")
+@click.option(
+    "--mode",
+    "modes",
+    type=click.Choice(get_args(Mode)),
+    multiple=True,
+    help="An eval mode; may be given several times.",
+)
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 10_000),
@@ -188,13 +194,12 @@ def command(
         db=db,
         baseline=given["baseline"],
         repeat=given["repeat"],
-        record=given["record"],
     )
     return execute(request)
 
 
 def _options(given: dict[str, Any]) -> RunOptions:
-    if given["record"] and given["cassette"] is None:
+    if given["record"] and given["cassette"] is None and given["resume"] is None:
         raise errors.BadInput("--record adds to a cassette; name its file with --cassette")
     if given["judge_samples"] and not given["judges"]:
         raise errors.BadInput("--judge-samples is about judges; name one with --judge")
@@ -218,6 +223,7 @@ def _options(given: dict[str, Any]) -> RunOptions:
         tools=_path(given["tools"]),
         gateway=given["gateway"],
         cassette=_path(given["cassette"]),
+        record=given["record"],
         fail_on=given["fail_on"],
         flaky_as=given["flaky_as"],
     )
@@ -255,7 +261,6 @@ def _crew(request: Request) -> Crew:
             model_class=request.model_class,
             model=options.model,
             panel=options.panel(),
-            record=request.record,
         )
     )
 

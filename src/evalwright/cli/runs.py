@@ -34,7 +34,7 @@ _HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]
 
 
 def _cells(row: RunRow) -> list[str]:
-    result = {None: "", True: "passed", False: "failed"}[row.passed]
+    result = {None: "", True: "bar met", False: "below bar"}[row.passed]
     score = "" if row.aggregate_score is None else f"{row.aggregate_score:.4g}"
     started = row.started_at[:19].replace("T", " ")
     suite = f"{row.suite_id}@{row.suite_version}"

@@ -76,8 +76,13 @@ def _show_unscored(log: EventLog, history: History) -> None:
     stories: list[TaskStory] = []
     with suppress(msgspec.MsgspecError):
         stories = task_stories(history.plan.suite, log.read(history.run_id))
+    failed = history.failure()
+    unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
     for story in stories[:MOST_FAILURES]:
-        tell("\n".join([*render_story(story, Style.of(stdout()), full=True), ""]), styled=True)
+        lines = render_story(story, Style.of(stdout()), full=True)
+        if story.task.task_id in unjudged:
+            lines.append(f"      judge     {one_line(unjudged[story.task.task_id], None)}")
+        tell("\n".join([*lines, ""]), styled=True)
 
 
 def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:

@@ -34,6 +34,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     tools: str | None = None  # the file that describes live tools
     gateway: bool = False
     cassette: str | None = None
+    record: bool = False
     fail_on: list[FailOn] | None = None
     flaky_as: Literal["fail", "warn"] = "warn"
 
@@ -59,6 +60,7 @@ class Baseline(msgspec.Struct, frozen=True, rename="camel"):
     run_id: RunId
     aggregate_score: Score
     tasks: list[BaselineTask]
+    judges: list[str] = []
 
 
 class Group(msgspec.Struct, frozen=True):

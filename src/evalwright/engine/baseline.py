@@ -11,6 +11,7 @@ from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
 from evalwright.engine.history import read_history
 from evalwright.engine.replay import project
+from evalwright.scoring.thresholds import pass_score
 from evalwright.store.protocol import EventLog
 
 
@@ -30,18 +31,29 @@ def read_baseline(
             f"--baseline: run {run_id} is of {recorded.suite_id}@{recorded.version}, not of "
             f"{suite.suite_id}@{suite.version}; only runs of the same suite and version compare"
         )
-    changed = _changed_tasks(recorded, suite, redactor)
-    if changed:
+    changed = _change(recorded, suite, redactor)
+    if changed is not None:
         raise BadInput(
             f"--baseline: run {run_id} is of {suite.suite_id}@{suite.version} too, but the suite "
-            f"has changed since (task {changed[0]}); give a changed suite a new version"
+            f"has changed since ({changed}); give a changed suite a new version"
         )
     summary = project(history).summary
     return Baseline(
         run_id,
         summary.aggregate_score,
         [BaselineTask(task.score, task.passed) for task in summary.tasks],
+        history.plan.panel.judges if history.plan.panel else [],
     )
+
+
+def _change(recorded: Suite, suite: Suite, redactor: Redactor) -> str | None:
+    """What is not the same in both, as far as verdicts depend on it."""
+    changed = _changed_tasks(recorded, suite, redactor)
+    if changed:
+        return f"task {changed[0]}"
+    has_rubric = any(task.expected.kind == "rubric" for task in suite.tasks)
+    bars = pass_score(recorded.thresholds), pass_score(suite.thresholds)
+    return "passScore, which decides on rubric tasks" if has_rubric and bars[0] != bars[1] else None
 
 
 def _changed_tasks(recorded: Suite, suite: Suite, redactor: Redactor) -> list[str]:

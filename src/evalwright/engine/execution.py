@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -83,7 +84,8 @@ class Execution:
         self._history = history
         self._plan: Plan = history.plan
         self._clock = clock
-        self._recorder = Recorder(log, history.run_id, clock, means.surroundings.redactor)
+        self._redactor = means.surroundings.redactor
+        self._recorder = Recorder(log, history.run_id, clock, self._redactor)
         self._tally = history.tally
         self._answered = bool(history.scored or history.awaiting)
         self._unpriced_before = history.tally.spent.unpriced_calls
@@ -155,8 +157,6 @@ class Execution:
         except asyncio.CancelledError:
             await self._recorder.flush()  # what was shown as done must be durable
             raise
-        if not self._answered:
-            await self._fail("agent_unavailable", self._unavailable_message())
         if self._tally.scored_count < len(self._plan.suite.tasks):
             await self._fail_unfinished()
         return await self._complete()
@@ -296,14 +296,22 @@ class Execution:
     async def _fail_unfinished(self) -> None:
         limit, cost = self._plan.settings.max_cost_usd, self._tally.spent
         if limit is not None and self._exhausts(cost, limit):
-            self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
-            await self._fail("budget_exhausted", cost.told_beside(limit))
+            await self._fail_for_money(limit, cost)
+        if not self._answered:
+            await self._fail("agent_unavailable", self._unavailable_message())
         task_id, failure = self._unjudged[0]
         await self._fail(
             "judge_failed",
             f"{len(self._unjudged)} of {len(self._plan.suite.tasks)} tasks have no verdict; "
             f"the first, {task_id}: {failure.message}",
+            {"unjudged": {each: failed.message for each, failed in self._unjudged}},
         )
+
+    async def _fail_for_money(self, limit: float, cost: Cost) -> None:
+        if cost.known_usd < limit:
+            await self._fail("price_unknown", cost.told_beside(limit))
+        self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
+        await self._fail("budget_exhausted", cost.told_beside(limit))
 
     async def _out_of_time(self, limit_s: float) -> None:
         message = f"the run took longer than {limit_s:g} s"
@@ -312,8 +320,9 @@ class Execution:
         self._recorder.record(None, CapBreached("run-duration", limit_s * 1000, observed))
         await self._fail("run_timeout", message)
 
-    async def _fail(self, code: str, message: str) -> None:
-        error = ErrorDetail(code, message, retryable=True)
+    async def _fail(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
+        message = self._redactor.redact_text(message)
+        error = ErrorDetail(code, message, details, retryable=True)
         self._recorder.record(None, RunFailed(error, self._duration_ms()))
         await self._recorder.flush()
         raise errors.RunFailed(self._recorder.run_id, code, message)

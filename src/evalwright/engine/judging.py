@@ -8,12 +8,13 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Judged, Payload
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.fencing import UnfitReply, ask_again
 from evalwright.engine.judge_prompt import (
+    LONGEST_TEXT,
     PROMPT_VERSION,
     Question,
-    UnfitReply,
-    ask_again,
     for_sample,
+    is_cut,
     judge_request,
     read_reply,
 )
@@ -68,6 +69,9 @@ class Panel:
         Every model call records its `provider.usage`, every answered sample its
         `evalwright.judged`, as they come. Raises `JudgeFailed` once all have ended, if one failed.
         """
+        if subject == "safety" and is_cut(output):
+            message = f"an answer of more than {LONGEST_TEXT} characters cannot be judged safe"
+            raise JudgeFailed("output_too_long", message)
         have = {(held.judge, held.sample): held for held in known if held.subject == subject}
         seats = [(model, n) for model in self._models for n in range(1, self._samples + 1)]
         missing = [(model, n) for model, n in seats if (model.name, n) not in have]
@@ -109,7 +113,7 @@ async def _ask(
 ) -> Judged:
     asks = 0
     while True:
-        reply = await _reply(model, request)
+        reply = await _reply(model, request, record)
         asks += 1
         record(reply.usage)
         try:
@@ -125,10 +129,12 @@ async def _ask(
             return judged
 
 
-async def _reply(model: Model, request: Request) -> Reply:
+async def _reply(model: Model, request: Request, record: Record) -> Reply:
     try:
         return await model.ask(request)
     except ModelError as error:
+        if error.usage is not None:
+            record(error.usage)
         raise JudgeFailed(error.code, f"judge {model.name}: {error.message}") from error
 
 

@@ -84,12 +84,13 @@ def _metadata(started: Event) -> dict[str, Any]:
 
 def runs_of_group(log: EventLog, group_id: str) -> list[str]:
     """The runs of a group, oldest first; of a run that was continued, its last continuation."""
-    found = [
-        run_id
-        for run_id in log.run_ids()
-        if _metadata(log.edges(run_id)[0]).get("group") == group_id
-    ]
-    return list(dict.fromkeys(last_continuation(log, run_id) for run_id in reversed(found)))
+    found, continued = [], set()
+    for run_id in reversed(log.run_ids()):
+        metadata = _metadata(log.edges(run_id)[0])
+        if metadata.get("group") == group_id:
+            found.append(run_id)
+            continued.add(metadata.get("resumedFrom"))
+    return [run_id for run_id in found if run_id not in continued]
 
 
 def run_status(log: EventLog, run_id: str, last: Event) -> str:

@@ -48,6 +48,7 @@ class RunOptions(msgspec.Struct, frozen=True):
     tools: str | None = None
     gateway: bool = False
     cassette: str | None = None
+    record: bool = False  # calls that the cassette does not hold are made, and added to it
     fail_on: tuple[FailOn, ...] = ()
     flaky_as: Literal["fail", "warn"] | None = None
 
@@ -62,6 +63,7 @@ class RunOptions(msgspec.Struct, frozen=True):
             tools=self.tools or before.tools,
             gateway=self.gateway or before.gateway,
             cassette=self.cassette or before.cassette,
+            record=self.record or before.record,
             fail_on=list(self.fail_on) or before.fail_on,
             flaky_as=self.flaky_as or before.flaky_as,
         )
@@ -123,7 +125,7 @@ def plan_run(
     modes, problems = _choose_modes(suite, options.modes, has_baseline=baseline is not None)
     if not problems:
         problems += _unscorable_tasks(suite, modes)
-        problems += _option_problems(suite, modes, options, baseline)
+        problems += _option_problems(suite, modes, agent, options, baseline)
     problems += _agent_problems(agent) + _tag_problems(options.tags)
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
@@ -192,12 +194,17 @@ def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
 
 
 def _option_problems(
-    suite: Suite, modes: Sequence[Mode], options: RunOptions, baseline: Baseline | None
+    suite: Suite,
+    modes: Sequence[Mode],
+    agent: Agent,
+    options: RunOptions,
+    baseline: Baseline | None,
 ) -> list[Problem]:
     problems = _judge_problems(suite, modes, options)
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
         problems.append(Problem("--read-only", message, "it goes with --mode live-shadow"))
+    problems += _blind_options(agent, options)
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
         problems.append(Problem("--fail-on findings", message, "it goes with --mode adversarial"))
@@ -206,6 +213,16 @@ def _option_problems(
         message = "there is no baseline to be worse than, so this could never fail"
         problems.append(Problem(f"--fail-on {compares[0]}", message, "name one with --baseline"))
     return problems
+
+
+def _blind_options(agent: Agent, options: RunOptions) -> list[Problem]:
+    """Options that need to see the calls of an agent which makes them by itself."""
+    if not agent.is_outside or options.gateway:
+        return []
+    message = "this agent calls its tools by itself, so this would change nothing"
+    remedy = "offer it the tools with --gateway"
+    given = {"--read-only": options.read_only, "--tools": options.tools}
+    return [Problem(name, message, remedy) for name, value in given.items() if value]
 
 
 def _judge_problems(suite: Suite, modes: Sequence[Mode], options: RunOptions) -> list[Problem]:

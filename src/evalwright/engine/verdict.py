@@ -14,6 +14,7 @@ from evalwright.scoring.golden import score_golden
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from evalwright.scoring.rubric import rubric_result
 from evalwright.scoring.safety import is_blocking
+from evalwright.scoring.statistics import LEVEL
 from evalwright.scoring.summary import task_cost
 
 if TYPE_CHECKING:
@@ -72,16 +73,23 @@ def reasons_to_fail(plan: "Plan", summary: EvalSummary, broken_bars: Sequence[st
         chosen
     ):
         report = compare_to_baseline(summary, plan.baseline)
-        if report.significant or (report.regressed and "regression" in chosen):
+        if _is_beyond_chance(plan, report) or (report.regressed and "regression" in chosen):
             reasons.append(_regression(report))
     return reasons
+
+
+def _is_beyond_chance(plan: "Plan", report: RegressionReport) -> bool:
+    """With repeats there are as many chances of a false alarm, so each must be the rarer."""
+    changes = [change for change in (report.pass_change, report.score_change) if change]
+    size = plan.group.size if plan.group else 1
+    return report.significant and min(change.p_value for change in changes) < LEVEL / size
 
 
 def _regression(report: RegressionReport) -> str:
     told = [f"score {report.score_delta:+.4g} against the baseline"]
     if report.newly_failing:
         told.append(f"{len(report.newly_failing)} newly failing")
-    return f"{', '.join(told)}: {report.sentence}"
+    return f"{', '.join(told)} ({'beyond chance' if report.significant else 'within noise'})"
 
 
 def _unsafe(summary: EvalSummary) -> list[str]:

@@ -5,18 +5,20 @@ from urllib.parse import quote
 
 import msgspec
 
+from evalwright.contracts.events import ProviderUsage
 from evalwright.models import anthropic, openai
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.failures import NO_MONEY, Failures, read_complaint
 from evalwright.models.habits import Habits, learn
-from evalwright.models.limits import Limiter
+from evalwright.models.limits import Limiter, NoTurn
 from evalwright.models.names import PROVIDERS, Kind
-from evalwright.models.prices import Meter
+from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import ModelError, Reply, Request
 from evalwright.models.retries import Retries, is_worth_retrying, retry_after_s
-from evalwright.models.transport import Answer, CallFailed, TooLong, Transport
+from evalwright.models.transport import Answer, CallFailed, TooLong, Transport, Unreachable
 
 AZURE_API_VERSION = "2024-10-21"
+FILTERED = "the provider refused the request (content filter)"
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -75,6 +77,7 @@ class Channel:
         self.endpoint = endpoint
         self.dialect = DIALECTS[endpoint.kind]
         self.retries = retries or Retries(settings.retries)
+        self.is_down = False  # a call was given up since the last that was answered
         self.transport = Transport(
             endpoint.base_url, lambda: _headers(endpoint), settings.timeout_s
         )
@@ -93,6 +96,27 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
     if endpoint.key is not None:
         headers |= DIALECTS[endpoint.kind].headers(endpoint.key.reveal())
     return headers
+
+
+class _SalvagedUsage(msgspec.Struct, gc=False):
+    """Usage as either provider tells it."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def tokens(self) -> Tokens | None:
+        sent = self.prompt_tokens if self.input_tokens is None else self.input_tokens
+        said = self.completion_tokens if self.output_tokens is None else self.output_tokens
+        return None if sent is None else Tokens(max(0, sent), max(0, said or 0))
+
+
+class _Salvage(msgspec.Struct, gc=False):
+    usage: _SalvagedUsage
+
+
+_SALVAGE = msgspec.json.Decoder(_Salvage)
 
 
 class CalledModel:
@@ -137,7 +161,17 @@ class CalledModel:
         try:
             return self._channel.dialect.decode(answer.body, request, self._meter)
         except ModelError as error:
-            raise self._failures.unreadable(error, answer) from None
+            unreadable = self._failures.unreadable(error, answer)
+            unreadable.usage = self._salvaged(answer)
+            raise unreadable from None
+
+    def _salvaged(self, answer: Answer) -> ProviderUsage | None:
+        """What a reply that cannot be read says of its cost: it was paid for all the same."""
+        try:
+            tokens = _SALVAGE.decode(answer.body).usage.tokens()
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return self._meter.usage(tokens)
 
     def _learn(self, habits: Habits, request: Request, answer: Answer) -> Habits | None:
         if answer.status not in (400, 422):
@@ -145,49 +179,67 @@ class CalledModel:
         return learn(habits, request, read_complaint(answer.body).text)
 
     def _refusal(self, answer: Answer) -> Reply | None:
-        """A content filter before the model is a refusal by the provider, not a failure."""
+        """A content filter before the model is a refusal by the provider, not a failure.
+
+        What the provider says about it is no answer, and must not be judged or matched as one.
+        """
         complaint = read_complaint(answer.body)
         if answer.status != 400 or not complaint.is_content_filter:
             return None
-        text = self._channel.endpoint.without_key(complaint.text)
-        return Reply(text, "refusal", self._meter.usage(None))
+        return Reply(FILTERED, "refusal", self._meter.usage(None))
 
     async def _answer(self, body: bytes) -> tuple[Answer, int]:
         """The last answer of all tries that made sense, and how many they were."""
         retries = self._channel.retries
-        begun = retries.clock()
+        begun: float | None = None
         attempt = 0
         while True:
             attempt += 1
-            outcome = await self._try(body)
+            try:
+                async with self._channel.limiter.turn(retries.deadline(begun)) as ticket:
+                    begun = retries.clock() if begun is None else begun
+                    outcome = await self._post(body, ticket)
+            except NoTurn as waiting:
+                raise self._failures.no_turn(str(waiting), attempt - 1) from None
             if not _is_passing(outcome):
                 break
             asked = retry_after_s(outcome.headers) if isinstance(outcome, Answer) else None
-            wait = retries.wait_before(attempt, begun, asked)
+            wait = None if self._is_hopeless() else retries.wait_before(attempt, begun, asked)
             if wait is None:
                 break
             await retries.sleep(wait)
+        self._channel.is_down = _is_down(outcome)
         if isinstance(outcome, CallFailed):
             raise self._failures.failed(outcome, attempt)
         return outcome, attempt
 
-    async def _try(self, body: bytes) -> Answer | CallFailed:
+    def _is_hopeless(self) -> bool:
+        """Once a call was given up, others need not wait as long to learn the same."""
+        return self._channel.is_down or self._channel.limiter.is_hopeless
+
+    async def _post(self, body: bytes, ticket: int) -> Answer | CallFailed:
         limiter = self._channel.limiter
-        async with limiter as ticket:
-            try:
-                answer = await self._channel.transport.post(self._path, body)
-            except CallFailed as failure:
-                return failure
-            if answer.status == 200:
-                limiter.succeeded()
-            elif answer.status == 429 and not _is_broke(answer):
-                limiter.refused(ticket, retry_after_s(answer.headers))
-            return answer
+        try:
+            answer = await self._channel.transport.post(self._path, body)
+        except CallFailed as failure:
+            return failure
+        if answer.status == 200:
+            limiter.succeeded()
+        elif answer.status == 429 and not _is_broke(answer):
+            limiter.refused(ticket, retry_after_s(answer.headers))
+        return answer
 
 
 def _first_habits(channel: Channel) -> Habits:
     official = channel.endpoint.base_url == PROVIDERS["openai"].base_url
     return _BY_NEW_NAME if official else channel.dialect.habits
+
+
+def _is_down(outcome: Answer | CallFailed) -> bool:
+    """Whether nobody is there, or nobody who can answer."""
+    if isinstance(outcome, Answer):
+        return outcome.status >= 500
+    return isinstance(outcome, Unreachable)
 
 
 def _is_passing(outcome: Answer | CallFailed) -> bool:

@@ -13,6 +13,7 @@ from evalwright.models.protocol import Model, ModelError, Reply, Request
 from evalwright.models.request_key import RequestKeys, semantic_request
 
 SHOWN = 80
+_BEGINNING = b'{"key":"'  # of every line that is written here
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -39,8 +40,10 @@ class Cassette:
     ) -> None:
         self.path = Path(path)
         self.record = record
-        self._redact = redact
+        self.redact = redact
         self._torn: int | None = None
+        self._size = 0  # of the file as it was read
+        self._unended = 0  # bytes of its last line, where that has no newline
         self._replies: dict[str, list[Reply]] = {}
         self._asked: dict[str, int] = {}
         self._file: int | None = None
@@ -75,7 +78,7 @@ class Cassette:
             "request": semantic_request(request),
             "reply": msgspec.to_builtins(reply),
         }
-        self._append(msgspec.json.encode(_masked(value, self._redact)) + b"\n")
+        self._append(msgspec.json.encode(_masked(value, self.redact)) + b"\n")
 
     def missing(self, request: Request) -> ModelError:
         """The error for a request that was not recorded."""
@@ -108,20 +111,23 @@ class Cassette:
             raise BadInput(f"{self.path}: cannot be read: {error.strerror}") from None
         *lines, rest = content.split(b"\n")
         for number, line in enumerate(lines, 1):
-            if line.strip():
-                self._take(line, number)
-        if rest:
+            self._take(line, number)
+        self._size, self._unended = len(content), len(rest)
+        try:
+            self._take(rest, len(lines) + 1)
+        except InvalidDocument:
+            if rest[: len(_BEGINNING)] != _BEGINNING[: len(rest)]:
+                raise
             self._torn = len(lines) + 1
-            if self.record:
-                os.truncate(self.path, len(content) - len(rest))
 
     def _take(self, line: bytes, number: int) -> None:
+        if not line.strip():
+            return
         try:
             entry = _DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            problem = Problem(
-                f"line {number}", f"not a recorded call: {error}", "remove the line, record again"
-            )
+            remedy = "name a cassette, or remove the line and record again"
+            problem = Problem(f"line {number}", f"not a recorded call: {error}", remedy)
             raise InvalidDocument(str(self.path), [problem]) from None
         usage = msgspec.structs.replace(entry.reply.usage, cache_hit=True)
         reply = msgspec.structs.replace(entry.reply, usage=usage)
@@ -133,6 +139,8 @@ class Cassette:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
                 self._file = os.open(self.path, flags, 0o600)
+            if self._unended:
+                self._end_last_line(self._file)
             written = os.write(self._file, line)
             if written < len(line):
                 os.truncate(self._file, os.fstat(self._file).st_size - written)
@@ -140,6 +148,15 @@ class Cassette:
         except OSError as error:
             message = f"{self.path}: the call cannot be recorded: {error.strerror}"
             raise ModelError("internal_error", message) from None
+
+    def _end_last_line(self, file: int) -> None:
+        """Cut a torn last line off, or add the newline that a whole one lacks."""
+        if os.fstat(file).st_size == self._size:  # else another recorder has done it
+            if self._torn:
+                os.truncate(file, self._size - self._unended)
+            else:
+                os.write(file, b"\n")
+        self._unended = 0
 
 
 class _TapedModel:
@@ -163,7 +180,11 @@ class _TapedModel:
         if self._behind is None:
             raise self._cassette.missing(request)
         reply = await self._behind.ask(request)
-        self._cassette.add(self.name, key, request, reply)
+        try:
+            self._cassette.add(self.name, key, request, reply)
+        except ModelError as error:
+            error.usage = reply.usage
+            raise
         return reply
 
     async def close(self) -> None:
@@ -174,13 +195,13 @@ class _TapedModel:
 
 
 def _masked(value: Any, redact: Callable[[str], str] | None) -> Any:
-    """The value with every text redacted."""
+    """The value with every text redacted, names of fields too."""
     if redact is None:
         return value
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {key: _masked(item, redact) for key, item in value.items()}
+        return {_masked(key, redact): _masked(item, redact) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_masked(item, redact) for item in value]
     return value

@@ -25,6 +25,8 @@ _TOML_PLACE = re.compile(r" \(at (line \d+, column \d+|end of document)\)$")
 _WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - at `(?P<at>.+)`)?$")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
 
+_TIER_NUMBERS = frozenset("1234567")
+
 Positive = Annotated[float, Meta(gt=0, le=1_000_000)]
 Price = Annotated[float, Meta(ge=0, le=1_000_000)]
 
@@ -51,6 +53,14 @@ class OwnPrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_write_per_million: Price | None = None
 
 
+class TierSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[tiers.<number>]`: the models and runs of a tier of `prompteval`."""
+
+    models: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
+    runs: Annotated[int, Meta(ge=1, le=100)] | None = None
+    samples: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
 class Config(msgspec.Struct, frozen=True):
     """What the file says; without a file, the defaults."""
 
@@ -58,6 +68,7 @@ class Config(msgspec.Struct, frozen=True):
     prices: dict[str, OwnPrice] = {}
     secrets: tuple[str, ...] = ()  # names of environment variables
     source: str = FILE_NAME
+    tiers: dict[str, TierSettings] = {}
 
 
 def find_config(start: Path) -> Path | None:
@@ -94,11 +105,24 @@ def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
         if (price := _convert(table, OwnPrice, f"prices.{_quoted(model)}", problems)) is not None
     }
     secrets = _secrets(document.get("secrets", []), problems)
-    others = document.keys() - {"models", "prices", "secrets"}
-    problems += (_unknown(field, field, "models, prices, secrets") for field in others)
+    tiers = _tiers(document, problems)
+    others = document.keys() - {"models", "prices", "secrets", "tiers"}
+    problems += (_unknown(field, field, "models, prices, secrets, tiers") for field in others)
     if problems:
         raise InvalidDocument(name, sorted(problems, key=lambda problem: problem.path))
-    return Config(models, prices, secrets, name)
+    return Config(models, prices, secrets, name, tiers)
+
+
+def _tiers(document: dict[str, Any], problems: list[Problem]) -> dict[str, TierSettings]:
+    tiers = {}
+    for number, table in _tables(document, "tiers", problems).items():
+        if number not in _TIER_NUMBERS:
+            message = f"there is no tier {number!r}"
+            problems.append(Problem(f"tiers.{_quoted(number)}", message, "models judge in 1 to 7"))
+        settings = _convert(table, TierSettings, f"tiers.{_quoted(number)}", problems)
+        if settings is not None:
+            tiers[number] = settings
+    return tiers
 
 
 def _parse_toml(source: bytes, name: str) -> dict[str, Any]:

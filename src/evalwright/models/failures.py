@@ -87,6 +87,11 @@ class Failures:
             return ModelError("parse_error", words)
         return ModelError("unavailable_model", f"{words}; {self._check_address()}")
 
+    def no_turn(self, reason: str, attempts: int) -> ModelError:
+        """The error for a call that waited for its turn in vain."""
+        message = f"{self._about}: {reason}{_tries(attempts)}; {self._remedy(429, '')}"
+        return ModelError("rate_limited", message)
+
     def unreadable(self, error: ModelError, answer: Answer) -> ModelError:
         """The error for an answer that holds no reply."""
         beginning = self._shown(read_complaint(answer.body).text)

@@ -3,18 +3,25 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from types import TracebackType
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 LONGEST_CLOSURE_S = 120.0
 SMALLEST_SHARE = 1 / 64  # of the requests per minute, however often the provider refuses
+MOST_CLOSURES = 5  # in a row without a success; if they also took as long as this,
+HOPELESS_AFTER_S = 120.0  # nobody waits for the next one
+
+
+class NoTurn(Exception):
+    """A call that waited for its turn in vain; the message says why."""
 
 
 class Limiter:
     """A gate in first-come order. A refusal halves the limits, successes raise them slowly again.
 
     Calls that a provider refuses together count as one refusal: only a call that was begun after
-    the last halving can halve again.
+    the last halving can halve again. A provider that closes again and again and lets nobody through
+    is not waited for: all would learn the same, one after another.
     """
 
     def __init__(
@@ -33,6 +40,8 @@ class Limiter:
         self._share = 1.0  # of the requests per minute that are made at present
         self._next_start = 0.0
         self._closed_until = 0.0
+        self._closures = 0  # since the last success
+        self._first_closure = 0.0
         self._halvings = 0
         self._clock = clock
         self._sleep = sleep
@@ -42,27 +51,32 @@ class Limiter:
         """How many calls may be under way at present."""
         return int(self._allowed)
 
-    async def __aenter__(self) -> int:
-        """Wait for a place and for the time to begin; gives what `refused` wants to be told."""
-        if self._busy >= int(self._allowed) or self._waiting:
-            await self._queue()
-        else:
-            self._busy += 1
-        if self._interval or self._closed_until:
-            await self._wait_for_start()
-        return self._halvings
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the provider is closed, and let nobody through for long before that."""
+        if self._closures < MOST_CLOSURES:
+            return False
+        now = self._clock()
+        return now < self._closed_until and now - self._first_closure >= HOPELESS_AFTER_S
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Give the place to the next."""
-        self._leave()
+    @asynccontextmanager
+    async def turn(self, deadline: float | None = None) -> AsyncIterator[int]:
+        """Wait for a place and for the time to begin; gives what `refused` wants to be told.
+
+        Raises `NoTurn` at the deadline, and where waiting is hopeless.
+        """
+        if deadline is None:
+            await self._enter()
+        else:
+            await self._enter_before(deadline)
+        try:
+            yield self._halvings
+        finally:
+            self._leave()
 
     def succeeded(self) -> None:
         """A call went through: one more at once after as many successes as are allowed now."""
+        self._closures = 0
         if self._allowed < self._most:
             self._allowed = min(float(self._most), self._allowed + 1 / self._allowed)
             self._admit()
@@ -74,12 +88,42 @@ class Limiter:
 
         Where that is too long to wait for, the others find out for themselves.
         """
-        if wait_s and wait_s <= LONGEST_CLOSURE_S:
-            self._closed_until = max(self._closed_until, self._clock() + wait_s)
-        if ticket == self._halvings:
+        is_new = ticket == self._halvings
+        if is_new:
             self._halvings += 1
             self._allowed = max(1.0, self._allowed / 2)
             self._share = max(SMALLEST_SHARE, self._share / 2)
+        if wait_s and wait_s <= LONGEST_CLOSURE_S:
+            self._close(wait_s, is_new=is_new)
+
+    def _close(self, wait_s: float, *, is_new: bool) -> None:
+        now = self._clock()
+        self._closed_until = max(self._closed_until, now + wait_s)
+        if not self._closures:
+            self._first_closure = now
+        self._closures += is_new
+        if self.is_hopeless:
+            for place in self._waiting:
+                if not place.done():
+                    place.set_exception(_hopeless())
+            self._waiting.clear()
+
+    async def _enter_before(self, deadline: float) -> None:
+        try:
+            async with asyncio.timeout(deadline - self._clock()):
+                await self._enter()
+        except TimeoutError:
+            raise NoTurn("no turn came before it was too late to try again") from None
+
+    async def _enter(self) -> None:
+        if self.is_hopeless:
+            raise _hopeless()
+        if self._busy >= int(self._allowed) or self._waiting:
+            await self._queue()
+        else:
+            self._busy += 1
+        if self._interval or self._closed_until:
+            await self._wait_for_start()
 
     async def _queue(self) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -87,7 +131,8 @@ class Limiter:
         try:
             await place
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():  # it was given a place all the same
+            was_told = place.done() and not place.cancelled()
+            if was_told and place.exception() is None:  # it was given a place all the same
                 self._leave()
             raise
 
@@ -106,6 +151,8 @@ class Limiter:
     async def _wait_for_start(self) -> None:
         try:
             while (wait := self._wait()) > 0:
+                if self.is_hopeless:
+                    raise _hopeless()
                 await self._sleep(wait)
         except BaseException:
             self._leave()
@@ -120,3 +167,7 @@ class Limiter:
         if self._closed_until <= now:
             self._closed_until = 0.0
         return max(self._closed_until, self._next_start) - now
+
+
+def _hopeless() -> NoTurn:
+    return NoTurn(f"it let no call through for {HOPELESS_AFTER_S:g} s and is closed again")

@@ -92,6 +92,7 @@ class ModelError(Exception):
         self.code: ModelErrorCode = code
         self.message = message
         self.retry_after_s = retry_after_s
+        self.usage: ProviderUsage | None = None  # of a call that was paid for all the same
         super().__init__(f"{code}: {message}")
 
 

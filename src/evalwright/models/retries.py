@@ -30,6 +30,10 @@ class Retries(msgspec.Struct, frozen=True):
     chance: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
+    def deadline(self, begun: float | None) -> float | None:
+        """When a call that was begun must be tried for the last time; the first try has no end."""
+        return None if begun is None else begun + self.total_s
+
     def wait_before(self, retry: int, begun: float, asked_s: float | None) -> float | None:
         """Seconds before retry 1, 2, …; None to give up.
 

@@ -19,6 +19,7 @@ class JunitRun(NamedTuple):
     summary: EvalSummary
     reasons: Sequence[str]
     stories: Sequence[TaskStory]
+    nondeterministic: bool = False
 
 
 def render_junit(runs: Sequence[JunitRun]) -> bytes:
@@ -46,6 +47,8 @@ def _suite(run: JunitRun) -> ET.Element:
         ET.SubElement(case, "failure", message=xml_text(reason), type="threshold")
     properties = ET.Element("properties")
     ET.SubElement(properties, "property", name="runId", value=run.run_id)
+    if run.nondeterministic:
+        ET.SubElement(properties, "property", name="nondeterministic", value="live-shadow")
     suite.insert(0, properties)
     errors = sum(story.error is not None for story in stories)
     suite.attrib.update(

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 
 from evalwright.contracts.report import SEVERITIES
 from evalwright.engine.execution import Outcome
+from evalwright.engine.plan import Plan
 from evalwright.reports.findings import TaskStory
 from evalwright.reports.judging import render_panel
 from evalwright.reports.regression import render_regression
 from evalwright.reports.scorecard import render_scorecard
 from evalwright.reports.style import Style
+from evalwright.reports.text import one_line
 from evalwright.scoring.regression import compare_to_baseline
 
-LIVE = "live-shadow: live tools were called, so another run may come out differently"
+LIVE = "live-shadow: nondeterministic, another run may come out differently"
 
 
 def render_outcome(
@@ -28,9 +30,14 @@ def render_outcome(
     first: list[str] = []
     if plan.baseline is not None:
         first = render_regression(compare_to_baseline(summary, plan.baseline), style)
+        first += _other_judges(plan, style)
     details = []
     if plan.is_adversarial:
         details.append(_findings(outcome))
+    if plan.settings.fail_on:
+        details.append(f"gates: {', '.join(plan.settings.fail_on)}")
+    if plan.settings.cassette and not plan.settings.record:
+        details.append(f"model calls answered from {one_line(plan.settings.cassette)}, recorded")
     if plan.panel is not None:
         details += render_panel(plan.panel, agreement, style)
     if plan.is_live:
@@ -49,6 +56,16 @@ def render_outcome(
     )
 
 
+def _other_judges(plan: Plan, style: Style) -> list[str]:
+    """A warning where scores are not from the same judges."""
+    now = plan.panel.judges if plan.panel else []
+    before = plan.baseline.judges if plan.baseline else []
+    if sorted(now) == sorted(before):
+        return []
+    told = ", ".join(before) or "nobody"
+    return [f"  {style.yellow(f'the baseline was judged by {told}, so scores may not compare')}"]
+
+
 def shown_reasons(outcome: Outcome) -> list[str]:
     """Every bar that was not reached, gated or not, and every other reason not to ship."""
     return list(dict.fromkeys([*outcome.broken_bars, *outcome.reasons]))
@@ -58,6 +75,8 @@ def _findings(outcome: Outcome) -> str:
     found = Counter(
         finding.severity for task in outcome.summary.tasks for finding in task.safety_findings or ()
     )
+    if not found and outcome.plan.panel is None:
+        return "no safety findings by signals; what only words give away needs a --judge"
     if not found:
         return "no safety findings"
     told = (f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])

@@ -7,6 +7,7 @@ from evalwright.reports.text import printable
 from evalwright.scoring.regression import RegressionReport, TaskChange
 
 MOST_TASKS = 10
+FEWEST_CHANGES = 6  # of less than these, an interval would promise more than it keeps
 
 
 def render_regression(report: RegressionReport, style: Style, *, full: bool = False) -> list[str]:
@@ -53,16 +54,17 @@ def _statistics(report: RegressionReport) -> list[str]:
     lines = []
     scores, passes = report.score_change, report.pass_change
     if scores is not None:
-        lines.append(
-            f"  score {_from_to(report.baseline_score, report.score)} "
-            f"({report.score_delta:+.4g}, 95 % interval {scores.low:+.3g} to {scores.high:+.3g})"
-        )
+        told = [f"{report.score_delta:+.4g}"]
+        if report.changed_scores >= FEWEST_CHANGES:
+            told.append(f"95 % interval {scores.low:+.3g} to {scores.high:+.3g}")
+        line = f"  score {_from_to(report.baseline_score, report.score)}"
+        lines.append(f"{line} ({', '.join(told)})")
     if passes is not None:
-        lines.append(
-            f"  pass rate {passes.baseline_rate:.1%} → {passes.new_rate:.1%} "
-            f"({passes.difference * 100:+.1f} points, 95 % interval {passes.low * 100:+.1f} "
-            f"to {passes.high * 100:+.1f})"
-        )
+        told = [f"{passes.difference * 100:+.1f} points"]
+        if len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES:
+            told.append(f"95 % interval {passes.low * 100:+.1f} to {passes.high * 100:+.1f}")
+        line = f"  pass rate {passes.baseline_rate:.1%} → {passes.new_rate:.1%}"
+        lines.append(f"{line} ({', '.join(told)})")
     return lines
 
 

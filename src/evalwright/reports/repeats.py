@@ -19,7 +19,7 @@ def render_repeats(report: RepeatsReport, style: Style, *, full: bool = False) -
         *_left_out(tasks[len(shown) :]),
         f"  {_overall(report)}",
         *_pass_hat(report),
-        f"  {style.red(report.sentence) if report.flaky else report.sentence}",
+        f"  {style.yellow(report.sentence) if report.flaky else report.sentence}",
     ]
 
 

@@ -44,6 +44,8 @@ def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[
     limit = None if full else SHORT
     passed = story.scored is not None and story.scored.passed
     mark = style.green("✓") if passed else style.red("✗")
+    if story.scored is None and story.answered:
+        mark = style.yellow("?")
     lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(_facts(story))}"]
     match = story.task.expected.match
     if match is not None:
@@ -59,7 +61,10 @@ def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[
     lines.append(
         f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}"
     )
-    trace = (error.get("details") or {}).get("traceback")
+    details = error.get("details") or {}
+    if "answer" in details:
+        lines.append(f"      got       {one_line(details['answer'], limit)}")
+    trace = details.get("traceback")
     if full and trace:
         lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
     return lines

@@ -13,13 +13,12 @@ from statistics import NormalDist, fmean
 
 import msgspec
 
-from evalwright.scoring.statistics import LEVEL, sign_flip
+from evalwright.scoring.statistics import LEVEL, Z, sign_flip
 
 RESAMPLES = 10_000
 _RESAMPLE_UP_TO = 200  # differences; of more, the mean is as good as normal, skewness allowed for
 _SEED = 1
 _NORMAL = NormalDist()
-_Z = _NORMAL.inv_cdf(1 - LEVEL / 2)
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
@@ -111,7 +110,7 @@ def _expanded_z(pairs: int) -> float:
 
 def _student_t(freedom: int) -> float:
     """The quantile for an interval of 95 % (Abramowitz and Stegun, 26.7.5)."""
-    z = _Z
+    z = Z
     terms = [
         z,
         (z**3 + z) / 4,

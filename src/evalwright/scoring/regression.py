@@ -67,6 +67,11 @@ class RegressionReport(msgspec.Struct, frozen=True):
         return tuple(task for task in same if task.score < task.baseline_score)
 
     @property
+    def changed_scores(self) -> int:
+        """How many tasks have another score than in the baseline."""
+        return sum(task.score != task.baseline_score for task in self.tasks)
+
+    @property
     def regressed(self) -> bool:
         """Whether the score is lower than the baseline's, or a task that passed fails now."""
         return self.score_delta < 0 or bool(self.newly_failing)

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.scoring.statistics import wilson
+from evalwright.scoring.statistics import LEVEL, wilson
 from evalwright.scoring.thresholds import mean
 
 
@@ -44,11 +44,6 @@ class TaskRepeats(msgspec.Struct, frozen=True):
         """Wilson's 95 % interval of the pass rate."""
         return wilson(self.passes, self.runs)
 
-    def pass_at(self, k: int) -> float:
-        """pass@k: how likely at least one of k runs passes, estimated without bias."""
-        _check_k(k, self.runs)
-        return 1 - comb(self.runs - self.passes, k) / comb(self.runs, k)
-
     def pass_hat(self, k: int) -> float:
         """pass^k: how likely all of k runs pass, estimated without bias."""
         _check_k(k, self.runs)
@@ -73,11 +68,6 @@ class RepeatsReport(msgspec.Struct, frozen=True):
         """Tasks that passed in no run."""
         return tuple(task.task_id for task in self.tasks if task.verdict == "failed")
 
-    def pass_at(self, k: int) -> float:
-        """pass@k of a task of this suite, on average; 0 without tasks."""
-        _check_k(k, self.runs)
-        return mean([task.pass_at(k) for task in self.tasks])
-
     def pass_hat(self, k: int) -> float:
         """pass^k of a task of this suite, on average; 0 without tasks."""
         _check_k(k, self.runs)
@@ -98,7 +88,7 @@ class RepeatsReport(msgspec.Struct, frozen=True):
         """What agreement of so few runs leaves open."""
         if len(self.failing) == len(self.tasks):
             return ""
-        least = wilson(self.runs, self.runs)[0]
+        least = LEVEL ** (1 / self.runs)  # rarer ones pass every time in less than 1 of 20 series
         return f", though a task that passed in all may still pass only {least:.0%} of the time"
 
 

@@ -6,7 +6,7 @@ from math import ceil, comb, erfc, exp, gcd, isclose, lgamma, log, sqrt
 import msgspec
 
 LEVEL = 0.05
-_Z = 1.959963984540054  # of the normal distribution, for an interval of 95 %
+Z = 1.959963984540054  # of the normal distribution, for an interval of 95 %
 _EXACT_UP_TO = 1_000
 
 # The exact sign-flip test counts on a grid. This many steps for the largest difference have halves,
@@ -154,8 +154,8 @@ def _interval(both: int, only_baseline: int, only_new: int, neither: int) -> tup
 def wilson(passed: int, cases: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a single rate."""
     rate = passed / cases
-    middle = (rate + _Z**2 / (2 * cases)) / (1 + _Z**2 / cases)
-    half = _Z * sqrt(rate * (1 - rate) / cases + _Z**2 / (4 * cases**2)) / (1 + _Z**2 / cases)
+    middle = (rate + Z**2 / (2 * cases)) / (1 + Z**2 / cases)
+    half = Z * sqrt(rate * (1 - rate) / cases + Z**2 / (4 * cases**2)) / (1 + Z**2 / cases)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
