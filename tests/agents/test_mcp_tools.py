@@ -237,11 +237,95 @@ def test_one_server_that_fails_ends_the_others(tmp_path: Path):
     assert_ended(tmp_path)
 
 
-def test_without_the_package_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def a_hand_written_server(folder: Path, tools: str = "[]", reply: str = "") -> dict[str, Any]:
+    """A server that has `tools` for the result of tools/list; `reply` is code for tools/call."""
+    script = f"""
+import json, sys
+def say(text): print(text, flush=True)
+def answer(id, **fields): say(json.dumps({{"jsonrpc": "2.0", "id": id, **fields}}))
+for line in sys.stdin:
+    asked = json.loads(line)
+    method, id = asked["method"], asked.get("id")
+    if method == "initialize":
+        answer(id, result={{
+            "protocolVersion": asked["params"]["protocolVersion"],
+            "capabilities": {{"tools": {{}}}},
+            "serverInfo": {{"name": "x", "version": "1"}},
+        }})
+    elif method == "tools/list":
+        answer(id, **{tools})
+    elif method == "tools/call":
+        {reply or "pass"}
+    elif id is not None:
+        answer(id, error={{"code": -32601, "message": "no such method"}})
+"""
+    (folder / "hand_written.py").write_text(script, "utf-8")
+    return {"name": "orders", "command": [sys.executable, "hand_written.py"], "timeout_s": 30}
+
+
+def listing(*tools: Any) -> str:
+    return repr({"result": {"tools": list(tools)}})
+
+
+A_TOOL: dict[str, Any] = {"name": "get", "inputSchema": {"type": "object"}}
+NO_SCHEMA = {"type": "object", "properties": {"id": {"type": "texture"}}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "told"),
+    [
+        (repr({"error": {"code": -5, "message": "no\x1b[2J database\x07"}}), "no\\x1b[2J database"),
+        ('[sys.stderr.write("out of \x1b memory"), sys.exit(3)]', "out of \\x1b memory"),
+        (repr({"result": {"tools": 5}}), "tools"),
+        (repr({"result": {"tools": [5]}}), "tools"),
+        (repr({"result": {}}), "tools"),
+        (listing({"name": "get"}), "inputSchema"),
+        (listing({"name": "get", "inputSchema": "none"}), "inputSchema"),
+        (listing(A_TOOL | {"inputSchema": NO_SCHEMA}), "tool 'get': its input schema"),
+        (listing(A_TOOL | {"outputSchema": NO_SCHEMA}), "tool 'get': its output schema"),
+        (listing(A_TOOL, A_TOOL), "it lists the tool 'get' 2 times"),
+    ],
+)
+def test_a_server_that_cannot_list_its_tools_is_named_and_told_of_in_print(
+    tmp_path: Path, tools: str, told: str
+):
+    error = refused(write_tools(tmp_path, mcp=[a_hand_written_server(tmp_path, tools)]))
+    assert isinstance(error, CannotEvaluate)
+    assert "MCP server 'orders'" in str(error)
+    assert told in str(error)
+    assert str(error).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        """say('{"jsonrpc": "2.0", "id": 1, "result": {"content')""",
+        """say('{"jsonrpc": "2.0", "id": [], "result": {}}')""",
+        "answer(id)",
+        "answer(id, result=5)",
+        "answer(id, result={'content': 5})",
+        "answer(id, error='no')",
+        "answer(id, result={'content': [], 'structuredContent': {'n': float('nan')}})",
+    ],
+)
+def test_an_answer_that_cannot_be_read_fails_the_call_at_once(tmp_path: Path, reply: str):
+    server = a_hand_written_server(tmp_path, listing(A_TOOL), reply)
+    error = failed(write_tools(tmp_path, mcp=[server]), "mcp:orders.get")
+    assert error.code == "tool_error"
+
+
+@pytest.mark.parametrize("line", ["a line of a log", '{"level": "info"}', "{", "5"])
+def test_lines_of_a_log_between_answers_do_no_harm(tmp_path: Path, line: str):
+    said = "answer(id, result={'content': [{'type': 'text', 'text': 'yes'}]})"
+    server = a_hand_written_server(tmp_path, listing(A_TOOL), f"say({line!r}); {said}")
+    assert answer(write_tools(tmp_path, mcp=[server]), "mcp:orders.get") == "yes"
+
+
+def test_without_the_package_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mcp", None)
     error = refused(write_tools(tmp_path, mcp=[PROGRAM]))
     assert isinstance(error, BadInput)
-    assert "pip install 'evalwright[mcp]'" in str(error)
+    assert "pip install 'mcp>=2.3'" in str(error)
 
 
 # Streamable HTTP.

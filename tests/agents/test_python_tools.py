@@ -60,6 +60,19 @@ def stop(): stopped.append(1)
 
 async def cancels(): raise asyncio.CancelledError
 
+class Unspeakable(Exception):
+    def __str__(self): raise self.args[0]
+
+def unspeakable_exit(): raise Unspeakable(SystemExit(3))
+def unspeakable_interrupt(): raise Unspeakable(KeyboardInterrupt())
+async def unspeakable_later(): raise Unspeakable(SystemExit(3))
+def interrupts(): raise KeyboardInterrupt
+async def interrupts_later(): raise KeyboardInterrupt
+async def exits_later(): sys.exit(3)
+async def closes_later(): raise GeneratorExit
+def closes(): raise GeneratorExit
+def stops(): raise StopIteration(7)
+
 value = 7
 '''
 
@@ -146,6 +159,29 @@ def test_a_function_that_raises_is_a_tool_that_failed(tmp_path: Path, name: str,
     assert message in error.message
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("unspeakable_exit", "Unspeakable: (it cannot be put into words)"),
+        ("unspeakable_interrupt", "Unspeakable: (it cannot be put into words)"),
+        ("unspeakable_later", "Unspeakable: (it cannot be put into words)"),
+        ("interrupts", "KeyboardInterrupt: "),
+        ("interrupts_later", "KeyboardInterrupt: "),
+        ("exits_later", "SystemExit: 3"),
+        ("closes", "GeneratorExit: "),
+        ("closes_later", "GeneratorExit: the tool closed itself"),
+        ("stops", "StopIteration: 7"),
+    ],
+)
+def test_whatever_a_function_raises_the_tools_go_on(tmp_path: Path, name: str, told: str):
+    async def use(toolbox: Toolbox) -> None:
+        error = await failure(toolbox, name)
+        assert (error.code, error.message) == ("tool_error", told)
+        assert await call(toolbox, "later", text="x") == "X"
+
+    with_tools(tools(tmp_path, name, "later"), use)
+
+
 def test_a_function_that_hangs_is_given_up(tmp_path: Path):
     error = failed(tools(tmp_path, "hangs", timeout_s=0.05), "hangs")
     assert (error.code, error.message) == ("tool_timeout", "no answer within 0.05 s")
@@ -186,6 +222,17 @@ def test_arguments_that_the_function_does_not_take_are_an_error_of_the_tool(
     error = failed(tools(tmp_path, name, parameters={"type": "object"}), name, z=1)
     assert error.code == "tool_error"
     assert "TypeError" in error.message
+
+
+def test_parameters_that_would_take_hours_to_check_are_bad_input(tmp_path: Path):
+    parts: dict[str, Any] = {"d28": {"type": "string"}}
+    for level in range(28):
+        parts[f"d{level}"] = {"anyOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2}
+    parameters = {"type": "object", "$defs": parts, "$ref": "#/$defs/d0"}
+    error = refused(tools(tmp_path, "any_keywords", parameters=parameters))
+    assert isinstance(error, BadInput)
+    assert "parameters" in str(error)
+    assert "references" in str(error)
 
 
 def test_with_parameters_any_signature_will_do(tmp_path: Path):

@@ -3,12 +3,14 @@
 import json
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
+from evalwright.compare import grounding
 from evalwright.compare.grounding import contradictions
 from evalwright.compare.stated_values import days_in, stands_in
 from evalwright.trace.decode import decode_trace
@@ -196,3 +198,20 @@ def test_recorded_answers_of_passing_runs_are_quiet_and_altered_ones_are_not():
     assert flagged <= 0.02 * passing
     assert altered > 5
     assert noticed >= 0.9 * altered
+
+
+ID_TEXTS = st.lists(
+    st.sampled_from(["T-1004", "T-2000", "xT-1004", "T-10045", "INV-300", "total: 12.50", "$9.99",
+                     "2026-03-04", "owner: Ann Smith", "-", ".", "12.50", "T-"]), max_size=5
+).map(" ".join)  # fmt: skip
+
+
+@given(ID_TEXTS, st.lists(ID_TEXTS, max_size=3), ID_TEXTS)
+def test_what_is_passed_over_at_once_would_contradict_nothing(output, payloads, prompt):
+    def found():
+        events = [event for text in payloads for event in (a_call(), a_result(text))]
+        return contradictions(decode_trace(a_response(*events, output=output), "case", prompt))
+
+    with patch.object(grounding, "_may_contradict", return_value=True):
+        looked_at_all = found()
+    assert found() == looked_at_all

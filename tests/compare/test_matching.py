@@ -1,6 +1,8 @@
 """Which cases are compared, and which files answer them."""
 
 import json
+import os
+import tracemalloc
 
 import pytest
 
@@ -8,7 +10,9 @@ from comparing import Pair, a_case, a_response
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.matching import Plan
 from evalwright.compare.run_folder import RunFolder, Unreadable, read_response
+from evalwright.compare.spool import spool
 from evalwright.contracts.errors import BadInput
+from evalwright.trace.importers import Imported
 
 
 @pytest.fixture
@@ -81,6 +85,89 @@ def test_cases_that_neither_run_selected_are_left_out_and_counted(pair):
 def test_a_selected_case_without_a_response_is_missing_not_left_out(pair):
     pair.write(pair.new, "run", {"selected_case_ids": ["gone"]})
     assert planned(pair)["gone"].new == ()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b'["one", "two"]',
+        b'[ "one"\n,\t"two" ]',
+        b'["one", 5, null, "two"]',
+        b'["\\u006fne", "two"]',
+        b'["one", ["three"], {"four": "five"}, "two"]',
+    ],
+)
+def test_the_selected_cases_are_the_texts_of_the_list_however_it_is_written(pair, told):
+    pair.write(pair.new, "run", b'{"run_id": "x", "selected_case_ids": ' + told + b"}")
+    run = RunFolder(pair.new)
+    assert (run.meta, run.meta_fault) == ({"run_id": "x"}, None)
+    assert list(run.selected()) == ["one", "two"]
+
+
+@pytest.mark.parametrize("told", [b'["\xff"]', b'["\\ud800"]', b'["a" "b"]', b'["a",]', b'["\n"]'])
+def test_a_broken_list_of_selected_cases_breaks_the_run_file(pair, told):
+    pair.write(pair.new, "run", b'{"run_id": "x", "selected_case_ids": ' + told + b"}")
+    run = RunFolder(pair.new)
+    assert "not valid JSON" in run.meta_fault
+    assert run.selected() is None
+
+
+@pytest.mark.parametrize("told", [b"5", b"null", b'"one"', b'{"one": "two"}'])
+def test_what_is_no_list_selects_nothing(pair, told):
+    pair.write(pair.new, "run", b'{"selected_case_ids": ' + told + b"}")
+    assert RunFolder(pair.new).selected() is None
+
+
+def test_a_file_name_that_is_no_text_is_planned_as_it_is(pair):
+    odd = os.fsdecode(b"\xff.json")
+    (pair.new / odd).write_text("{}")
+    assert planned(pair)["\ufffd"].new == (odd,)
+
+
+def test_strays_are_taken_in_the_order_of_their_names(pair):
+    for name in ("a", "a-b", "a.2", "B"):
+        pair.write(pair.new, name, a_response(case_id="same"))
+    assert planned(pair)["same"].new == ("B.json", "a-b.json", "a.2.json", "a.json")
+
+
+def laid_out(folder, *answers):
+    """A run of traces, each with its case and the key of its baseline."""
+    return spool((Imported(case, {}, base) for case, base in answers), {}, folder)
+
+
+def test_a_trace_finds_its_baseline_by_the_key_that_it_names(tmp_path):
+    baseline = laid_out(tmp_path / "baseline", ("b1", "greeting"), ("b2", "greeting"))
+    new = laid_out(tmp_path / "new", ("n1", "greeting"))
+    (case,) = Plan(None, baseline, new)
+    assert (case.id, case.baseline, case.new) == (
+        "n1",
+        ("00000000.json", "00000001.json"),
+        ("00000000.json",),
+    )
+
+
+def test_baselines_of_nothing_are_cases_even_if_they_share_a_key(tmp_path):
+    baseline = laid_out(tmp_path / "baseline", ("a", None), ("b", "a"), ("a", None))
+    plan = Plan(None, baseline, laid_out(tmp_path / "new", ("n", None)))
+    assert [(case.id, len(case.baseline)) for case in plan] == [("n", 0), ("a", 2), ("b", 1)]
+
+
+def test_memory_hardly_grows_with_the_cases(pair):
+    count = 3_000
+    pair.cases = [a_case(f"case-{number:06}") for number in range(count)]
+    for side in (pair.baseline, pair.new):
+        pair.write(side, "run", {"selected_case_ids": [case["id"] for case in pair.cases]})
+        for case in pair.cases:
+            (side / f"{case['id']}.json").touch()
+    path = pair.save()
+    tracemalloc.start()
+    try:
+        plan = Plan(CaseFile(path), RunFolder(pair.baseline), RunFolder(pair.new))
+        assert sum(1 for _ in plan) == count
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 40 * count
 
 
 def test_without_a_case_file_the_responses_are_the_cases(pair):

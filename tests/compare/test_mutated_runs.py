@@ -25,7 +25,7 @@ from evalwright.compare.alignment import align
 from evalwright.compare.cases import parse_case
 from evalwright.compare.comparison import Hrefs, compare_case
 from evalwright.compare.run_folder import Unreadable, parse_response
-from evalwright.compare.side import Recorded
+from evalwright.compare.side import check
 from evalwright.contracts.report import Artifacts
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.integrity import ISSUES
@@ -115,8 +115,9 @@ def damaged_bytes(draw: st.DrawFn) -> bytes:
 @given(mutated(st.builds(a_sound_case)), mutated(sound_responses()), mutated(sound_responses()))
 @settings(max_examples=300)
 def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> None:
+    parsed = parse_case(case, "one")
     compared = compare_case(
-        parse_case(case, "one"), [Recorded(baseline)], [Recorded(new)], Suppressions(()), TODAY
+        parsed, [check(parsed, baseline)], [check(parsed, new)], Suppressions(()), TODAY
     )
     steps = align(compared.baseline.result.shown.trace, compared.new.result.shown.trace)
     item = compared.item(Hrefs(Artifacts("case-one.html")), steps, ())
@@ -135,12 +136,9 @@ def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> N
 @settings(max_examples=300)
 def test_a_damaged_file_is_a_response_or_says_why_not(data: bytes) -> None:
     response = parse_response(data)
+    case = parse_case(a_sound_case(), "one")
     compared = compare_case(
-        parse_case(a_sound_case(), "one"),
-        [Recorded(a_response())],
-        [Recorded(response)],
-        Suppressions(()),
-        TODAY,
+        case, [check(case, a_response())], [check(case, response)], Suppressions(()), TODAY
     )
     if isinstance(response, Unreadable):
         assert compared.new.result.passed is False

@@ -321,6 +321,13 @@ def test_a_refusal_or_a_reply_cut_short_does_not_fit_whatever_it_says(finish, pr
         read_reply(QUESTIONS, a_reply(entries(c1=True, c2=True), finish))
 
 
+def test_of_many_questions_without_an_answer_only_a_few_are_named():
+    questions = [Question(f"c{n}", "?") for n in range(1, 10_001)]
+    with pytest.raises(UnfitReply) as refused:
+        read_reply(questions, a_reply({}))
+    assert str(refused.value) == "it has no entry for c1, c2, c3, c4, c5 and 9995 more"
+
+
 @given(json_values | st.text())
 @example({"c1": {"reason": "a", "met": True}})
 def test_any_other_reply_is_refused_and_nothing_of_it_is_quoted(content):

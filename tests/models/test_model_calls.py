@@ -210,6 +210,17 @@ def test_garbage_is_a_parse_error_and_shown(body: bytes) -> None:
     assert f"openai:m at {provider.url}: the answer is no chat completion" in error.message
 
 
+@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])
+@pytest.mark.parametrize("count", [2**53 + 1, 10**400])
+def test_more_tokens_than_can_be_are_a_parse_error_and_cost_nothing(field: str, count: int) -> None:
+    with fake_provider(completion(usage={field: count})) as provider:
+        prices = {"vllm:m": OwnPrice(1.0, 10.0)}
+        error = failure(load("vllm:m", Config(prices=prices), VLLM_BASE_URL=provider.url))
+    assert error.code == "parse_error"
+    assert "tokens" in error.message
+    assert error.usage is None
+
+
 def test_an_error_under_a_success_is_told_in_its_words() -> None:
     with fake_provider(failing(200, "the upstream is away")) as provider:
         error = failure(model_at(provider))

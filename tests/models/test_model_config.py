@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.models.config import Config, OwnPrice, load_config, parse_config
+from evalwright.models.config import MAX_BYTES, Config, OwnPrice, load_config, parse_config
 
 WHOLE = b"""
 secrets = ["DB_PASSWORD"]
@@ -121,6 +121,18 @@ def test_a_mistake_is_told_with_its_place_and_rule(text: str, told: str) -> None
 def test_all_mistakes_are_told_at_once() -> None:
     message = problem_in("colour = 1\n[models.openai]\nretries = -1\n[models.vllm]\nretries = -1\n")
     assert len(message.splitlines()) == 3
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "0x" + "f" * 5000])
+def test_a_number_without_end_is_told(number: str) -> None:
+    with pytest.raises(InvalidDocument, match=r"evalwright\.toml"):
+        parse_config(f"[models.openai]\nconcurrency = {number}\n".encode())
+
+
+def test_a_file_of_more_than_a_mebibyte_is_refused_unread(tmp_path: Path) -> None:
+    (tmp_path / "evalwright.toml").write_bytes(b"#" * (MAX_BYTES + 1))
+    with pytest.raises(InvalidDocument, match="larger than 1048576 bytes"):
+        load_config(tmp_path)
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Rubric scoring: a majority per criterion, weights exact in decimal, never a default score."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -124,3 +125,20 @@ def test_verdicts_on_safety_are_no_verdicts_on_the_rubric():
     assert rubric_result(a_rubric(1), [safety, an_answer(False)]).score == 0.0
     with pytest.raises(ValueError, match="c1"):
         rubric_result(a_rubric(1), [safety])
+
+
+class OnceOnly(list[Judged]):
+    """Answers that can be gone through a single time."""
+
+    gone_through = 0
+
+    def __iter__(self) -> Iterator[Judged]:
+        self.gone_through += 1
+        assert self.gone_through == 1
+        return super().__iter__()
+
+
+def test_a_rubric_of_thousands_of_criteria_goes_through_the_answers_once():
+    met = [n % 2 == 0 for n in range(10_000)]
+    judged = OnceOnly([an_answer(*met), an_answer(*met, judge="judge:b")])
+    assert rubric_result(a_rubric(*[1.0] * 10_000), judged).score == 0.5

@@ -6,17 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_secrets import TOKENS
 
+from evalwright.signals.detect import detect
 from evalwright.signals.injection import FOLLOWED, find_injections
 from evalwright.signals.injection_obedience import Obedience
 from evalwright.signals.instruction_words import DIRECTIVE
 from evalwright.signals.instructions import Reading, holding_instructions
 from evalwright.signals.pii import PiiFinder
-from evalwright.signals.provenance_values import plain_lines, plain_words
-from evalwright.signals.scene import Scene
+from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
+from evalwright.signals.scene import Scene, calls_with_links
 from evalwright.signals.secret_matching import best_engine, plain_engine
 from evalwright.signals.secrets import SecretFinder
 from evalwright.signals.sensitive import Scanner
 from evalwright.trace.decode import decode_trace
+from evalwright.trace.model import Trace
+from strategies import json_scalars
 
 ENGINES = (best_engine(), plain_engine())
 FINDERS = [
@@ -98,3 +101,26 @@ def test_data_that_is_found_harmless_at_once_holds_nothing(parts):
     data = "".join(parts).replace("\\", "").encode("utf-8", "replace")
     for scanner, secrets, personal in FINDERS:
         assert bool(scanner.scan_bytes(data)) == bool(secrets.find(data) + personal.find(data))
+
+
+@given(STEPS)
+def test_calls_with_links_are_those_of_which_a_value_holds_one(steps):
+    trace = a_trace(steps, "")
+    linked = {
+        call.index
+        for call in trace.calls
+        if any("://" in value or "www." in value.lower() for value in call.args.values())
+    }
+    assert calls_with_links(trace) == linked
+
+
+@given(st.dictionaries(st.text(), json_scalars, max_size=6))
+def test_values_side_by_side_are_found_as_nested_ones_are(args):
+    nested = [(path.removeprefix("x."), value) for path, value in leaves({"x": args})]
+    assert leaves(args) == nested
+
+
+@given(TEXTS, st.none() | STEPS)
+def test_what_holds_nothing_but_a_prompt_has_no_signals(prompt, before):
+    baseline = None if before is None else a_trace(before, prompt)
+    assert detect(Trace("case", prompt), baseline) == ()

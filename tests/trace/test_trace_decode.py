@@ -154,3 +154,47 @@ def test_every_event_is_kept_at_its_index(events: list[Any]):
 def test_events_that_are_no_list_are_said_to_be_none(events: Any):
     trace = decode_trace({"events": events}, "case-1")
     assert trace.events_not_array is not isinstance(events, list)
+
+
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        [
+            "call_id", "tool", "action_id", "status", "error_message", "latency_ms", "ts",
+            "payload", "payload_summary", "args",
+        ],
+        json_scalars,
+    ),
+)  # fmt: skip
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _name(value: Any) -> str | None:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else _text(value) or None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and -1e18 < value < 1e18 else None
+
+
+@given(FIELDS)
+def test_a_call_and_a_result_take_what_is_of_the_right_type_and_leave_the_rest(raw: dict[str, Any]):
+    events = [{"type": "tool_call"} | raw, {"type": "tool_result"} | raw]
+    made, answer = a_trace(*events).events
+    ts, name, tool = _number(raw.get("ts")), _name(raw.get("call_id")), _text(raw.get("tool"))
+    assert made == ToolCall(0, ts, name, tool or "", raw.get("args"), _name(raw.get("action_id")))
+    assert answer == ToolResult(
+        1,
+        ts,
+        name,
+        tool,
+        _text(raw.get("status")) or "",
+        raw["payload_summary"] if "payload_summary" in raw else raw.get("payload"),
+        _text(raw.get("error_message")),
+        _number(raw.get("latency_ms")),
+    )

@@ -1,7 +1,7 @@
 """Can the chain be proved? Each issue alone, all together, and the status that follows."""
 
 import time
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -172,3 +172,29 @@ def test_a_trace_is_ok_exactly_if_it_has_no_issue(response: Any, required: list[
 @given(responses, st.lists(st.sampled_from(["d1", "d2"])))
 def test_the_same_response_has_the_same_issues(response: Any, required: list[str]):
     assert check(response, tuple(required)) == check(response, tuple(reversed(required)))
+
+
+TIMES = st.lists(st.none() | st.integers(0, 5) | st.floats(0, 5), min_size=1, max_size=6)
+
+
+@given(TIMES)
+def test_times_go_back_exactly_if_one_is_before_the_one_that_precedes_it(times: list[Any]):
+    known = [each for each in times if each is not None]
+    expected = set()
+    if len(known) < len(times):
+        expected.add("missing_timestamps")
+    if any(after < before for before, after in pairwise(known)):
+        expected.add("non_monotonic_timestamps")
+    events = [{"type": "message", "ts": each, "role": "user", "content": ""} for each in times]
+    assert set(check_integrity(a_trace(*events)).issues) == expected
+
+
+IDS = st.none() | st.sampled_from(["c1", "c2", "c3"])
+
+
+@given(st.lists(IDS, min_size=1, max_size=5))
+def test_ids_are_missing_or_repeated_where_they_are(ids: list[Any]):
+    named = [each for each in ids if each is not None]
+    found = set(check_integrity(a_trace(*[call(each) for each in ids])).issues)
+    assert ("missing_call_id" in found) == (None in ids)
+    assert ("duplicate_call_id" in found) == any(named.count(each) > 1 for each in named)

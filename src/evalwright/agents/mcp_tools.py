@@ -4,26 +4,31 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from evalwright.agents.http_tools import MAX_ANSWER_BYTES, resolve_headers, variable_value
 from evalwright.agents.toolbox import CallTool, Tool, ToolDescription, ToolFailed, abandon, within
-from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.contracts.jsonvalue import canonical
+from evalwright.contracts.errors import BadInput, CannotEvaluate, InvalidDocument
+from evalwright.contracts.jsonvalue import NotJson, canonical
+from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.tools import ServerEntry
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client.session import IncomingMessage, MessageHandlerFnT
     from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 30.0
 CLOSE_SECONDS = 10.0  # a program that does not end by itself is killed before that
 MAX_PAGES = 100  # of a server's list of tools
-MAX_STDERR = 2000
+MAX_WORDS = 2000  # of a server that are told: the end of what it wrote, the beginning of an error
 
 # The package reports every broken line of a server; what matters is in the errors we raise.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -44,16 +49,21 @@ class McpServer:
         """Connect, and list the tools; raises `CannotEvaluate` where that fails."""
         try:
             connection = await self._connected()
-            found = await within(CONNECT_SECONDS, _list_tools(connection.client))
+            found = await within(CONNECT_SECONDS, connection.finish(_list_tools(connection.client)))
         except ToolFailed as failure:
             wrote = self._connection.last_words() if self._connection else ""
-            raise CannotEvaluate(f"{self._place}: {failure.message}{wrote}") from None
-        return [self._tool(tool) for tool in self._allowed(found)]
+            told = _printable(failure.message[:MAX_WORDS])
+            raise CannotEvaluate(f"{self._place}: {told}{wrote}") from None
+        self._require_different_names(found)
+        tools = self._allowed(found)
+        for tool in tools:
+            self._require_fit_schemas(tool)
+        return [self._tool(tool) for tool in tools]
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         """Call one of its tools; a server that went away is connected to once more."""
         connection = await self._connected()
-        return _answer(await connection.call(tool, arguments))
+        return _answer(await connection.finish(connection.client.call_tool(tool, arguments)))
 
     async def close(self) -> None:
         """Disconnect, and end the program."""
@@ -67,6 +77,19 @@ class McpServer:
                 self._connection = _Connection(self._open)
                 await self._connection.wait_until_ready()
             return self._connection
+
+    def _require_different_names(self, found: "list[ServerTool]") -> None:
+        name, times = max(Counter(tool.name for tool in found).items(), key=_times, default=("", 0))
+        if times > 1:
+            raise CannotEvaluate(f"{self._place}: it lists the tool {name!r} {times} times")
+
+    def _require_fit_schemas(self, tool: "ServerTool") -> None:
+        for name, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
+            if schema is not None:
+                try:
+                    ValueSchema(schema, f"{self._place}: tool {tool.name!r}: its {name} schema")
+                except InvalidDocument as error:
+                    raise CannotEvaluate(_printable(str(error))) from None
 
     def _allowed(self, found: "list[ServerTool]") -> "list[ServerTool]":
         allow = self._entry.allow
@@ -119,6 +142,7 @@ class _Connection:
     def __init__(self, open_: "Open") -> None:
         self._open = open_
         self._stderr = _Tail()
+        self._unanswered: set[asyncio.Future[None]] = set()
         self._ready = asyncio.Event()
         self._closing = asyncio.Event()
         self._holder = asyncio.create_task(self._hold())
@@ -145,16 +169,29 @@ class _Connection:
             await self.close()
             raise ToolFailed("tool_unavailable", f"no connection: {reason}")
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> "CallToolResult":
-        """Call a tool; whatever ends the session ends the call."""
-        calling = asyncio.create_task(self.client.call_tool(tool, arguments))
+    async def finish(self, call: Coroutine[Any, Any, T]) -> T:
+        """What a call of the client gives; whatever ends the session ends the call."""
+        calling = asyncio.create_task(call)
+        unreadable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unanswered.add(unreadable)
         try:
-            await asyncio.wait((calling, self._holder), return_when=asyncio.FIRST_COMPLETED)
+            ends = (calling, self._holder, unreadable)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if unreadable.done() and not calling.done():
+                raise ToolFailed("tool_error", "the MCP server's answer cannot be read")
             if not calling.done() or calling.cancelled():
                 raise self._went_away()
             return await self._result(calling)
         finally:
+            self._unanswered.discard(unreadable)
             abandon(calling)
+
+    async def hear(self, message: "IncomingMessage") -> None:
+        """Fail the call that a broken answer was for, where only one waits: there is no id."""
+        if len(self._unanswered) == 1 and _is_broken_answer(message):
+            (unreadable,) = self._unanswered
+            if not unreadable.done():
+                unreadable.set_result(None)
 
     async def close(self) -> None:
         self._closing.set()
@@ -167,12 +204,12 @@ class _Connection:
             self._holder.exception()  # it was told where it mattered
 
     async def _hold(self) -> None:
-        async with self._open(self._stderr) as client:
+        async with self._open(self._stderr, self.hear) as client:
             self.client = client
             self._ready.set()
             await self._closing.wait()
 
-    async def _result(self, calling: "asyncio.Task[CallToolResult]") -> "CallToolResult":
+    async def _result(self, calling: asyncio.Task[T]) -> T:
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
@@ -207,10 +244,10 @@ class _Tail(asyncio.Protocol):
 
     def told(self) -> str:
         text = self._text.decode("utf-8", "replace").strip()
-        return f"; it wrote: {text}" if text else ""
+        return f"; it wrote: {_printable(text)}" if text else ""
 
     def data_received(self, data: bytes) -> None:
-        self._text = (self._text + data)[-MAX_STDERR:]
+        self._text = (self._text + data)[-MAX_WORDS:]
 
     @asynccontextmanager
     async def file(self) -> AsyncIterator[TextIO]:
@@ -225,16 +262,19 @@ class _Tail(asyncio.Protocol):
             transport.close()
 
 
-Open = Callable[[_Tail], "AbstractAsyncContextManager[Client]"]
+Open = Callable[[_Tail, "MessageHandlerFnT"], "AbstractAsyncContextManager[Client]"]
 
 
 def _program_opener(command: list[str], env: dict[str, str], folder: Path) -> Open:
     @asynccontextmanager
-    async def open_client(stderr: _Tail) -> "AsyncIterator[Client]":
+    async def open_client(stderr: _Tail, hear: "MessageHandlerFnT") -> "AsyncIterator[Client]":
         from mcp import Client, StdioServerParameters, stdio_client
 
         program = StdioServerParameters(command=command[0], args=command[1:], env=env, cwd=folder)
-        async with stderr.file() as errors, Client(stdio_client(program, errors)) as client:
+        async with (
+            stderr.file() as errors,
+            Client(stdio_client(program, errors), message_handler=hear) as client,
+        ):
             yield client
 
     return open_client
@@ -247,14 +287,14 @@ def _require_program(program: str, folder: Path, place: str) -> None:
 
 def _http_opener(url: str, headers: dict[str, str]) -> Open:
     @asynccontextmanager
-    async def open_client(_: _Tail) -> "AsyncIterator[Client]":
+    async def open_client(_: _Tail, hear: "MessageHandlerFnT") -> "AsyncIterator[Client]":
         import httpx2
         from mcp import Client
         from mcp.client.streamable_http import streamable_http_client
 
         async with (
             httpx2.AsyncClient(headers=headers, timeout=None) as http,
-            Client(streamable_http_client(url, http_client=http)) as client,
+            Client(streamable_http_client(url, http_client=http), message_handler=hear) as client,
         ):
             yield client
 
@@ -286,7 +326,35 @@ def _answer(result: "CallToolResult") -> Any:
     structured = result.structured_content
     if structured is not None:
         # A result that is no object is wrapped on the wire; the tool itself said what is inside.
-        answer = structured["result"] if structured.keys() == {"result"} else structured
-    if len(canonical(answer)) > MAX_ANSWER_BYTES:
+        is_wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
+        answer = structured["result"] if is_wrapped else structured
+    try:
+        length = len(canonical(answer))
+    except NotJson as error:
+        raise ToolFailed("tool_error", f"the answer is not JSON: {error}") from None
+    if length > MAX_ANSWER_BYTES:
         raise ToolFailed("tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
     return answer
+
+
+def _times(counted: tuple[str, int]) -> int:
+    return counted[1]
+
+
+def _is_broken_answer(message: "IncomingMessage") -> bool:
+    """Whether a line that cannot be read was meant as an answer, and not as one of a log."""
+    from pydantic import ValidationError
+
+    if not isinstance(message, ValidationError):
+        return False
+    errors = message.errors(include_url=False, include_context=False)
+    given = [error["input"] for error in errors if isinstance(error["input"], dict | str)]
+    return any("jsonrpc" in part and "method" not in part for part in given)
+
+
+def _printable(text: str) -> str:
+    """Words of a server, which no terminal shall obey."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else repr(character)[1:-1]
+        for character in text
+    )

@@ -86,8 +86,8 @@ class PythonTool:
 async def _awaited(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
-    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-        raise
+    except (asyncio.CancelledError, GeneratorExit):
+        raise  # from outside; one that the tool raised itself is told by who waits for the call
     except BaseException as error:
         raise _failure(error) from error
 
@@ -142,8 +142,7 @@ def _failure(error: BaseException) -> ToolFailed:
     if isinstance(error, ToolFailed):
         return error
     try:
-        words = str(error)
-    except Exception:  # noqa: BLE001 - an exception may fail even at this
+        words = f"{error}".encode("utf-8", "backslashreplace").decode()
+    except BaseException:  # noqa: BLE001 - an exception may fail even at this, in any way
         words = "(it cannot be put into words)"
-    message = f"{type(error).__name__}: {words}"
-    return ToolFailed("tool_error", message.encode("utf-8", "backslashreplace").decode())
+    return ToolFailed("tool_error", f"{type(error).__name__}: {words}")

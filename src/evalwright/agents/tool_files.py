@@ -106,7 +106,7 @@ def _require_mcp(place: str) -> None:
         from mcp import Client  # noqa: F401 - version 1 of the package has no such thing
     except ImportError:
         message = f"{place}: $.mcp needs the package mcp, version 2.3 or later"
-        raise BadInput(f"{message}: pip install 'evalwright[mcp]'") from None
+        raise BadInput(f"{message}: pip install 'mcp>=2.3'") from None
 
 
 def _read(path: Path) -> bytes:

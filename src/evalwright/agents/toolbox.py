@@ -87,6 +87,8 @@ async def within(seconds: float, call: Awaitable[Any]) -> Any:
         raise ToolFailed("tool_timeout", f"no answer within {seconds:g} s")
     if task.cancelled():
         raise ToolFailed("tool_error", "the tool cancelled itself")
+    if isinstance(task.exception(), GeneratorExit):  # no one may raise it but Python
+        raise ToolFailed("tool_error", "GeneratorExit: the tool closed itself")
     return task.result()
 
 

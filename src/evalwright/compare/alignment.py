@@ -14,6 +14,7 @@ from evalwright.trace.model import (
     ToolCall,
     ToolResult,
     Trace,
+    Unknown,
 )
 from evalwright.trace.pairing import Step, pair_steps
 
@@ -36,7 +37,7 @@ def align(baseline: Trace, new: Trace) -> list[AlignedStep]:
     left_keys = [_key(step.event) for step in left]
     right_keys = [_key(step.event) for step in right]
     if left_keys == right_keys:
-        return [_aligned(a, b) for a, b in zip(left, right, strict=True)]
+        return list(map(_aligned, left, right))
     start = _common_start(left, right, left_keys, right_keys)
     middle = _match(left[start:], right[start:], left_keys[start:], right_keys[start:])
     return [_aligned(a, b) for a, b in zip(left[:start], right[:start], strict=True)] + middle
@@ -55,27 +56,28 @@ def same_result(a: ToolResult | None, b: ToolResult | None) -> bool:
 
 
 def _key(event: Event) -> tuple[type, str]:
-    if isinstance(event, ToolCall):
+    if type(event) is ToolCall:
         return ToolCall, event.tool
-    if isinstance(event, ToolResult):
+    if type(event) is ToolResult:
         return ToolResult, event.tool or ""
-    if isinstance(event, Message):
+    if type(event) is Message:
         return Message, event.role
-    if isinstance(event, Retrieval | FinalOutput):
-        return type(event), ""
-    return type(event), event.type
+    if type(event) is Unknown:
+        return Unknown, event.type
+    return type(event), ""
 
 
 def _substance(event: Event) -> Json:
-    if isinstance(event, ToolCall):
+    if type(event) is ToolCall:
         return event.args
-    if isinstance(event, ToolResult):
+    if type(event) is ToolResult:
         return event.status, event.payload, event.error
-    if isinstance(event, Retrieval):
+    if type(event) is Retrieval:
         return event.query, event.doc_ids, event.content
-    if isinstance(event, Message | FinalOutput):
-        return event.content
-    return event.raw
+    if type(event) is Unknown:
+        return event.raw
+    assert type(event) is Message or type(event) is FinalOutput
+    return event.content
 
 
 def _aligned(a: Step, b: Step) -> AlignedStep:

@@ -12,7 +12,7 @@ import msgspec
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.model import Json
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 _MOST_IN_ONE_CASE = 256 << 20
 _REMEDY = "expected an array of cases, or an object with such an array as its `cases`"
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -24,7 +24,7 @@ class CaseFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offsets = array("Q")
-        self._lengths = array("Q")
+        self._lengths = array("I")
         try:
             with path.open("rb") as file:
                 if not file.seekable():
@@ -137,7 +137,6 @@ class _Scanner:
 
     def _decoded(self) -> Json:
         """The value here; more of the file is read until it is whole."""
-        self._drop()
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -154,22 +153,21 @@ class _Scanner:
             self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._text):
                 return self._text[self._at]
-            self._drop()
             if not self._more():
                 return ""
 
-    def _drop(self) -> None:
-        self._text = self._text[self._at :]
+    def _more(self) -> bool:
+        """Read on. What is done with goes only now: to move the rest for each case would cost."""
+        rest = len(self._text) - self._at
+        block = self._file.read(max(_BLOCK, rest))  # doubling is linear for one huge case
+        if not block:
+            return False
+        self._text = self._text[self._at :] + block.decode("latin-1")
         self._start += self._at
         self._at = 0
-
-    def _more(self) -> bool:
-        # Doubling keeps the work linear for one huge case.
-        block = self._file.read(max(_BLOCK, len(self._text)))
-        self._text += block.decode("latin-1")
         if len(self._text) > _MOST_IN_ONE_CASE:
             raise self._wrong("a single case of more than 256 MiB")
-        return bool(block)
+        return True
 
     def _wrong(self, reason: str, at: int | None = None) -> BadInput:
         offset = self._start + (self._at if at is None else at)

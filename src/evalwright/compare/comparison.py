@@ -13,7 +13,7 @@ from evalwright.compare.gate import Gate, gate, governance
 from evalwright.compare.nondeterminism import nondeterminism_sources
 from evalwright.compare.policy import recommended_rules
 from evalwright.compare.root_cause import root_cause
-from evalwright.compare.side import Judged, Recorded, SideResult, judge_side
+from evalwright.compare.side import Checked, Judged, SideResult, judge_side
 from evalwright.contracts.report import (
     Artifacts,
     BothSides,
@@ -87,8 +87,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare_case(
     case: Case,
-    baseline: Sequence[Recorded],
-    new: Sequence[Recorded],
+    baseline: Sequence[Checked],
+    new: Sequence[Checked],
     suppressions: Suppressions,
     today: date,
 ) -> Comparison:

@@ -80,7 +80,7 @@ def contradictions(trace: Trace) -> list[Contradiction]:
     if output is None or trace.failure is not None:
         return []
     stated = statements(_structured(output.content))[:MOST_STATEMENTS]
-    stated = [each for each in stated if _may_have_rival(each, trace)]
+    stated = [each for each in stated if _may_contradict(each, trace)]
     if not stated:
         return []
     told = Told(trace)
@@ -226,12 +226,18 @@ def _of_same_entity(stated: Statement, told: Told) -> list[Rival]:
     return []
 
 
-def _may_have_rival(stated: Statement, trace: Trace) -> bool:
-    """Whether a result may hold another value; of an id, that is seen before all else is read."""
-    if stated.kind != "id" or stated.exact:
-        return True
-    prefix = prefix_of(stated.value)
-    return any(prefix in text for text in trace.payload_texts)
+def _may_contradict(stated: Statement, trace: Trace) -> bool:
+    """Whether no result holds the value, and one may hold another, as is seen of ids.
+
+    What does not pass need not be held against all that was told, which takes time to put together.
+    """
+    texts = trace.payload_texts
+    if stated.kind == "id" and not stated.exact:
+        prefix = prefix_of(stated.value)
+        texts = [text for text in texts if prefix in text]
+        if not texts:
+            return False
+    return not any(stands_in(stated.value, text) for text in texts)
 
 
 def _other_id(identifier: str, told: Told) -> Rival | None:

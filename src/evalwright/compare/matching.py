@@ -1,12 +1,15 @@
 """Which cases are compared: all of the case file, and all that either side answered."""
 
-from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
 
 from evalwright.compare.case_file import CaseFile
-from evalwright.compare.run_folder import RunFolder
+from evalwright.compare.roster import BASELINE, NEW, Entry, Roster, Side
+from evalwright.compare.run_folder import SUFFIX, RunFolder
+from evalwright.trace.model import Json
+
+_OUTSIDE = "the case is not in the case file, so nothing is expected of it"
 
 
 class PlannedCase(msgspec.Struct, frozen=True, array_like=True):
@@ -24,86 +27,108 @@ class Plan:
     """All cases of a comparison, in the order of the case file, then those outside it."""
 
     def __init__(self, cases: CaseFile | None, baseline: RunFolder, new: RunFolder) -> None:
-        self._cases = cases
-        self._runs = (baseline, new)
-        self._ids, self._id_faults = _identify(cases)
-        known = set(self._ids)
-        self._repeats = len(known) < len(self._ids)
-        outside = dict.fromkeys(new.claim(known))
-        bases = {new.base_of(name) for name in (*known, *outside)}
-        outside |= {
-            name: None for name in baseline.claim(known) if baseline.base_of(name) not in bases
-        }
-        selected = [run.selected for run in self._runs]
-        outside |= {name: None for ids in selected for name in ids or () if name not in known}
-        self._outside = list(outside)
-        self._left_out = self._never_selected(selected)
+        self._outside_faults = (_OUTSIDE,) if cases is not None else ()
+        self._roster = Roster()
+        try:
+            self._roster.add_cases(_identified(cases))
+            self._roster.add_files(baseline.stems(), new.stems())
+            self._assign(NEW, new)
+            self._assign(BASELINE, baseline)
+            self._take_in_the_unknown()
+            self._select(baseline, new)
+            self._count = len(self._roster)
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self) -> int:
-        return len(self._ids) + len(self._outside) - len(self._left_out)
+        return self._count
+
+    def close(self) -> None:
+        """Let go of what is kept on disk."""
+        self._roster.close()
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know of the choice of cases."""
-        if not self._left_out:
-            return []
-        return [f"{len(self._left_out):,} cases of the case file were selected by neither run."]
+        count = self._roster.left_out()
+        return [f"{count:,} cases of the case file were selected by neither run."] if count else []
 
     def __iter__(self) -> Iterator[PlannedCase]:
-        seen: Counter[str] = Counter()
-        for number, case_id in enumerate(self._ids):
-            if number in self._left_out:
-                continue
-            repetition = 1
-            if self._repeats:  # usually there are none, and nothing need be counted
-                seen[case_id] += 1
-                repetition = seen[case_id]
-            faults = list(self._id_faults.get(number, ()))
-            if repetition > 1:
-                faults.append(f"the id stands {repetition} times or more in the case file")
-            yield self._planned(case_id, number, repetition, faults)
-        for case_id in self._outside:
-            fault = "the case is not in the case file, so nothing is expected of it"
-            yield self._planned(case_id, None, 1, [fault] if self._cases is not None else [])
+        for entry in self._roster.entries():
+            before = _file_of(entry.id, exists=entry.in_baseline)
+            after = _file_of(entry.id, exists=entry.in_new)
+            yield PlannedCase(
+                entry.id,
+                entry.number,
+                entry.repetition,
+                self._baseline(entry.id, before),
+                after + self._roster.answers(NEW, entry.id),
+                _faults(entry),
+            )
+        for case_id in self._roster.outside():
+            before, after = self._baseline(case_id, ()), self._roster.answers(NEW, case_id)
+            yield PlannedCase(case_id, None, 1, before, after, self._outside_faults)
 
-    def _planned(
-        self, case_id: str, number: int | None, repetition: int, faults: list[str]
-    ) -> PlannedCase:
-        baseline, new = self._runs
-        claimed = number is not None
-        before = baseline.files(case_id, claimed=claimed)
-        before = before or baseline.files_of_base(new.base_of(case_id))
-        after = new.files(case_id, claimed=claimed)
-        return PlannedCase(case_id, number, repetition, tuple(before), tuple(after), tuple(faults))
+    def _baseline(self, case_id: str, named: tuple[str, ...]) -> tuple[str, ...]:
+        """The files that bear the id or name it; else those that share its key."""
+        found = named + self._roster.answers(BASELINE, case_id)
+        if found:
+            return found
+        key = self._roster.base_of(NEW, case_id)
+        return self._roster.answers_of_base(BASELINE, key)
 
-    def _answers(self, case_id: str) -> bool:
-        return any(run.files(case_id, claimed=True) for run in self._runs)
+    def _assign(self, side: Side, run: RunFolder) -> None:
+        """Find out which cases those files answer that are not named after one."""
+        for answer in run.told_answers():
+            self._roster.add_told_answer(side, answer.case_id, answer.base_case_id, answer.name)
+        for stem in self._roster.strays(side):
+            name = f"{stem}{SUFFIX}"
+            self._roster.add_answer(side, run.case_named_in(name), name)
 
-    def _never_selected(self, selected: list[list[str] | None]) -> set[int]:
-        """Cases that both runs say they did not set out to answer, and did not."""
-        baseline, new = selected
-        if baseline is None or new is None:
-            return set()
-        chosen = {*baseline, *new}
-        return {
-            number
-            for number, case_id in enumerate(self._ids)
-            if case_id not in chosen
-            and not any(run.files(case_id, claimed=True) for run in self._runs)
-        }
+    def _take_in_the_unknown(self) -> None:
+        """Cases outside the case file; a baseline of none of them is a case of its own."""
+        for case_id in self._roster.unknown_answered(NEW):
+            self._roster.add_outside(NEW, case_id)
+        for case_id in self._roster.unknown_answered(BASELINE):
+            key = self._roster.base_of(BASELINE, case_id)
+            if not self._roster.is_base(NEW, key):
+                self._roster.add_outside(BASELINE, case_id)
+
+    def _select(self, baseline: RunFolder, new: RunFolder) -> None:
+        """What a run set out to answer is missing if it did not; the rest may be left out."""
+        both_say_so = all([self._add_selected(BASELINE, baseline), self._add_selected(NEW, new)])
+        self._roster.add_unknown_selected()
+        if both_say_so:
+            self._roster.leave_out_unselected()
+
+    def _add_selected(self, side: Side, run: RunFolder) -> bool:
+        ids = run.selected()
+        if ids is not None:
+            self._roster.add_selected(side, ids)
+        return ids is not None
 
 
-def _identify(cases: CaseFile | None) -> tuple[list[str], dict[int, list[str]]]:
+def _file_of(case_id: str, *, exists: bool) -> tuple[str, ...]:
+    return (f"{case_id}{SUFFIX}",) if exists else ()
+
+
+def _faults(entry: Entry) -> tuple[str, ...]:
+    found = () if entry.fault is None else (entry.fault,)
+    if entry.repetition == 1:
+        return found
+    return (*found, f"the id stands {entry.repetition} times or more in the case file")
+
+
+def _identified(cases: CaseFile | None) -> Iterator[tuple[str, str | None]]:
     """An id for each case, and what was wrong with those that had none of their own."""
-    ids: list[str] = []
-    faults: dict[int, list[str]] = {}
     for number, value in enumerate(cases.ids() if cases is not None else ()):
-        if isinstance(value, str) and value:
-            ids.append(value)
-        elif isinstance(value, int) and not isinstance(value, bool):
-            ids.append(str(value))
-            faults[number] = [f"case {number} has a number as its id"]
-        else:
-            ids.append(f"cases[{number}]")
-            faults[number] = [f"case {number} of the case file is no object with an id"]
-    return ids, faults
+        yield _identify(number, value)
+
+
+def _identify(number: int, value: Json) -> tuple[str, str | None]:
+    if isinstance(value, str) and value:
+        return value, None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value), f"case {number} has a number as its id"
+    return f"cases[{number}]", f"case {number} of the case file is no object with an id"

@@ -24,8 +24,8 @@ def nondeterminism_sources(trace: Trace, *, repeats_disagree: bool = False) -> t
 def _sources(trace: Trace) -> Iterator[str]:
     if trace.failure is not None:
         yield "transport"
-    for call in trace.calls:
-        yield from _of_tool(call.tool)
+    for tool in {call.tool for call in trace.calls}:
+        yield from _of_tool(tool)
     if any(retrieval.content is None for retrieval in trace.retrievals):
         yield "unrecorded_retrieval"
     if len(trace.calls) > len(pair_results(trace)):

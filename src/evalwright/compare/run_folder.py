@@ -2,9 +2,11 @@
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,9 +14,13 @@ from evalwright.contracts.errors import BadInput
 from evalwright.trace.model import Json
 
 RUN_META = "run.json"
+SUFFIX = ".json"
 IMPORT_FAULT = "evalwright_import_fault"  # stands in a response that could not be imported
 MOST_BYTES = 512 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SELECTED = "selected_case_ids"
+_PLAIN_TEXT = re.compile(r'"([^"\\\x00-\x1f]*+)"')
+_PLAIN_LIST = re.compile(rf"\[(?:[\s,]*+{_PLAIN_TEXT.pattern})*+\s*+\]")
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -24,86 +30,51 @@ class Unreadable(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
+class ToldAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """Which case a file of a folder answers, and by which key it is found as a baseline."""
+
+    case_id: str
+    base_case_id: str | None
+    name: str
+
+
 class RunFolder:
-    """The responses of one side. A file answers the case it is named after, or the one it names."""
+    """The responses of one side. A file answers the case it is named after, or the one it names.
 
-    def __init__(self, root: Path) -> None:
+    Of a folder that was laid out by us, `told` is a file of lines that say which file answers what.
+    """
+
+    def __init__(self, root: Path, told: Path | None = None) -> None:
         self.root = root
-        self._names = _json_files(root)
-        self.meta, self.meta_fault = _read_meta(root)
-        self._selected = self._selected_without_answer(self.meta.pop("selected_case_ids", None))
-        self._without_file: set[str] = set()
-        self._named: dict[str, list[str]] = {}
-        self._by_base: dict[str, list[str]] = {}
-        self._bases: dict[str, str] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no file of the folder can be a response; a case file is none."""
-        return not self._names - {"cases.json"}
+        self._told = told
+        self.is_empty = all(stem == "cases" for stem in self.stems())  # a case file is no response
+        self.meta, self.meta_fault, _ = _read_meta(root)
 
     @property
     def has_meta(self) -> bool:
         """Whether there is a run.json, readable or not."""
         return os.path.lexists(self.root / RUN_META)
 
-    def claim(self, case_ids: Iterable[str]) -> list[str]:
-        """Find out which cases the other files answer; the ids that no case of the list has."""
-        known = set(case_ids)
-        unknown = {case_id: None for case_id in self._named if case_id not in known}
-        assigned = {name for names in self._named.values() for name in names}
-        strays = (name for name in self._names if name.removesuffix(".json") not in known)
-        for name in sorted(name for name in strays if name not in assigned):
-            case_id = self._case_named_in(name)
-            self._named.setdefault(case_id, []).append(name)
-            if case_id not in known:
-                unknown[case_id] = None
-        self._without_file = {each for each in known if f"{each}.json" not in self._names}
-        self._names.clear()  # what is left of them stands in the ids
-        return list(unknown)
+    def stems(self) -> Iterator[str]:
+        """The files that may be named after a case, without their suffix, in any order."""
+        return _json_stems(self.root) if self._told is None else iter(())
 
-    def assign(self, case_id: str, base_case_id: str | None, name: str) -> None:
-        """Say which case a file answers, and by which key it is found as a baseline."""
-        self._named.setdefault(case_id, []).append(name)
-        self._by_base.setdefault(base_case_id or case_id, []).append(name)
-        if base_case_id is not None:
-            self._bases[case_id] = base_case_id
+    def told_answers(self) -> Iterator[ToldAnswer]:
+        """The files of which it is known beforehand what they answer."""
+        if self._told is not None:
+            with self._told.open("rb") as lines:
+                for line in lines:
+                    yield msgspec.json.decode(line, type=ToldAnswer)
 
-    def base_of(self, case_id: str) -> str:
-        """The key by which the baseline of a case is found: its own id unless it says another."""
-        return self._bases.get(case_id, case_id)
+    def selected(self) -> Iterator[str] | None:
+        """The cases that the run set out to answer, where it says so."""
+        ids = _read_meta(self.root).selected
+        return None if ids is None else (each for each in ids if isinstance(each, str))
 
-    def files_of_base(self, base_case_id: str) -> list[str]:
-        """The files that answer any case with this key."""
-        return self._by_base.get(base_case_id, [])
-
-    def files(self, case_id: str, *, claimed: bool) -> list[str]:
-        """The names of the files that answer a case; more than one when it was repeated.
-
-        `claimed` says that the id was among those of `claim`.
-        """
-        named = self._named.get(case_id, [])
-        if not claimed or case_id in self._without_file:
-            return named
-        return [f"{case_id}.json", *named]
-
-    @property
-    def selected(self) -> list[str] | None:
-        """Of the cases that the run set out to answer, where it says so, those without a file.
-
-        The others show by their files; a list of all of them would be kept for nothing.
-        """
-        return self._selected
-
-    def _selected_without_answer(self, ids: Json) -> list[str] | None:
-        if not isinstance(ids, list):
-            return None
-        named = (each for each in ids if isinstance(each, str))
-        return [each for each in named if f"{each}.json" not in self._names]
-
-    def _case_named_in(self, name: str) -> str:
+    def case_named_in(self, name: str) -> str:
+        """The case that a file says it answers; else its name without the suffix."""
         # A name that is no UTF-8 reaches us with half characters, which no JSON can hold.
-        stem = os.fsencode(name.removesuffix(".json")).decode("utf-8", "replace")
+        stem = os.fsencode(name.removesuffix(SUFFIX)).decode("utf-8", "replace")
         record = read_response(self.root, name)
         value = record.get("case_id") if isinstance(record, dict) else None
         return value if isinstance(value, str) and value else stem
@@ -172,24 +143,49 @@ def _read_all(handle: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _json_files(root: Path) -> set[str]:
+def _json_stems(root: Path) -> Iterator[str]:
     try:
         with os.scandir(root) as entries:
-            return {
-                entry.name
-                for entry in entries
+            for entry in entries:
                 # Links, pipes and folders too: they answer nothing, and that has to be said.
-                if entry.name.endswith(".json") and entry.name != RUN_META
-            }
+                if entry.name.endswith(SUFFIX) and entry.name != RUN_META:
+                    yield entry.name.removesuffix(SUFFIX)
     except OSError as error:
         message = f"{root}: the run directory cannot be read: {error.strerror}"
         raise BadInput(message) from None
 
 
-def _read_meta(root: Path) -> tuple[dict[str, Json], str | None]:
+class _Meta(NamedTuple):
+    """What run.json says. The cases that a run set out to answer are many: they are kept apart."""
+
+    fields: dict[str, Json]
+    fault: str | None = None
+    selected: Iterable[Json] | None = None
+
+
+def _read_meta(root: Path) -> _Meta:
     if not (root / RUN_META).exists():
-        return {}, f"{RUN_META} is missing"
-    value = read_response(root, RUN_META)
+        return _Meta({}, f"{RUN_META} is missing")
+    data = read_inside(root, RUN_META)
+    return _plain_meta(data) or _any_meta(data) if isinstance(data, bytes) else _any_meta(data)
+
+
+def _any_meta(data: bytes | Unreadable) -> _Meta:
+    value = parse_response(data) if isinstance(data, bytes) else data
     if isinstance(value, Unreadable):
-        return {}, f"{RUN_META} is not used: {value.reason}"
-    return value, None
+        return _Meta({}, f"{RUN_META} is not used: {value.reason}")
+    selected = value.pop(_SELECTED, None)
+    return _Meta(value, None, selected if isinstance(selected, list) else None)
+
+
+def _plain_meta(data: bytes) -> _Meta | None:
+    """The same, without a list of all that was selected, if it holds nothing but plain texts."""
+    try:
+        raw = msgspec.json.decode(data.removeprefix(BYTE_ORDER_MARK), type=dict[str, msgspec.Raw])
+        listed = str(raw.pop(_SELECTED), "utf-8")
+        fields = {name: msgspec.json.decode(value) for name, value in raw.items()}
+    except (KeyError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    if not _PLAIN_LIST.fullmatch(listed):
+        return None
+    return _Meta(fields, None, (found[1] for found in _PLAIN_TEXT.finditer(listed)))

@@ -15,11 +15,14 @@ from evalwright.trace.integrity import check_integrity
 from evalwright.trace.model import Json, Trace
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """A response as it was read; `clean` when a scan of it found nothing sensitive."""
+class Checked(msgspec.Struct, frozen=True):
+    """One response held against its case; `clean` when a scan of it found nothing sensitive."""
 
-    value: Json | Unreadable
-    clean: bool = False
+    trace: Trace
+    failures: tuple[FailedAssertion, ...]
+    fault: str | None
+    timed: bool
+    clean: bool
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -60,9 +63,9 @@ class SideResult(msgspec.Struct, frozen=True):
         return 0 < self.passes < self.runs
 
 
-def judge_side(case: Case, responses: Sequence[Recorded], baseline: Trace | None) -> SideResult:
+def judge_side(case: Case, responses: Sequence[Checked], baseline: Trace | None) -> SideResult:
     """Judge all responses of one side; no response at all is a failure of its own."""
-    judged = [judge(case, each, baseline) for each in responses] or [_missing(case)]
+    judged = [_judge(each, baseline) for each in responses or [_missing(case)]]
     passes = sum(each.passed for each in judged)
     passed = passes * 2 > len(judged)
     chosen = max(range(len(judged)), key=lambda place: _telling(judged, place, verdict=passed))
@@ -106,18 +109,23 @@ def _of_other_run(signal: Signal, number: int, runs: int) -> Signal:
     return msgspec.structs.replace(signal, details=details, evidence_refs=())
 
 
-def judge(case: Case, recorded: Recorded, baseline: Trace | None) -> Judged:
-    """Judge one response against its case and, where there is one, the baseline's trace."""
-    response = recorded.value
+def check(case: Case, response: Json | Unreadable, *, clean: bool = False) -> Checked:
+    """Hold one response against its case."""
     if isinstance(response, Unreadable):
         return _without_response(case, f"the response is not used: {response.reason}")
     if isinstance(response.get(IMPORT_FAULT), str):
         return _without_response(case, f"the response is not used: {response[IMPORT_FAULT]}")
     trace = decode_trace(response, case.id, case.prompt)
     failures = (*_scored(response), *failed_assertions(case, trace))
-    signals = detect(trace, baseline, clean=recorded.clean)
     timed = response.get("ts_synthetic") is not True
-    return Judged(trace, failures, signals, _other_case(case, response), timed)
+    return Checked(trace, failures, _other_case(case, response), timed, clean)
+
+
+def _judge(checked: Checked, baseline: Trace | None) -> Judged:
+    """Look for signals, beside the baseline's trace where there is one."""
+    trace = checked.trace
+    signals = detect(trace, baseline, clean=checked.clean)
+    return Judged(trace, checked.failures, signals, checked.fault, checked.timed)
 
 
 def _other_case(case: Case, response: Json) -> str | None:
@@ -127,13 +135,13 @@ def _other_case(case: Case, response: Json) -> str | None:
     return f"the response says that it is of case {named[:200]!r}"
 
 
-def _missing(case: Case) -> Judged:
+def _missing(case: Case) -> Checked:
     return _without_response(case, "there is no response")
 
 
-def _without_response(case: Case, reason: str) -> Judged:
+def _without_response(case: Case, reason: str) -> Checked:
     failure = FailedAssertion("response", "a response", "nothing", reason)
-    return Judged(Trace(case.id, case.prompt), (failure,), (), reason, timed=False)
+    return Checked(Trace(case.id, case.prompt), (failure,), reason, timed=False, clean=True)
 
 
 def _scored(response: Json) -> tuple[FailedAssertion, ...]:

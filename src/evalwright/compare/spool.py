@@ -9,11 +9,18 @@ from typing import Any
 
 import msgspec
 
-from evalwright.compare.run_folder import IMPORT_FAULT, RUN_META, RunFolder
+from evalwright.compare.run_folder import (
+    IMPORT_FAULT,
+    RUN_META,
+    SUFFIX,
+    RunFolder,
+    ToldAnswer,
+)
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.importers import Imported, import_responses
 
 _BLOCK = 1 << 20
+_ANSWERS = "answers"
 
 
 def spool_file(path: Path, folder: Path) -> RunFolder:
@@ -43,18 +50,20 @@ def name_of(path: Path) -> str:
 
 
 def spool(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
-    """Write each response under a number of its own, and remember which case it answers."""
+    """Write each response under a number of its own, and beside them which case it answers."""
     folder.mkdir()
     (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
-    run = RunFolder(folder)
-    for number, record in enumerate(records):
-        response: dict[str, Any] = {**record.response}
-        if record.fault:
-            response[IMPORT_FAULT] = record.fault
-        name = f"{number:08}.json"
-        (folder / name).write_bytes(msgspec.json.encode(response))
-        run.assign(record.case_id, record.base_case_id, name)
-    return run
+    told = folder / _ANSWERS
+    with told.open("xb") as lines:
+        for number, record in enumerate(records):
+            response: dict[str, Any] = {**record.response}
+            if record.fault:
+                response[IMPORT_FAULT] = record.fault
+            name = f"{number:08}{SUFFIX}"
+            (folder / name).write_bytes(msgspec.json.encode(response))
+            answer = ToldAnswer(record.case_id, record.base_case_id, name)
+            lines.write(msgspec.json.encode(answer) + b"\n")
+    return RunFolder(folder, told)
 
 
 def blocks(path: Path) -> Iterator[bytes]:

@@ -1,8 +1,7 @@
 """All cases together: counts, significance, and the verdict in one sentence."""
 
-from array import array
 from collections import Counter
-from statistics import fmean
+from math import fsum
 
 import msgspec
 
@@ -22,6 +21,7 @@ from evalwright.contracts.report import (
 from evalwright.scoring.statistics import PairedChange, paired_change
 
 _TOP_KINDS = 10
+_MOST_HELD = 1_000
 
 
 def speaks_against(summary: Summary) -> bool:
@@ -90,14 +90,41 @@ def _side_facts(item: Item, side: str) -> SideFacts:
     )
 
 
+class Mean:
+    """The mean of any number of values, as exact as that of a list of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: list[float] = []  # their exact sum is that of all values
+
+    def add(self, value: float) -> None:
+        """Take one value."""
+        self.count += 1
+        self._parts.append(value)
+        if len(self._parts) > _MOST_HELD:
+            self._parts = _shortened(self._parts)
+
+    def value(self) -> float:
+        """The mean of the values so far, of which there is at least one."""
+        return fsum(self._parts) / self.count
+
+
+def _shortened(parts: list[float]) -> list[float]:
+    """A few numbers with exactly the same sum: the rounded sum, then what rounding took away."""
+    found: list[float] = []
+    while rest := fsum([*parts, *(-each for each in found)]):
+        found.append(rest)
+    return found
+
+
 class _SideTally:
     def __init__(self) -> None:
         self.passed = self.gated = self.flaky = self.unanswered = self.with_signals = 0
         self.roots: Counter[str] = Counter()
         self.severities: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
-        self.latencies = array("d")
-        self.costs = array("d")
+        self.latency = Mean()
+        self.cost = Mean()
 
     def add(self, facts: SideFacts) -> None:
         self.passed += facts.passed
@@ -111,9 +138,9 @@ class _SideTally:
             self.kinds[kind] += 1
             self.severities[severity] += 1
         if facts.latency_ms is not None:
-            self.latencies.append(facts.latency_ms)
+            self.latency.add(facts.latency_ms)
         if facts.cost_usd is not None:
-            self.costs.append(facts.cost_usd)
+            self.cost.add(facts.cost_usd)
 
     def breakdown(self) -> dict[str, int]:
         return {cause: self.roots[cause] for cause in ROOT_CAUSES}
@@ -168,8 +195,8 @@ class Tally:
             security=self._security(),
             verdict=self._verdict(change),
             significance=_significance(change) if change else msgspec.UNSET,
-            latency_ms=_mean_delta(self.baseline.latencies, self.new.latencies),
-            cost_usd=_mean_delta(self.baseline.costs, self.new.costs),
+            latency_ms=_mean_delta(self.baseline.latency, self.new.latency),
+            cost_usd=_mean_delta(self.baseline.cost, self.new.cost),
             flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
         )
 
@@ -230,8 +257,8 @@ def _significance(change: PairedChange) -> Significance:
     )
 
 
-def _mean_delta(baseline: "array[float]", new: "array[float]") -> Delta | msgspec.UnsetType:
-    if not baseline or not new:
+def _mean_delta(baseline: Mean, new: Mean) -> Delta | msgspec.UnsetType:
+    if not baseline.count or not new.count:
         return msgspec.UNSET
-    before, after = fmean(baseline), fmean(new)
+    before, after = baseline.value(), new.value()
     return Delta(before, after, after - before)

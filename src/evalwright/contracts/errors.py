@@ -3,6 +3,7 @@
 EvalwrightError
 ├── BadInput                exit 2   usage, files, references that cannot be accepted
 │   ├── InvalidDocument              a document broke rules; carries every Problem at once
+│   ├── MissingKey                   a provider of models wants a key
 │   └── RunNotFound
 ├── CannotEvaluate          exit 3   the work could not be done
 │   ├── AgentBroken                  the agent's own code failed while it was loaded
@@ -56,6 +57,10 @@ class InvalidDocument(BadInput):
 
     def __str__(self) -> str:
         return "\n".join(f"{self.name}: {problem}" for problem in self.problems)
+
+
+class MissingKey(BadInput):
+    """A provider of models wants a key, and there is none."""
 
 
 class RunNotFound(BadInput):

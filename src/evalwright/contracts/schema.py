@@ -1,5 +1,6 @@
 """JSON Schemas, those that ship with Evalwright and those that users bring, and checks by them."""
 
+from collections.abc import Collection
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, child, parse
+from evalwright.contracts.unfolding import MOST_PARTS, Unfolding, unfold
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -17,6 +19,7 @@ SUITE_TASK = "one task of agent-eval-suite"
 SUMMARY = "eval-summary"
 RUN_EVENT = "run-event"
 COMPARE_REPORT = "compare-report"
+PROMPT_RESULT = "prompt-result"
 MANIFEST = "agent-manifest"
 MANIFEST_FIELDS = "agent-manifest without its choice of prompts"
 TOOLS = "tools"
@@ -33,6 +36,7 @@ _EXAMPLES = {
 }
 
 MAX_MESSAGE = 300  # the validator quotes the whole value that is wrong
+MOST_TOLD_PARTS = 4_000  # of a schema; a list of what is wrong takes a thousand times a yes or no
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -60,7 +64,7 @@ class ValueSchema:
     def __init__(self, schema: Any, name: str) -> None:
         import jsonschema_rs
 
-        self._schema = schema
+        self._unfolding = _bounded(schema, name)
         try:
             self._validator = jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
         except jsonschema_rs.ValidationError as error:
@@ -71,14 +75,54 @@ class ValueSchema:
             raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
 
     def problems(self, value: Any) -> list[Problem]:
-        """Every place where the value breaks the schema."""
+        """Every place where the value breaks the schema; only that it does, if that takes long."""
         try:
+            if self._validator.is_valid(value):
+                return []
+            if not self._can_tell_where(value):
+                return [
+                    Problem("$", "it does not fit the schema, which branches too far to say why")
+                ]
             return [
                 Problem(_path(error), _shortened(error.message))
                 for error in self._validator.iter_errors(value)
             ]
         except ValueError as error:  # nested too deeply to be looked at
             return [Problem("$", f"cannot be checked: {error}")]
+
+    def _can_tell_where(self, value: Any) -> bool:
+        unfolding = self._unfolding
+        if unfolding.parts > max(MOST_TOLD_PARTS, 2 * unfolding.written):
+            return False
+        return unfolding.loops < 2 or unfolding.loops ** _depth(value) <= MOST_TOLD_PARTS
+
+
+def _bounded(schema: Any, name: str) -> Unfolding:
+    remedy = "refer to fewer schemas from each other"
+    try:
+        unfolding = unfold(schema)
+    except RecursionError:
+        raise InvalidDocument(name, [Problem("$", "nested too deeply", remedy)]) from None
+    except ValueError as error:  # an address that is none
+        raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
+    if unfolding.parts > MOST_PARTS:
+        message = f"with its references followed it has more than {MOST_PARTS} parts"
+        raise InvalidDocument(name, [Problem("$", message, remedy)])
+    return unfolding
+
+
+def _depth(value: Any) -> int:
+    """How deeply a value is nested."""
+    depth, level = 0, [value]
+    while level := [item for part in level for item in _items(part)]:
+        depth += 1
+    return depth
+
+
+def _items(value: Any) -> Collection[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _fetch_nothing(address: str) -> NoReturn:

@@ -15,6 +15,7 @@ from evalwright.scoring.rubric import criterion_name
 PROMPT_VERSION = "1"  # a new one for every change of the words, the markers or the schema
 LONGEST_TEXT = 200_000  # characters of an input or an output that a judge is shown
 LATER_TEMPERATURE = 0.7
+MOST_NAMED = 5  # questions without an answer that a complaint names
 
 _SYSTEM = """\
 You are the judge in an automated evaluation. An AI agent was given a task and produced an output. \
@@ -133,7 +134,8 @@ def read_reply(questions: Sequence[Question], reply: Reply) -> list[Verdict]:
     entries = reply_object(reply)
     missing = [question.name for question in questions if question.name not in entries]
     if missing:
-        raise UnfitReply(f"it has no entry for {', '.join(missing)}")
+        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        raise UnfitReply(f"it has no entry for {', '.join(missing[:MOST_NAMED])}{more}")
     if len(entries) > len(questions):
         raise UnfitReply("it has entries that were not asked for")
     verdicts = [_verdict(question.name, entries[question.name]) for question in questions]

@@ -17,7 +17,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.manifest import parse_manifest
-from evalwright.contracts.schema import RUN_EVENT, SUMMARY, check_schema
+from evalwright.contracts.schema import PROMPT_RESULT, RUN_EVENT, SUMMARY, check_schema
 from evalwright.contracts.suite import check_suite_document
 from evalwright.contracts.tools import parse_tools
 
@@ -31,7 +31,9 @@ def check_file(source: bytes, name: str) -> str:
         kind, problems = "event log", check_events(to_json(source, name).splitlines(), "line")
     else:
         document = parse_document(source, name)
-        if isinstance(document, list):
+        if _is_prompt_result(document):
+            kind, problems = "prompt result", check_prompt_results(document)
+        elif isinstance(document, list):
             lines = [msgspec.json.encode(event) for event in document]
             kind, problems = "event log", check_events(lines, "event")
         elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
@@ -47,6 +49,22 @@ def check_file(source: bytes, name: str) -> str:
     if problems:
         raise InvalidDocument(name, problems)
     return kind
+
+
+def _is_prompt_result(document: Any) -> bool:
+    first = document[0] if isinstance(document, list) and document else document
+    return isinstance(first, dict) and "eval_id" in first
+
+
+def check_prompt_results(document: Any) -> list[Problem]:
+    """Every rule that the records break."""
+    if not isinstance(document, list):
+        return check_schema(document, PROMPT_RESULT)
+    return [
+        problem.below(f"$[{place}]")
+        for place, record in enumerate(document)
+        for problem in check_schema(record, PROMPT_RESULT)
+    ]
 
 
 def _is_tools_file(document: dict[str, Any]) -> bool:

@@ -168,10 +168,9 @@ class CalledModel:
     def _salvaged(self, answer: Answer) -> ProviderUsage | None:
         """What a reply that cannot be read says of its cost: it was paid for all the same."""
         try:
-            tokens = _SALVAGE.decode(answer.body).usage.tokens()
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._meter.usage(_SALVAGE.decode(answer.body).usage.tokens())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ModelError):
             return None
-        return self._meter.usage(tokens)
 
     def _learn(self, habits: Habits, request: Request, answer: Answer) -> Habits | None:
         if answer.status not in (400, 422):
@@ -210,7 +209,7 @@ class CalledModel:
             await retries.sleep(wait)
         self._channel.is_down = _is_down(outcome)
         if isinstance(outcome, CallFailed):
-            raise self._failures.failed(outcome, attempt)
+            raise self._failures.failed(outcome, attempt) from outcome
         return outcome, attempt
 
     def _is_hopeless(self) -> bool:

@@ -14,6 +14,7 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.models.names import PROVIDERS
 
 FILE_NAME = "evalwright.toml"
+MAX_BYTES = 1024 * 1024
 
 ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*\Z"
 _PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -38,7 +39,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str | None = None
     key_env: Annotated[str, Meta(pattern=ENVIRONMENT_NAME)] | None = None
     api_version: str | None = None  # Azure
-    concurrency: Annotated[int, Meta(ge=1)] = 100
+    concurrency: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     requests_per_minute: Positive | None = None
     timeout_s: Positive = 120.0
     retries: Annotated[int, Meta(ge=0, le=100)] = 5
@@ -59,6 +60,7 @@ class TierSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
     runs: Annotated[int, Meta(ge=1, le=100)] | None = None
     samples: Annotated[int, Meta(ge=1, le=100)] | None = None
+    max_input_tokens: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -84,10 +86,12 @@ def load_config(start: Path | None = None) -> Config:
     if path is None:
         return Config()
     try:
-        return parse_config(path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            source = file.read(MAX_BYTES + 1)
     except OSError as error:
         problem = Problem("$", f"cannot be read: {error.strerror}", "make it readable or move it")
         raise InvalidDocument(str(path), [problem]) from None
+    return parse_config(source, str(path))
 
 
 def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
@@ -126,6 +130,9 @@ def _tiers(document: dict[str, Any], problems: list[Problem]) -> dict[str, TierS
 
 
 def _parse_toml(source: bytes, name: str) -> dict[str, Any]:
+    if len(source) > MAX_BYTES:
+        problem = Problem("$", f"the file is larger than {MAX_BYTES} bytes", "say less in it")
+        raise InvalidDocument(name, [problem])
     try:
         return tomllib.loads(source.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
@@ -140,6 +147,8 @@ def _parse_toml(source: bytes, name: str) -> dict[str, Any]:
             'texts stand in quotes, tables in brackets: [models.openai], base_url = "https://…"',
         )
         raise InvalidDocument(name, [problem]) from None
+    except ValueError as error:  # of Python itself, for a number of thousands of digits
+        raise InvalidDocument(name, [Problem("$", f"not a number: {error}")]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
 

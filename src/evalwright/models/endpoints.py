@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.models.config import Config, ProviderSettings, address_problem
 from evalwright.models.names import PROVIDERS, Kind, Provider
 
@@ -85,7 +85,7 @@ def find_endpoint(
     key_env = settings.key_env or provider.key_env
     key = _key(provider.name, key_env, environment)
     if key is None and (provider.needs_key or settings.key_env):
-        raise BadInput(
+        raise MissingKey(
             f"provider {provider.name}: no key; set the environment variable {key_env} to it"
         )
     if key is not None:

@@ -11,8 +11,10 @@ import msgspec
 from evalwright.contracts.events import ProviderUsage
 from evalwright.models.config import Config, OwnPrice
 from evalwright.models.names import ModelName, Provider
+from evalwright.models.protocol import ModelError
 
 MILLION = 1_000_000
+MOST_TOKENS = 2**53  # of one call; whole numbers beyond are not the same for every reader of JSON
 
 
 class Tokens(msgspec.Struct, frozen=True, gc=False):
@@ -64,9 +66,14 @@ class Meter(msgspec.Struct, frozen=True):
     prices: PriceList | None = None
 
     def usage(self, tokens: Tokens | None) -> ProviderUsage:
-        """The usage of one call; no tokens told means none counted and no cost known."""
+        """The usage of one call; no tokens told means none counted and no cost known.
+
+        More tokens than can be are a `parse_error`.
+        """
         if tokens is None:
             return ProviderUsage(self.provider, self.model, 0, 0)
+        if tokens.input + tokens.output > MOST_TOKENS:
+            raise ModelError("parse_error", f"it tells of more than {MOST_TOKENS} tokens")
         cost = None if self.prices is None else self.prices.cost(tokens)
         return ProviderUsage(
             self.provider,

@@ -28,14 +28,25 @@ def rubric_result(criteria: Sequence[Criterion], judged: Sequence[Judged]) -> Ru
     Verdicts on another subject than the rubric are left aside. Raises `ValueError` where a
     criterion has no verdict: there is no score by default.
     """
+    given_on = all_votes("rubric", judged)
     names = [criterion_name(number) for number in range(1, len(criteria) + 1)]
-    votes = [votes_on(name, "rubric", judged) for name in names]
-    for name, given in zip(names, votes, strict=True):
-        if not given:
+    for name in names:
+        if name not in given_on:
             raise ValueError(f"no judge gave a verdict on criterion {name}")
+    votes = [given_on[name] for name in names]
     met = tuple(2 * sum(given) > len(given) for given in votes)
     agreeing = sum(given.count(verdict) for given, verdict in zip(votes, met, strict=True))
     return RubricResult(_score(criteria, met), met, agreeing / sum(map(len, votes)))
+
+
+def all_votes(subject: str, judged: Sequence[Judged]) -> dict[str, list[bool]]:
+    """What every judge and sample answered, by question, in the order of the answers."""
+    votes: dict[str, list[bool]] = {}
+    for answer in judged:
+        if answer.subject == subject:
+            for verdict in answer.verdicts:
+                votes.setdefault(verdict.question, []).append(verdict.met)
+    return votes
 
 
 def votes_on(name: str, subject: str, judged: Sequence[Judged]) -> list[bool]:

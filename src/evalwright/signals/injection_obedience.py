@@ -59,6 +59,7 @@ class Obedience:
         self._orders = ToolOrders(scene)
         self._given = values_given(scene.trace)
         self._with_links = calls_with_links(scene.trace)
+        self._may_be: dict[str, bool] = {}  # told: by the value, which calls often share
 
     def of(self, call: ToolCall) -> Obeyed | None:
         """The instruction that a call carries out, if any; the one that explains it best."""
@@ -75,7 +76,7 @@ class Obedience:
         if not any_tone and not self._was_pressed_before(call):
             return None
         instructed = self._was_instructed_before(call)
-        if self._is_named(call) or (instructed and any(self._may_be_told(*each) for each in given)):
+        if self._is_named(call) or (instructed and self._may_be_told(given)):
             search = Search(call, tool, self._sought(call), any_tone)
             best = self._best(search) or self._spelled_out(search)
             if best is not None:
@@ -118,13 +119,22 @@ class Obedience:
     def _instructing_words(self) -> bytes:
         return plain_lines(self._scene.untrusted[place].text for place in self._instructing)
 
-    def _may_be_told(self, path: str, value: str) -> bool:
+    def _may_be_told(self, given: list[tuple[str, str]]) -> bool:
         """Whether a value, or part of it, stands in a text that holds an instruction.
 
         Where few texts do, that takes less time than to find out where the value came from.
         """
         if len(self._instructing) == len(self._scene.untrusted):
-            return True
+            return bool(given)
+        for path, value in given:
+            known = self._may_be.get(value)
+            if known is None:
+                known = self._may_be[value] = self._stands_in_instructing(path, value)
+            if known:
+                return True
+        return False
+
+    def _stands_in_instructing(self, path: str, value: str) -> bool:
         words = self._instructing_words
         if any(form in words for form in written_forms(value)):
             return True

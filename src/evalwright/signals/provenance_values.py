@@ -69,10 +69,10 @@ def _flat_leaves(value: Json) -> list[tuple[str, str]] | None:
         return None
     found = []
     for key, each in value.items():
-        if isinstance(each, str):
-            if each.strip():
+        if type(each) is str:
+            if each and not each.isspace():
                 found.append((str(key), each))
-        elif type(each) in (int, float):
+        elif type(each) is int or type(each) is float:
             found.append((str(key), _written(each)))
         elif each is not None and each is not True and each is not False:
             return None

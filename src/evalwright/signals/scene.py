@@ -170,34 +170,41 @@ def values_given(trace: Trace) -> dict[int, list[tuple[str, str]]]:
 @kept
 def calls_with_links(trace: Trace) -> set[int]:
     """The indexes of the calls with a value that may hold an address of the web."""
+    if not _may_hold_link("\n".join(_all_values(trace))):  # as is usual, and quickly seen
+        return set()
     return {
         index
         for index, given in values_given(trace).items()
         for _, value in given
-        if "://" in value or "www." in value.lower()
+        if _may_hold_link(value)
     }
+
+
+def _may_hold_link(text: str) -> bool:
+    return "://" in text or "www." in text.lower()
+
+
+def _all_values(trace: Trace) -> list[str]:
+    return [value for given in values_given(trace).values() for _, value in given]
 
 
 @kept
 def _words_given(trace: Trace) -> bytes:
     """Every value that was given to a tool, as plain words, one line for each between others."""
-    values = [value for given in values_given(trace).values() for _, value in given]
-    return plain_lines(["", *values, ""])
+    return plain_lines(["", *_all_values(trace), ""])
 
 
 @kept
 def _brought_in(trace: Trace) -> Brought:
     """What tools and retrievals brought in, in order, as text."""
-    texts = map(_with_error, trace.results, trace.payload_texts)
-    told: Brought = list(zip(trace.results, texts, strict=True))
+    told: Brought = [
+        (result, f"{text}\n{result.error}" if result.error else text)
+        for result, text in zip(trace.results, trace.payload_texts, strict=True)
+    ]
     if trace.retrievals:
         found: Brought = [(each, text_of(each.content)) for each in trace.retrievals]
         told = sorted([*told, *found], key=lambda entry: entry[0].index)
     return told
-
-
-def _with_error(result: ToolResult, text: str) -> str:
-    return f"{text}\n{result.error}" if result.error else text
 
 
 @kept

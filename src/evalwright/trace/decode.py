@@ -50,34 +50,39 @@ def _event(index: int, raw: Json) -> Event:
         return Unknown(index, None, "", raw)
     kind = raw.get("type")
     build = _BUILDERS.get(kind) if type(kind) is str else None
-    ts = _number(raw.get("ts"))
+    ts = raw.get("ts")
+    if type(ts) is not int or not -_FARTHEST < ts < _FARTHEST:
+        ts = _number(ts)
     if build is None:
         return Unknown(index, ts, kind if isinstance(kind, str) else "", raw)
     return build(index, ts, raw)
 
 
 def _tool_call(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
+    get = raw.get
+    tool = get("tool")
     return ToolCall(
         index,
         ts,
-        _identifier(raw.get("call_id")),
-        _text(raw.get("tool")) or "",
-        raw.get("args"),
-        _identifier(raw.get("action_id")),
+        _identifier(get("call_id")),
+        tool if type(tool) is str else "",
+        get("args"),
+        _identifier(get("action_id")),
     )
 
 
 def _tool_result(index: int, ts: float | None, raw: dict[str, Any]) -> Event:
-    payload = raw["payload_summary"] if "payload_summary" in raw else raw.get("payload")
+    get = raw.get
+    tool, status, error = get("tool"), get("status"), get("error_message")
     return ToolResult(
         index,
         ts,
-        _identifier(raw.get("call_id")),
-        _text(raw.get("tool")),
-        _text(raw.get("status")) or "",
-        payload,
-        _text(raw.get("error_message")),
-        _number(raw.get("latency_ms")),
+        _identifier(get("call_id")),
+        tool if type(tool) is str else None,
+        status if type(status) is str else "",
+        raw["payload_summary"] if "payload_summary" in raw else get("payload"),
+        error if type(error) is str else None,
+        _number(get("latency_ms")),
     )
 
 
@@ -126,7 +131,7 @@ def _action(raw: dict[str, Any]) -> ProposedAction:
         raw.get("params"),
         risk if isinstance(risk, str) and risk in _RISK_LEVELS else "medium",
         _strings(raw.get("risk_tags")),
-        tuple(_evidence(each) for each in _dicts(raw.get("evidence_refs"))),
+        tuple([_evidence(each) for each in _dicts(raw.get("evidence_refs"))]),
     )
 
 
@@ -192,7 +197,7 @@ def _whole(value: Json) -> int | None:
 def _strings(value: Json) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
-    return tuple(each for each in value if isinstance(each, str))
+    return tuple([each for each in value if isinstance(each, str)])
 
 
 def _dicts(value: Json) -> list[dict[str, Any]]:

@@ -33,6 +33,9 @@ class TraceIntegrity(msgspec.Struct, frozen=True):
     issues: tuple[str, ...] = ()
 
 
+_SOUND = TraceIntegrity("ok")
+
+
 def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceIntegrity:
     """What cannot be proved of a trace, given the documents that its case requires."""
     found = {
@@ -46,6 +49,8 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
     named = [ref for action in trace.actions for ref in action.evidence]
     if named and not evidence_targets(trace).issuperset(named):
         found.add("evidence_ref_missing_target")
+    if not found:
+        return _SOUND
     issues = tuple(code for code in ISSUES if code in found)
     return TraceIntegrity(_status(trace, found), issues)
 
@@ -54,7 +59,7 @@ def _status(trace: Trace, found: set[str]) -> Status:
     unexplained = "no_events" in found and trace.failure is None
     if unexplained or found & {"events_not_array", "tool_result_without_call"}:
         return "broken"
-    return "partial" if found else "ok"
+    return "partial"
 
 
 def retrieved_docs(trace: Trace) -> set[str]:
@@ -83,6 +88,9 @@ def _event_issues(trace: Trace) -> set[str]:
 
 
 def _timestamp_issues(trace: Trace) -> set[str]:
+    times = [event.ts for event in trace.events]
+    if None not in times and times == sorted(times):  # type: ignore[type-var]  # none is None
+        return set()
     issues = set()
     latest = None
     for event in trace.events:
@@ -99,10 +107,11 @@ def _call_id_issues(trace: Trace) -> set[str]:
     issues = set()
     for events in (trace.calls, trace.results):
         ids = [event.call_id for event in events]
-        missing = ids.count(None)
-        if missing:
+        distinct = set(ids)
+        if None in distinct:
             issues.add("missing_call_id")
-        if len(set(ids) - {None}) < len(ids) - missing:
+            distinct.remove(None)
+        if len(distinct) < len(ids) - ids.count(None):
             issues.add("duplicate_call_id")
     return issues
 

@@ -53,14 +53,17 @@ def beside(tmp_path: Path, pair: Pair) -> Iterator[Path]:
 
 def writing(monkeypatch: pytest.MonkeyPatch, harm) -> None:
     """Let harm befall whoever writes one of the cases."""
-    really_write = CaseWriter.write
+    really_write = CaseWriter.write_all
 
-    def write_case(self, planned):
+    def harmed(planned):
         if planned.id == "case-40":
             harm()
-        return really_write(self, planned)
+        return planned
 
-    monkeypatch.setattr(CaseWriter, "write", write_case)
+    def write_all(self, planned):
+        return really_write(self, map(harmed, planned))
+
+    monkeypatch.setattr(CaseWriter, "write_all", write_all)
 
 
 def test_several_processes_write_the_same_bytes_as_one(
@@ -71,6 +74,17 @@ def test_several_processes_write_the_same_bytes_as_one(
     monkeypatch.setattr(pool, "_cores", lambda: 3)
     write(pair, tmp_path / "shared")
     assert files_of(tmp_path / "alone") == files_of(tmp_path / "shared")
+
+
+@pytest.mark.parametrize(("cases", "size"), [(1, 1 << 20), (3, 1 << 20), (1_000, 0)])
+def test_however_many_cases_are_taken_at_once_the_bytes_are_the_same(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: int, size: int
+) -> None:
+    write(pair, tmp_path / "usual")
+    monkeypatch.setattr("evalwright.reports.folder.case._AT_ONCE", cases)
+    monkeypatch.setattr("evalwright.reports.folder.case._MOST_BYTES_AT_ONCE", size)
+    write(pair, tmp_path / "other")
+    assert files_of(tmp_path / "usual") == files_of(tmp_path / "other")
 
 
 @pytest.mark.usefixtures("processes")

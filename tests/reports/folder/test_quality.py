@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comparing import Pair, a_case, a_failure, a_response
-from evalwright.reports.folder.quality import check_quality, file_behind, is_portable
+from evalwright.reports.folder.quality import Listed, check_quality, file_behind, is_portable
 from reported import document_of, report_of
 
 
@@ -73,9 +73,16 @@ def an_item(**hrefs: str) -> bytes:
     return json.dumps({"case_id": "x", "artifacts": hrefs}).encode()
 
 
+def lost(*names: str) -> Listed:
+    listed = Listed()
+    for name in names:
+        listed.add(name)
+    return listed
+
+
 def test_flags_are_true_when_every_link_has_its_file(tmp_path: Path) -> None:
     (tmp_path / "page.html").touch()
-    flags = check_quality(tmp_path, [an_item(replay_diff_href="page.html")], [], masked=True)
+    flags = check_quality(tmp_path, [an_item(replay_diff_href="page.html")], lost(), masked=True)
     assert flags.self_contained
     assert flags.portable_paths
     assert flags.missing_assets == flags.path_violations == ()
@@ -83,7 +90,7 @@ def test_flags_are_true_when_every_link_has_its_file(tmp_path: Path) -> None:
 
 def test_missing_files_and_absolute_paths_are_counted_and_listed(tmp_path: Path) -> None:
     items = [an_item(replay_diff_href="gone.html", new_case_response_href="/tmp/new.json")]
-    flags = check_quality(tmp_path, items, ["assets/lost.body"], masked=False)
+    flags = check_quality(tmp_path, items, lost("assets/lost.body"), masked=False)
     assert not flags.self_contained
     assert not flags.portable_paths
     assert flags.missing_assets == ("assets/lost.body", "gone.html")
@@ -93,8 +100,8 @@ def test_missing_files_and_absolute_paths_are_counted_and_listed(tmp_path: Path)
 
 
 def test_a_list_too_long_to_read_is_cut_but_counted(tmp_path: Path) -> None:
-    lost = [f"assets/{number}" for number in range(1_500)]
-    flags = check_quality(tmp_path, [], lost, masked=True)
+    names = [f"assets/{number}" for number in range(1_500)]
+    flags = check_quality(tmp_path, [], lost(*names), masked=True)
     assert flags.missing_assets_count == 1_500
     assert len(flags.missing_assets) == 1_000
 

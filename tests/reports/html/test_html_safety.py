@@ -130,3 +130,13 @@ def test_no_hostile_text_changes_the_structure_of_a_page(text):
         return [element.tag for element in Page(render_case(view)).elements]
 
     assert shape(text) == shape("plain words")
+
+
+def test_no_text_takes_the_place_that_is_kept_for_the_steps():
+    text = "before \0 after"
+    new = response(call(text, {text: text}))
+    view = a_case(response(), new, prompt=text, title=text, report_id=text)
+    page = render_case(view)
+    assert b"\0" not in page
+    assert page.index(b'<ol class="steps">\n<li') < page.index(b"</ol>")
+    assert page.count('<pre class="prompt">before \u2400 after</pre>'.encode()) == 1

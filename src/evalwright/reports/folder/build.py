@@ -22,13 +22,14 @@ from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags,
 from evalwright.reports.folder.case import Settings, Written, write_new
 from evalwright.reports.folder.failures import Captures
 from evalwright.reports.folder.pool import write_cases
-from evalwright.reports.folder.quality import check_quality
+from evalwright.reports.folder.quality import Listed, check_quality
 from evalwright.reports.folder.rows import SortedRows
 from evalwright.reports.html.pages import ASSETS, OverviewView, render_overview, render_rows_chunk
 from evalwright.signals.masking import mask_bytes, mask_text, mask_value
 from evalwright.signals.suppression import Suppressions
 
-_TOP_NAMES = {"report.html", MACHINE_REPORT, "cases.json", "assets", "baseline", "new"}
+_FOLDERS = ("baseline", "new", "assets")
+_TOP_NAMES = {"report.html", MACHINE_REPORT, "cases.json", *_FOLDERS}
 _ROWS_IN_PAGE = 100
 _ROWS_IN_CHUNK = 2_500
 
@@ -70,7 +71,7 @@ def write_report(request: Request, progress: Progress) -> Report:
         message = f"{request.out}: the report cannot be written: {error.strerror or error}"
         raise CannotEvaluate(message) from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        _remove(beside)
     return report
 
 
@@ -105,11 +106,13 @@ def _check_place(told: Path, out: Path) -> None:
 
 def _stranger(out: Path) -> str | None:
     """A file that no report has: the old report is replaced, and it would go with it."""
-    for name in sorted(entry.name for entry in out.iterdir()):
-        page = name.startswith("case-") and name.endswith(".html")
-        if not page and name not in _TOP_NAMES:
-            return os.fsencode(name).decode("utf-8", "replace")
-    return None
+    with os.scandir(out) as entries:
+        first = min((entry.name for entry in entries if not _is_ours(entry.name)), default=None)
+    return None if first is None else os.fsencode(first).decode("utf-8", "replace")
+
+
+def _is_ours(name: str) -> bool:
+    return name in _TOP_NAMES or (name.startswith("case-") and name.endswith(".html"))
 
 
 def _move_into_place(beside: Path, out: Path) -> None:
@@ -123,7 +126,27 @@ def _move_into_place(beside: Path, out: Path) -> None:
         with contextlib.suppress(OSError):
             old.rename(out)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(report: Path) -> None:
+    """Remove a report, if it is there, without a list of all its files in memory."""
+    for part in (*_FOLDERS, ""):
+        with contextlib.suppress(OSError):
+            _empty(report / part)
+    shutil.rmtree(report, ignore_errors=True)
+
+
+def _empty(folder: Path) -> None:
+    # By its handle: what a link leads to is not ours.
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=handle)
+    finally:
+        os.close(handle)
 
 
 class _Build:
@@ -132,17 +155,21 @@ class _Build:
         self._folder = folder
         self._work = folder / ".work"
         self._tally = Tally()
-        self._missing: list[str] = []
+        self._missing = Listed()
         self._faulty = 0
         self._first_fault = ""
 
     def run(self, progress: Progress) -> Report:
-        for part in ("", "baseline", "new", "assets", ".work"):
+        for part in ("", *_FOLDERS, ".work"):
             (self._folder / part).mkdir()
-        plan = Plan(self._request.cases, self._request.baseline, self._request.new)
-        if not len(plan):
-            raise BadInput("there is nothing to compare: no case, and no response on either side")
-        with contextlib.closing(SortedRows(self._work)) as rows:
+        request = self._request
+        with (
+            contextlib.closing(Plan(request.cases, request.baseline, request.new)) as plan,
+            contextlib.closing(SortedRows(self._work)) as rows,
+        ):
+            if not len(plan):
+                reason = "no case, and no response on either side"
+                raise BadInput(f"there is nothing to compare: {reason}")
             self._write_cases(plan, rows, progress)
             notes = [*self._request.notes, *plan.notes, *self._meta_notes(), *self._fault_notes()]
             return self._finish(rows, (*notes, *self._suppression_notes()))
@@ -209,7 +236,8 @@ class _Build:
 
     def _take(self, case: Written, rows: SortedRows) -> None:
         self._tally.add(case.facts)
-        self._missing += case.missing_assets
+        for asset in case.missing_assets:
+            self._missing.add(asset)
         if case.fault:
             self._faulty += 1
             self._first_fault = self._first_fault or f"{case.row.case_id}: {case.fault}"

@@ -1,9 +1,10 @@
 """One case of the report: compared, masked, and its page and copies written."""
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,7 +15,7 @@ from evalwright.compare.comparison import Comparison, Hrefs, compare_case
 from evalwright.compare.matching import PlannedCase
 from evalwright.compare.policy import CATALOGUE
 from evalwright.compare.run_folder import Unreadable, parse_response, read_inside
-from evalwright.compare.side import Recorded, SideResult
+from evalwright.compare.side import Checked, SideResult, check
 from evalwright.compare.summary import CaseFacts, facts_of
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.reports.folder.failures import Captures
@@ -25,6 +26,12 @@ from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, Trace
+
+_Before = TypeVar("_Before")
+_After = TypeVar("_After")
+
+_AT_ONCE = 8  # cases; of more, their own data would not stay in the cache
+_MOST_BYTES_AT_ONCE = 256 << 10
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -58,6 +65,49 @@ class _Response(NamedTuple):
     value: Json | Unreadable
     shown: Json | Unreadable
     href: str
+    size: int
+
+
+class _Read(NamedTuple):
+    """A case with all that was read of it; its definition as it is, and as it may be shown."""
+
+    planned: PlannedCase
+    stem: str
+    baseline: list[_Response]
+    new: list[_Response]
+    raw: Json
+    masked: Json
+
+    @property
+    def size(self) -> int:
+        """The bytes of its responses."""
+        return sum([response.size for response in self.baseline + self.new])
+
+
+class _Held(NamedTuple):
+    """A case with its responses held against it."""
+
+    read: _Read
+    case: Case
+    baseline: list[Checked]
+    new: list[Checked]
+
+
+class _Compared(NamedTuple):
+    read: _Read
+    case: Case
+    comparison: Comparison
+
+
+class _Told(NamedTuple):
+    """What the report tells of a case."""
+
+    item: Item
+    prompt: str
+    steps: list[AlignedStep]
+    traces: BothSides[Trace]
+    definition: Json
+    missing_assets: list[str]
 
 
 class CaseWriter:
@@ -73,66 +123,95 @@ class CaseWriter:
         if self._file is not None:
             self._file.close()
 
-    def write(self, planned: PlannedCase) -> Written:
-        """Compare one case and write all that belongs to it."""
+    def write_all(self, planned: Iterable[PlannedCase]) -> Iterator[Written]:
+        """Compare cases, and write all that belongs to each; a few at a time, stage by stage.
+
+        A stage that does the same for some cases in turn finds its tables in the processor's cache.
+        """
+        waiting: list[_Read] = []
+        size = 0
+        for each in planned:
+            waiting.append(self._read(each))
+            size += waiting[-1].size
+            if len(waiting) == _AT_ONCE or size > _MOST_BYTES_AT_ONCE:
+                yield from self._write(waiting)
+                size = 0
+        yield from self._write(waiting)
+
+    def _write(self, cases: list[_Read]) -> list[Written]:
+        held = _in_turn(self._hold, cases)
+        compared = _in_turn(self._compare, held)
+        told = _in_turn(self._tell, compared)
+        return _in_turn(self._written, told)
+
+    def _read(self, planned: PlannedCase) -> _Read:
         stem = file_stem(planned.id, planned.repetition)
         baseline = self._responses("baseline", planned.baseline, stem)
         new = self._responses("new", planned.new, stem)
         raw = self._definition(planned, [*new, *baseline])
-        case = parse_case(raw, planned.id)
-        compared = compare_case(
-            case,
-            [self._recorded(response) for response in baseline],
-            [self._recorded(response) for response in new],
-            self._settings.suppressions,
-            self._settings.today,
-        )
         masked = mask_value(raw) if self._settings.masked else raw
-        shown = case if masked is raw else parse_case(masked, planned.id)
+        return _Read(planned, stem, baseline, new, raw, masked)
+
+    def _hold(self, read: _Read) -> _Held:
+        case = parse_case(read.raw, read.planned.id)
+        baseline = [self._check(case, response) for response in read.baseline]
+        return _Held(read, case, baseline, [self._check(case, response) for response in read.new])
+
+    def _check(self, case: Case, response: _Response) -> Checked:
+        clean = self._settings.masked and response.shown is response.value
+        return check(case, response.value, clean=clean)
+
+    def _compare(self, held: _Held) -> _Compared:
+        suppressions, today = self._settings.suppressions, self._settings.today
+        comparison = compare_case(held.case, held.baseline, held.new, suppressions, today)
+        return _Compared(held.read, held.case, comparison)
+
+    def _tell(self, compared: _Compared) -> _Told:
+        read, case, comparison = compared
+        shown = case if read.masked is read.raw else parse_case(read.masked, case.id)
         traces = BothSides(
-            _shown_trace(compared.baseline.result, baseline, shown),
-            _shown_trace(compared.new.result, new, shown),
+            _shown_trace(comparison.baseline.result, read.baseline, shown),
+            _shown_trace(comparison.new.result, read.new, shown),
         )
         steps = align(traces.baseline, traces.new)
-        links = _Links(self._settings, stem)
+        links = _Links(self._settings, read.stem)
         hrefs = Hrefs(
-            links.artifacts(compared, baseline, new),
-            BothSides(_hrefs(baseline), _hrefs(new)),
+            links.artifacts(comparison, read.baseline, read.new),
+            BothSides(_hrefs(read.baseline), _hrefs(read.new)),
         )
-        faults = [*planned.faults, *case.faults, *_faults(compared), *links.faults]
-        item = compared.item(hrefs, steps, faults)
-        if self._settings.masked and _may_quote(item, raw, masked, [*baseline, *new]):
+        faults = [*read.planned.faults, *case.faults, *_faults(comparison), *links.faults]
+        item = comparison.item(hrefs, steps, faults)
+        if self._settings.masked and _may_quote(item, read):
             item = masked_item(item)
-        self._write_page(item, shown.prompt, steps, traces)
+        definition = _definition(read.masked, shown)
+        return _Told(item, shown.prompt, steps, traces, definition, links.missing)
+
+    def _written(self, told: _Told) -> Written:
+        item = told.item
+        write_new(self._settings.report, item.artifacts.replay_diff_href, self._page(told))
         return Written(
             msgspec.json.encode(item),
             overview_row(item),
             facts_of(item),
-            msgspec.json.encode(_definition(masked, shown)),
-            tuple(links.missing),
+            msgspec.json.encode(told.definition),
+            tuple(told.missing_assets),
             tuple(self._settings.suppressions.used),
             item.faults[0] if item.faults else "",
         )
 
-    def _recorded(self, response: _Response) -> Recorded:
-        return Recorded(response.value, self._settings.masked and response.shown is response.value)
-
-    def _write_page(
-        self, item: Item, prompt: str, steps: list[AlignedStep], traces: BothSides[Trace]
-    ) -> None:
-        page = render_case(
+    def _page(self, told: _Told) -> bytes:
+        return render_case(
             CaseView(
-                item=item,
-                prompt=prompt,
-                steps=steps,
-                baseline=traces.baseline,
-                new=traces.new,
+                item=told.item,
+                prompt=told.prompt,
+                steps=told.steps,
+                baseline=told.traces.baseline,
+                new=told.traces.new,
                 policy=CATALOGUE,
                 masked=self._settings.masked,
                 report_id=self._settings.report_id,
             )
         )
-        write_new(self._settings.report, item.artifacts.replay_diff_href, page)
 
     def _definition(self, planned: PlannedCase, responses: list[_Response]) -> Json:
         """The case as the case file has it; else what the responses say of it."""
@@ -153,11 +232,17 @@ class CaseWriter:
         data = read_inside(captures.run, name)
         value = data if isinstance(data, Unreadable) else parse_response(data)
         if isinstance(data, Unreadable):
-            return _Response(value, value, "")
+            return _Response(value, value, "", 0)
         href = f"{side}/{stem}.json"
         copy = mask_bytes(data) if self._settings.masked else data
         write_new(self._settings.report, href, copy)
-        return _Response(value, value if copy is data else parse_response(copy), href)
+        return _Response(value, value if copy is data else parse_response(copy), href, len(data))
+
+
+def _in_turn(stage: Callable[[_Before], _After], cases: list[_Before]) -> list[_After]:
+    """What a stage makes of each case; what it was is let go at once, while it is in the cache."""
+    cases.reverse()
+    return [stage(cases.pop()) for _ in range(len(cases))]
 
 
 def write_new(folder: Path, href: str, data: bytes) -> None:
@@ -190,12 +275,12 @@ def _shown_trace(side: SideResult, responses: list[_Response], case: Case) -> Tr
     return decode_trace(shown, case.id, case.prompt)
 
 
-def _may_quote(item: Item, raw: Json, masked: Json, responses: list[_Response]) -> bool:
+def _may_quote(item: Item, read: _Read) -> bool:
     """Whether an item may quote something sensitive; masking every item would cost too much."""
     told = item.faults, item.security.baseline.suppressed, item.security.new.suppressed
     return (
-        masked != raw
-        or any(each.shown is not each.value for each in responses)
+        read.masked != read.raw
+        or any(each.shown is not each.value for each in read.baseline + read.new)
         or any(each is not msgspec.UNSET for each in told)
     )
 

@@ -42,7 +42,7 @@ def _write_here(
 ) -> Iterator[Written]:
     writer = CaseWriter(settings, cases)
     try:
-        yield from map(writer.write, planned)
+        yield from writer.write_all(planned)
     finally:
         writer.close()
 
@@ -104,4 +104,4 @@ def _end_with(parent: int) -> None:
 
 def _write_batch(batch: list[PlannedCase]) -> bytes:
     """What was written, packed: pickling it would cost more than all the rest of the way."""
-    return msgspec.msgpack.encode([_writers[0].write(planned) for planned in batch])
+    return msgspec.msgpack.encode(list(_writers[0].write_all(batch)))

@@ -1,7 +1,8 @@
 """Does the folder on disk keep its promises? Looked at last, file by file."""
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -10,6 +11,7 @@ import msgspec
 from evalwright.contracts.report import QualityFlags
 
 _MOST_LISTED = 1_000
+_PLAIN = re.compile(r"(?:[a-z]+/)?[\w~-][\w.~-]*", re.ASCII)
 
 
 class Links(msgspec.Struct):
@@ -17,14 +19,29 @@ class Links(msgspec.Struct):
 
     artifacts: dict[str, str]
 
-    def hrefs(self) -> Iterator[str]:
-        """All links."""
-        yield from self.artifacts.values()
+
+class Listed:
+    """Counts all that is wrong, and keeps the first of it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, each: str) -> None:
+        """Take one."""
+        self.count += 1
+        if self.count <= _MOST_LISTED:
+            self.first.append(each)
 
 
 def is_portable(path: str) -> bool:
     """Whether a path is relative, stays in its folder, and means the same on any machine."""
-    told = unquote(path)
+    return _is_portable(unquote(path))
+
+
+def _is_portable(told: str) -> bool:
+    if _PLAIN.fullmatch(told):  # as our own links are
+        return True
     if not told or "\0" in told or "\\" in told or ":" in told.split("/", 1)[0]:
         return False
     return not (told.startswith("/") or ".." in told.split("/"))
@@ -44,28 +61,32 @@ def file_behind(folder: Path, href: str) -> Path | None:
 
 
 def check_quality(
-    report: Path, items: Iterable[bytes], unavailable: Iterable[str], *, masked: bool
+    report: Path, items: Iterable[bytes], missing: Listed, *, masked: bool
 ) -> QualityFlags:
-    """The flags of a report whose items are given as JSON, one by one."""
-    missing = list(unavailable)
-    violations: list[str] = []
+    """The flags of a report whose items are given as JSON, one by one.
+
+    `missing` holds what could not be copied, and is added to.
+    """
+    violations = Listed()
+    decoder = msgspec.json.Decoder(Links)
     known: set[str] = set()  # links that many items share
     for item in items:
-        for href in msgspec.json.decode(item, type=Links).hrefs():
+        for href in decoder.decode(item).artifacts.values():
             if href in known:
                 continue
             if href.endswith("/run.json"):
                 known.add(href)
-            if not is_portable(href):
-                violations.append(href)
-            elif not os.path.isfile(f"{report}/{unquote(href)}"):  # noqa: PTH113 - many thousands
-                missing.append(href)
+            told = unquote(href)
+            if not _is_portable(told):
+                violations.add(href)
+            elif not os.path.isfile(f"{report}/{told}"):  # noqa: PTH113 - many thousands
+                missing.add(href)
     return QualityFlags(
-        self_contained=not missing,
-        portable_paths=not violations,
-        missing_assets_count=len(missing),
-        path_violations_count=len(violations),
-        missing_assets=tuple(missing[:_MOST_LISTED]),
-        path_violations=tuple(violations[:_MOST_LISTED]),
+        self_contained=not missing.count,
+        portable_paths=not violations.count,
+        missing_assets_count=missing.count,
+        path_violations_count=violations.count,
+        missing_assets=tuple(missing.first),
+        path_violations=tuple(violations.first),
         secrets_masked=masked,
     )

@@ -43,7 +43,7 @@ class CaseView(msgspec.Struct, frozen=True):
 
 
 def case_context(view: CaseView) -> dict[str, Any]:
-    """The values of the template `case.html`."""
+    """The values of the template `case.html`; the steps as HTML."""
     item = view.item
     baseline, new = Side("b", view.baseline), Side("n", view.new)
     signals = _signals(item, baseline, new)
@@ -67,7 +67,7 @@ def case_context(view: CaseView) -> dict[str, Any]:
         "suppressed": _suppressed(item),
         "divergence": _divergence(item),
         "failures": _failures(item.artifacts, baseline, new),
-        "steps": safe(_steps(view, cited)),
+        "steps": _steps(view, cited),
         "answers": _answers(baseline, new),
         "actions": safe(baseline.actions_html() + new.actions_html()),
         "links": _links(item.artifacts) + _repeat_links(item),

@@ -102,6 +102,9 @@ def _of_other_kinds(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> t
 
 def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> tuple[str, str]:
     text_a, text_b = (a, b) if type(a) is str is type(b) and a and b else _texts(a, b)
+    if text_a == text_b and 2 * len(text_a) <= old.characters:
+        row = f"{_OPENINGS[key]}>{text_html(text_a)}"
+        return row, row
     if text_a == text_b or (type(a) is not str and _equal(a, b)):
         mark = _SAME
     elif (text_a[0] != text_b[0] or text_a[:4] != text_b[:4]) and (
@@ -113,9 +116,6 @@ def _compared(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) 
     if len(text_a) + len(text_b) > old.characters:
         return old.row(key, text_a, mark), new.row(key, text_b, mark)
     opening = _OPENINGS[key]
-    if text_a == text_b:
-        row = f"{opening}>{text_html(text_a)}"
-        return row, row
     html_a, html_b = texts_html(text_a, text_b)
     return f"{opening}{mark}>{html_a}", f"{opening}{mark}>{html_b}"
 

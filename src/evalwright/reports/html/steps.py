@@ -50,8 +50,10 @@ class SideWriter:
         head = _HEADS[type(event)](event)
         ts, start = event.ts, self._start
         time = "" if ts is None or start is None else _offset(ts - start)
-        anchor = f"{self._letter}-{event.index}"
-        return f'<div id="{anchor}">{twin}<p>{head}{time}</small><dl>{rows}</dl></div>'
+        return (
+            f'<div id="{self._letter}-{event.index}">{twin}<p>{head}{time}</small>'
+            f"<dl>{rows}</dl></div>"
+        )
 
 
 def _offset(since: float) -> str:
