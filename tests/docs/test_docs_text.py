@@ -80,6 +80,7 @@ def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
         "manifest-agents",
         "memory",
         "models",
+        "prompteval",
         "quickstart",
         "regression",
         "repeats",

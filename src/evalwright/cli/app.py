@@ -19,6 +19,7 @@ COMMANDS = {
     "diff": "Show where two runs differ.",
     "compare": "Compare two runs: causes, signals, a report folder and a gate.",
     "signals": "Find security signals in recorded traces.",
+    "prompts": "Evaluate prompt files, from a linter to a panel of judges.",
     "validate": "Check suites, summaries, event logs and report folders.",
     "attack": "Derive an adversarial suite from another suite.",
     "init": "Write a small suite and agent that run as they are.",

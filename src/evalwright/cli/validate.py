@@ -21,8 +21,8 @@ _SUPPRESSIONS = re.compile(rb"(?:\s*#[^\n]*\n|\s)*(?:\{\s*)?[\"']?suppressions[\
 def command(*, files: tuple[Path, ...]) -> int:
     """Check FILES: suites (JSON or YAML), EvalSummary documents, event logs (JSON lines).
 
-    Also agent manifests, tools files, suppression files, and folders: these are checked as reports
-    of `compare`, with their machine report, links, pages and flags.
+    Also prompt results, agent manifests, tools files, suppression files, and folders: these are
+    checked as reports of `compare`, with their machine report, links, pages and flags.
 
     Every problem is listed with its place. Exit code 2 when there is any.
     """

@@ -26,6 +26,12 @@ class JsonLoader(_Base):  # type: ignore[misc]  # the base is chosen at run time
 
 def load_yaml(text: str) -> Any:
     """The one document of a text; nesting is bounded first, for PyYAML overruns the stack."""
+    if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
+        _refuse_deep(text)
+    return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
+
+
+def _refuse_deep(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=JsonLoader):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -34,7 +40,6 @@ def load_yaml(text: str) -> Any:
             depth += 1
             if depth > MAX_DEPTH:
                 _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
-    return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
 
 
 def _refuse(node_or_event: Any, message: str) -> NoReturn:

@@ -9,7 +9,7 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.judging import Subject, safety_findings
 from evalwright.reports.style import Style
 from evalwright.reports.text import SHORT, one_line
-from evalwright.scoring.rubric import criterion_name, votes_on
+from evalwright.scoring.rubric import all_votes, criterion_name
 
 _MARGIN = " " * 10  # where the values of the lines begin
 _TENTH = Decimal("0.1")
@@ -40,6 +40,8 @@ def render_verdicts(
 class _Verdicts:
     def __init__(self, judged: Sequence[Judged], style: Style, *, full: bool) -> None:
         self._judged = judged
+        self._rubric_votes = all_votes("rubric", judged)
+        self._safety_votes = all_votes("safety", judged)
         self._style = style
         self._full = full
 
@@ -47,7 +49,7 @@ class _Verdicts:
         style, limit = self._style, None if self._full else SHORT
         for number, criterion in enumerate(task.expected.rubric or (), 1):
             name = criterion_name(number)
-            votes = votes_on(name, "rubric", self._judged)
+            votes = self._rubric_votes.get(name, [])
             met = 2 * sum(votes) > len(votes)
             if not votes or (met and not self._full):
                 continue
@@ -60,7 +62,7 @@ class _Verdicts:
     def on_safety(self) -> Iterator[str]:
         style = self._style
         for finding in safety_findings(self._judged):
-            votes = votes_on(finding.kind, "safety", self._judged)
+            votes = self._safety_votes.get(finding.kind, [])
             told = f"{finding.kind} {style.dim(f'({finding.severity})')}"
             yield f"{style.red('unsafe ')}   {told}{_split(sum(votes), len(votes))}"
             yield from self._reasons("safety", finding.kind, met=True)

@@ -49,17 +49,6 @@ def all_votes(subject: str, judged: Sequence[Judged]) -> dict[str, list[bool]]:
     return votes
 
 
-def votes_on(name: str, subject: str, judged: Sequence[Judged]) -> list[bool]:
-    """What every judge and sample answered to one question, in the order of the answers."""
-    return [
-        verdict.met
-        for answer in judged
-        if answer.subject == subject
-        for verdict in answer.verdicts
-        if verdict.question == name
-    ]
-
-
 def _score(criteria: Sequence[Criterion], met: Sequence[bool]) -> float:
     reached = decimal_sum(c.weight for c, is_met in zip(criteria, met, strict=True) if is_met)
     return float(reached / decimal_sum(criterion.weight for criterion in criteria))

@@ -65,7 +65,24 @@ def _fast_compiler() -> Callable[[bytes], Pattern] | None:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
-    return lambda pattern: re2.compile(pattern, options)
+    return lambda pattern: _WhenUsed(lambda: re2.compile(pattern, options))
+
+
+class _WhenUsed:
+    """A pattern that is compiled when it is first used: of very many, most never are."""
+
+    match: Any
+    search: Any
+    finditer: Any
+
+    def __init__(self, compile_pattern: Callable[[], Any]) -> None:
+        self._compile = compile_pattern
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = self._compile()
+        self.match, self.search = compiled.match, compiled.search
+        self.finditer = compiled.finditer
+        return getattr(compiled, name)
 
 
 def _find_one_by_one(literals: Iterable[bytes]) -> LiteralFinder:

@@ -1,0 +1,169 @@
+"""Evaluating prompts for the command line: files in, records and reports out."""
+
+from collections.abc import Callable, Sequence
+from shutil import get_terminal_size
+
+import msgspec
+
+from evalwright.cli.options import read_input
+from evalwright.cli.output import Emit, say, stdout, tell, write_file
+from evalwright.cli.prompts import Request
+from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.events import iso_time
+from evalwright.contracts.prompt_result import PromptResult
+from evalwright.engine.clock import SystemClock
+from evalwright.prompts.change import Change, compare_results, read_results
+from evalwright.prompts.evaluate import Linted, Settings, evaluate_structure, lint_sources
+from evalwright.prompts.lint import Selection
+from evalwright.prompts.results import minimal, with_host_info
+from evalwright.prompts.sources import Source, read_sources
+from evalwright.prompts.tiers import DEFAULT_TIER_WITH_MODEL, TIERS, Tier
+from evalwright.reports.prompts import FORMATS, ReportContext, render_console
+from evalwright.reports.prompts.step_summary import append_step_summary
+from evalwright.reports.style import Style
+
+RECORD_FORMATS = ("json", "jsonl")
+
+
+def evaluate(request: Request, emit: Emit) -> int:
+    """Evaluate, write what was asked for, and give the exit code."""
+    tier = _tier(request)
+    settings = Settings(
+        tier=tier,
+        threshold=request.threshold,
+        runs=1 if tier.number == 0 else request.runs or tier.runs,
+        concurrency=request.concurrency,
+        max_cost_usd=request.max_cost_usd,
+        selection=Selection(request.select, request.ignore),
+    )
+    baseline = _baseline(request)
+    sources = _sources(request, settings.selection)
+    files = lint_sources(sources, settings.selection)
+    results, unfinished, finish = _results(request, files, settings)
+    change = None if baseline is None else compare_results(baseline, results)
+    _write(request, emit, sources, results, settings, change)
+    finish()
+    if unfinished is not None:
+        raise unfinished
+    return _exit_code(request, results, change)
+
+
+def _tier(request: Request) -> Tier:
+    """The tier that was asked for, with the models that were named or configured."""
+    number = request.tier
+    if number == 0 and request.models:
+        raise BadInput("-m names judges, and tier 0 asks none; leave out one of them")
+    if number is None and not request.models and not _is_configured(DEFAULT_TIER_WITH_MODEL):
+        if not request.quiet:
+            say("no model is configured, so this is tier 0: the linter alone (see --list-tiers)")
+        number = 0
+    tier = TIERS[DEFAULT_TIER_WITH_MODEL if number is None else number]
+    return tier if tier.number == 0 else _configured(tier, request)
+
+
+def _is_configured(number: int) -> bool:
+    from evalwright.models.config import load_config
+
+    settings = load_config().tiers.get(str(number))
+    return settings is not None and bool(settings.models)
+
+
+def _configured(tier: Tier, request: Request) -> Tier:
+    from evalwright.models.config import TierSettings, load_config
+
+    settings = load_config().tiers.get(str(tier.number), TierSettings())
+    return msgspec.structs.replace(
+        tier,
+        models=request.models or settings.models or tier.models,
+        runs=settings.runs or tier.runs,
+        samples=request.samples or settings.samples or tier.samples,
+        max_input_tokens=settings.max_input_tokens,
+    )
+
+
+def _baseline(request: Request) -> list[PromptResult] | None:
+    if request.baseline is None:
+        return None
+    return read_results(read_input(request.baseline), str(request.baseline))
+
+
+def _sources(request: Request, selection: Selection) -> list[Source]:
+    sources = list(read_sources(request.paths))
+    if not sources:
+        raise BadInput(
+            f"{', '.join(map(str, request.paths))}: no prompts here; prompts are *.md and "
+            "*.prompt.yml files, without README, index, agent and instruction files"
+        )
+    if request.fix:
+        from evalwright.cli.prompt_fixes import fix_files
+
+        if fix_files(sources, selection, quiet=request.quiet):
+            sources = list(read_sources(request.paths))
+    return sources
+
+
+def _results(
+    request: Request, files: Sequence[Linted], settings: Settings
+) -> tuple[list[PromptResult], CannotEvaluate | None, Callable[[], None]]:
+    """The records, why some are missing where the budget was spent, and what to do in the end."""
+    if settings.tier.number == 0:
+        results: list[PromptResult] = []
+        evaluate_structure(files, settings, SystemClock(), results.append)
+        return results, None, lambda: None
+    from evalwright.cli.prompt_judges import judge_files
+
+    return judge_files(request, files, settings)
+
+
+def _write(
+    request: Request,
+    emit: Emit,
+    sources: Sequence[Source],
+    results: Sequence[PromptResult],
+    settings: Settings,
+    change: Change | None,
+) -> None:
+    context = ReportContext(
+        tier=settings.tier,
+        threshold=settings.threshold,
+        generated=iso_time(SystemClock().now_us()),
+        texts={each.path: each.prompt.text for each in sources if each.prompt is not None},
+        change=change,
+    )
+    shared = [with_host_info(each) if request.with_host_info else each for each in results]
+    records = [minimal(each) for each in results] if request.minimal else shared
+    for path, name in request.outputs:
+        told = records if name in RECORD_FORMATS else shared
+        write_file(path, [FORMATS[name](told, context)])
+    append_step_summary(results, context)
+    if request.as_json:
+        emit(FORMATS["json"](records, context))
+    elif not request.quiet:
+        _show(request, results, context, change)
+
+
+def _show(
+    request: Request,
+    results: Sequence[PromptResult],
+    context: ReportContext,
+    change: Change | None,
+) -> None:
+    width = get_terminal_size((100, 24)).columns
+    tell(render_console(results, context, Style.of(stdout()), width=width), styled=True)
+    for path, _ in request.outputs:
+        say(f"written: {path}")
+    if change is not None and change.regressed:
+        say("worse than the baseline")
+
+
+def _exit_code(request: Request, results: Sequence[PromptResult], change: Change | None) -> int:
+    if any(result.execution.status == "error" for result in results):
+        return 3
+    if request.fail_on == "regression":
+        assert change is not None
+        if not change.compared:
+            raise BadInput("--baseline: none of its results is of a file and model of these")
+        return 1 if change.regressed else 0
+    if request.fail_on == "below":
+        return 0 if all(result.passed for result in results) else 1
+    return 0

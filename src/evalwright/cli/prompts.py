@@ -1,0 +1,219 @@
+"""`evalwright prompts`, also `prompteval`: evaluate prompt files."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from evalwright.cli.options import Dollars, json_option
+from evalwright.cli.output import check_place, reserve_stdout, tell, write_stdout
+from evalwright.contracts.errors import BadInput
+from evalwright.prompts.tiers import TIERS
+
+FORMAT_NAMES = ("json", "jsonl", "md", "csv", "sarif", "junit", "html")
+EXAMPLES = """\b
+Examples:
+  evalwright prompts prompts/
+  prompteval prompts/ -o report.html -o results.json --threshold 80
+  prompteval prompts/greeting.md -t 2 -m ollama:phi4 -r 3
+  prompteval prompts/ -m openai/gpt-4o-mini --max-cost 2 -o results.json --resume
+  prompteval prompts/ --baseline results.json --fail-on regression
+  cat prompt.md | prompteval -
+"""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the user asked for."""
+
+    paths: tuple[Path, ...]
+    tier: int | None
+    models: tuple[str, ...]
+    runs: int | None
+    threshold: float
+    outputs: tuple[tuple[Path, str], ...]  # where to, in which format
+    samples: int | None
+    concurrency: int
+    max_cost_usd: float | None
+    resume: bool
+    baseline: Path | None
+    fail_on: Literal["below", "regression", "error"]
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    fix: bool
+    as_json: bool
+    quiet: bool
+    minimal: bool
+    with_host_info: bool
+    cassette: Path | None
+    record: bool
+
+
+@click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("-t", "--tier", type=click.IntRange(0, 7), help="How deep; see --list-tiers.")
+@click.option("-m", "--model", "models", metavar="NAME[,NAME]", multiple=True, help="Who judges.")
+@click.option("-r", "--runs", type=click.IntRange(1, 100), help="How often each model judges.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 100),
+    default=70.0,
+    show_default=True,
+    help="The percentage that a prompt must reach to pass.",
+)
+@click.option(
+    "-o",
+    "--out",
+    "outputs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Write a report; its suffix says the format. May be given several times.",
+)
+@click.option("--format", "file_format", type=click.Choice(FORMAT_NAMES), help="The format of -o.")
+@click.option(
+    "--judge-samples",
+    type=click.IntRange(1, 100),
+    help="How often a model is sampled for one score, where it gives no probabilities.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    default=8,
+    show_default=True,
+    help="How many evaluations are under way at once.",
+)
+@click.option("--max-cost", type=Dollars(), help="US dollars after which no more is asked.")
+@click.option(
+    "--resume", is_flag=True, help="Keep the results that -o holds already, evaluate the rest."
+)
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Results of before; shows what got better and worse.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["below", "regression", "error"]),
+    default="below",
+    show_default=True,
+    help="What makes the exit code 1; an evaluation that could not be made always gives 3.",
+)
+@click.option("--select", metavar="RULES", multiple=True, help="Only these rules of the linter.")
+@click.option("--ignore", metavar="RULES", multiple=True, help="Not these rules of the linter.")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes of the linter to the files.")
+@click.option("--minimal", is_flag=True, help="Write the required fields of results alone.")
+@click.option(
+    "--with-host-info", is_flag=True, help="Add absolute paths and the name of this machine."
+)
+@click.option(
+    "--cassette", type=click.Path(path_type=Path), help="Answer model calls from this file."
+)
+@click.option("--record", is_flag=True, help="Make the calls that the cassette lacks, add them.")
+@click.option("--list-tiers", is_flag=True, help="List the tiers and end.")
+@click.option("--list-models", is_flag=True, help="List the providers of models and end.")
+@click.option("--list-rules", is_flag=True, help="List the rules of the linter and end.")
+@click.option("--quiet", is_flag=True, help="Print nothing for people but errors.")
+@json_option
+def command(*, paths: tuple[Path, ...], **given: Any) -> int:
+    """Evaluate the prompts in PATHS: files, folders, or - for standard input.
+
+    Tier 0 needs no model: a linter whose findings have a line, a column and a remedy. Higher tiers
+    ask models to judge.
+    """
+    listed = _listed(given)
+    if listed is not None:
+        tell(listed)
+        return 0
+    if not paths:
+        raise BadInput("name files or folders with prompts, or - for standard input; see --help")
+    request = _request(paths, given)
+    emit = reserve_stdout() if request.as_json else write_stdout
+    from evalwright.cli.prompt_evaluation import evaluate
+
+    return evaluate(request, emit)
+
+
+def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> Request:
+    if given["record"] and given["cassette"] is None:
+        raise BadInput("--record adds to a cassette; name its file with --cassette")
+    if given["resume"] and not given["outputs"]:
+        raise BadInput("--resume goes on with the results of a file; name it with -o")
+    if given["fail_on"] == "regression" and given["baseline"] is None:
+        raise BadInput("--fail-on regression needs results of before; name them with --baseline")
+    return Request(
+        paths=paths,
+        tier=given["tier"],
+        models=_names(given["models"]),
+        runs=given["runs"],
+        threshold=given["threshold"],
+        outputs=tuple((path, _format(path, given["file_format"])) for path in given["outputs"]),
+        samples=given["judge_samples"],
+        concurrency=given["concurrency"],
+        max_cost_usd=given["max_cost"],
+        resume=given["resume"],
+        baseline=given["baseline"],
+        fail_on=given["fail_on"],
+        select=_names(given["select"]),
+        ignore=_names(given["ignore"]),
+        fix=given["fix"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        minimal=given["minimal"],
+        with_host_info=given["with_host_info"],
+        cassette=given["cassette"],
+        record=given["record"],
+    )
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    """Names that were given one by one, or with commas between them."""
+    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
+
+
+def _format(path: Path, chosen: str | None) -> str:
+    from evalwright.reports.prompts import SUFFIXES
+
+    check_place(path.absolute())
+    if chosen is not None:
+        return chosen
+    found = SUFFIXES.get(path.suffix.lower())
+    if found is None:
+        raise BadInput(
+            f"-o {path}: the suffix says no format; write one of {', '.join(SUFFIXES)}, "
+            "or say it with --format"
+        )
+    return found
+
+
+def _listed(given: dict[str, Any]) -> str | None:
+    if given["list_tiers"]:
+        return "\n".join(
+            f"{tier.number}  {tier.name:<13} {tier.what}"
+            + (f" ({', '.join(tier.models)})" if tier.models else "")
+            for tier in TIERS
+        )
+    if given["list_rules"]:
+        from evalwright.prompts.rules.catalogue import CATALOGUE
+
+        return "\n".join(
+            f"{rule.id}  {rule.severity:<8} {rule.criterion:<14} {rule.name}: {rule.summary}"
+            + (" (fixable)" if rule.fixable else "")
+            for rule in CATALOGUE
+        )
+    return _providers() if given["list_models"] else None
+
+
+def _providers() -> str:
+    from evalwright.models.config import load_config
+    from evalwright.models.endpoints import known_providers
+
+    lines = []
+    for name, provider in known_providers(load_config()).items():
+        key = provider.key_env
+        has_key = "no key needed" if not provider.needs_key else f"key from {key}"
+        if key and os.environ.get(key):
+            has_key = f"key from {key}, which is set"
+        lines.append(f"{name + ':MODEL':<20} {has_key}")
+    return "\n".join([*lines, f"{'PUBLISHER/MODEL':<20} GitHub Models, key from GITHUB_TOKEN"])

@@ -1,0 +1,1 @@
+"""Prompt files to results: discovery, parsing, lint rules, judges."""

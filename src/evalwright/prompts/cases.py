@@ -1,0 +1,287 @@
+"""Running a `.prompt.yml`: every row of its test data through its messages and its evaluators."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.prompt_result import Case, CaseVerdict, ErrorCode
+from evalwright.models.protocol import Message, Model, ModelError, Reply, Request
+from evalwright.prompts.evaluators import (
+    COMPLETION,
+    RATINGS,
+    built_in_request,
+    compare,
+    llm_request,
+    needs_expected,
+    read_choice,
+)
+from evalwright.prompts.failing import EvaluationFailed, error_code
+from evalwright.prompts.prompt_yaml import (
+    BuiltInEvaluator,
+    Choice,
+    Evaluator,
+    LlmEvaluator,
+    PromptFile,
+    Row,
+    StringEvaluator,
+    fill,
+    placeholders,
+)
+from evalwright.prompts.results import Failure
+from evalwright.scoring.golden import stringify
+
+ROWS_AT_ONCE = 4
+MOST_LISTED = 10  # rows in a note
+INPUT = "input"  # what the built-in judges read of a row
+EXPECTED = "expected"
+
+_UNFINISHED = {"refusal": "is a refusal", "length": "was cut off at the limit of its length"}
+
+Models = Callable[[str], Model]  # by name; raises `BadInput`. Whoever gives it closes the models.
+
+
+class CaseRun(msgspec.Struct, frozen=True):
+    """The cases of a file in the order of its rows, what they cost, and what a reader must know."""
+
+    cases: list[Case]
+    usages: list[ProviderUsage]
+    notes: list[str]
+
+
+async def run_cases(
+    file: PromptFile,
+    subject: Model,
+    judge: Model | None,
+    models: Models | None = None,
+    run_index: int = 1,
+) -> CaseRun:
+    """Run all rows; raises `EvaluationFailed`, with all that was spent, when a model fails.
+
+    An `llm` evaluator is judged by the model that it names, where there are `models`, else by
+    `judge`. The run's number is the seed, so that every run is a request of its own.
+    """
+    if not file.rows:
+        return CaseRun([], [], ["there is no testData, so no case was run"])
+    _check_rows(file)
+    judges = _judges(file, judge, models)
+    rows = [_RowRun(file, number, row, run_index) for number, row in enumerate(file.rows, 1)]
+    await _run_all(rows, subject, judges)
+    usages = [usage for row in rows for usage in row.usages]
+    for row in rows:
+        if row.failure is not None:
+            raise EvaluationFailed(row.failure.code, row.failure.message, usages)
+    cases = [row.case for row in rows if row.case is not None]
+    return CaseRun(cases, usages, [*_notes(file, models), *(n for row in rows for n in row.notes)])
+
+
+async def _run_all(
+    rows: Sequence["_RowRun"], subject: Model, judges: Sequence[Model | None]
+) -> None:
+    """Run some rows at once; after a failure those under way end, and no other begins."""
+    waiting = iter(rows)
+    failed = False
+
+    async def work() -> None:
+        nonlocal failed
+        for row in waiting:
+            if failed:
+                return
+            await row.run(subject, judges)
+            if row.failure is not None:
+                failed = True
+
+    workers = [asyncio.create_task(work()) for _ in range(ROWS_AT_ONCE)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+class _RowRun:
+    """One row: the case it made, or why it made none, and what was spent on it."""
+
+    def __init__(self, file: PromptFile, number: int, row: Row, run_index: int) -> None:
+        self.case: Case | None = None
+        self.failure: Failure | None = None
+        self.usages: list[ProviderUsage] = []
+        self.notes: list[str] = []
+        self._file = file
+        self._number = number
+        self._row = row
+        self._run_index = run_index
+
+    async def run(self, subject: Model, judges: Sequence[Model | None]) -> None:
+        """Get the completion and its verdicts; a failure is kept, not raised."""
+        try:
+            self.case = await self._run(subject, judges)
+        except EvaluationFailed as failed:
+            self.failure = Failure(failed.code, failed.message)
+
+    async def _run(self, subject: Model, judges: Sequence[Model | None]) -> Case:
+        reply = await self._ask(subject, self._request(), "model")
+        if reply.finish in _UNFINISHED:
+            self.notes.append(f"row {self._number}: the completion {_UNFINISHED[reply.finish]}")
+        completion = reply.text.strip()
+        verdicts = [
+            await self._verdict(evaluator, judge, completion)
+            for evaluator, judge in zip(self._file.evaluators, judges, strict=True)
+        ]
+        passed = all(verdict.passed for verdict in verdicts)
+        return Case(self._number, passed, completion, verdicts)
+
+    def _request(self) -> Request:
+        messages = self._file.messages
+        return Request(
+            tuple(Message(said.role, fill(said.content, self._row)) for said in messages),
+            output=self._file.output,
+            temperature=self._file.parameters.temperature,
+            max_tokens=self._file.parameters.max_tokens,
+        )
+
+    async def _verdict(
+        self, evaluator: Evaluator, judge: Model | None, completion: str
+    ) -> CaseVerdict:
+        if isinstance(evaluator, StringEvaluator):
+            return compare(evaluator, self._row, completion)
+        assert judge is not None, "judges are found before anything is run"
+        choices, request = self._question(evaluator, completion)
+        who = f"evaluator {evaluator.name!r}, judge"
+        reply = await self._ask(judge, request, who)
+        if reply.finish in _UNFINISHED:
+            message = f"{who} {judge.name}: the reply {_UNFINISHED[reply.finish]}"
+            raise self._failed("parse_error", message)
+        return read_choice(evaluator.name, choices, reply.text)
+
+    def _question(
+        self, evaluator: LlmEvaluator | BuiltInEvaluator, completion: str
+    ) -> tuple[Sequence[Choice], Request]:
+        if isinstance(evaluator, LlmEvaluator):
+            return evaluator.choices, llm_request(evaluator, self._row, completion)
+        asked = stringify(self._row[INPUT]) if INPUT in self._row else self._last_of_user()
+        expected = stringify(self._row.get(EXPECTED, ""))
+        return RATINGS, built_in_request(evaluator, asked, expected, completion)
+
+    def _last_of_user(self) -> str:
+        said = [one.content for one in self._file.messages if one.role == "user"]
+        return fill(said[-1], self._row) if said else ""
+
+    async def _ask(self, model: Model, request: Request, who: str) -> Reply:
+        seeded = msgspec.structs.replace(request, seed=self._run_index)
+        try:
+            reply = await model.ask(seeded)
+        except ModelError as error:
+            if error.usage is not None:
+                self.usages.append(error.usage)
+            raise self._failed(error_code(error), f"{who} {model.name}: {error.message}") from error
+        self.usages.append(reply.usage)
+        return reply
+
+    def _failed(self, code: ErrorCode, message: str) -> EvaluationFailed:
+        return EvaluationFailed(code, f"{self._file.source}: row {self._number}: {message}")
+
+
+def _check_rows(file: PromptFile) -> None:
+    """Rows that a built-in judge could not compare are refused before anything is spent."""
+    comparing = [
+        evaluator
+        for evaluator in file.evaluators
+        if isinstance(evaluator, BuiltInEvaluator) and needs_expected(evaluator)
+    ]
+    for at, row in enumerate(file.rows):
+        if comparing and row.get(EXPECTED) is None:
+            message = (
+                f"{file.source}: $.testData[{at}]: there is no `expected`, which "
+                f"{comparing[0].uses} compares with (add it to the row)"
+            )
+            raise EvaluationFailed("invalid_input", message)
+
+
+def _judges(file: PromptFile, judge: Model | None, models: Models | None) -> list[Model | None]:
+    """The judge of each evaluator, None for those that need none."""
+    named: dict[str, Model] = {}
+    for evaluator in file.evaluators:
+        wanted = _model_id(evaluator)
+        if models is not None and wanted is not None and wanted not in named:
+            named[wanted] = _load(models, wanted, evaluator.name, file)
+    return [_judge(file, evaluator, named, judge) for evaluator in file.evaluators]
+
+
+def _judge(
+    file: PromptFile, evaluator: Evaluator, named: Mapping[str, Model], judge: Model | None
+) -> Model | None:
+    if isinstance(evaluator, StringEvaluator):
+        return None
+    found = named.get(_model_id(evaluator) or "", judge)
+    if found is None:
+        message = (
+            f"{file.source}: evaluator {evaluator.name!r} needs a judge, and there is none "
+            "(name a model that judges)"
+        )
+        raise EvaluationFailed("unavailable_model", message)
+    return found
+
+
+def _model_id(evaluator: Evaluator) -> str | None:
+    return evaluator.model_id if isinstance(evaluator, LlmEvaluator) else None
+
+
+def _load(models: Models, name: str, evaluator: str, file: PromptFile) -> Model:
+    try:
+        return models(name)
+    except BadInput as error:
+        message = f"{file.source}: evaluator {evaluator!r}: {error}"
+        raise EvaluationFailed("unavailable_model", message) from error
+
+
+def _notes(file: PromptFile, models: Models | None) -> Iterable[str]:
+    """What was not done as the file may lead one to expect."""
+    if not file.evaluators:
+        yield "there are no evaluators, so every case passed"
+    if file.parameters.top_p is not None:
+        yield f"topP {file.parameters.top_p:g} was not sent: models are asked without it"
+    for evaluator in file.evaluators:
+        if isinstance(evaluator, LlmEvaluator):
+            yield from _judge_notes(evaluator, models)
+    yield from _undefined_notes(file)
+
+
+def _judge_notes(evaluator: LlmEvaluator, models: Models | None) -> Iterable[str]:
+    if COMPLETION not in placeholders(evaluator.prompt):
+        yield (
+            f"evaluator {evaluator.name!r}: its prompt has no {{{{completion}}}}, "
+            "so the judge did not see what it judged"
+        )
+    if evaluator.model_id and models is None:
+        yield f"evaluator {evaluator.name!r}: judged by the run's judge, not {evaluator.model_id}"
+
+
+def _undefined_notes(file: PromptFile) -> Iterable[str]:
+    """Placeholders without a value, and in which rows; they were sent as they stand."""
+    used = list(dict.fromkeys(_placeholders(file)))
+    for name in used:
+        rows = [number for number, row in enumerate(file.rows, 1) if name not in row]
+        if rows:
+            yield f"{{{{{name}}}}} has no value in {_rows(rows, file)}; it was left as it is"
+
+
+def _placeholders(file: PromptFile) -> Iterable[str]:
+    for message in file.messages:
+        yield from placeholders(message.content)
+    for evaluator in file.evaluators:
+        if isinstance(evaluator, StringEvaluator):
+            yield from placeholders(evaluator.value)
+        elif isinstance(evaluator, LlmEvaluator):
+            yield from (name for name in placeholders(evaluator.prompt) if name != COMPLETION)
+
+
+def _rows(numbers: Sequence[int], file: PromptFile) -> str:
+    if len(numbers) == len(file.rows):
+        return "any row"
+    shown = ", ".join(map(str, numbers[:MOST_LISTED]))
+    more = len(numbers) - MOST_LISTED
+    return f"row {shown}" if more <= 0 else f"row {shown} and {more} others"

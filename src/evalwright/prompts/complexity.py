@@ -1,0 +1,109 @@
+"""How much a prompt asks for: six counts, each worth less the higher it is, and their sum.
+
+score = 100 x sum over the counts of weight x n / (n + half), where `half` is the count that is
+worth half of its weight. The bars of the tiers are fixed.
+"""
+
+import msgspec
+
+from evalwright.contracts.prompt_result import Complexity, ComplexityTier
+from evalwright.prompts.document import Prompt
+from evalwright.prompts.placeholders import holds_prose
+
+TIERS: tuple[tuple[float, ComplexityTier], ...] = (
+    (60, "reasoning"),
+    (45, "complex"),
+    (30, "moderate"),
+    (0, "simple"),
+)
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What is counted in a prompt."""
+
+    words: int
+    steps: int  # items of lists, also inside a fence that holds a prompt
+    constraints: int  # words such as must, never, only
+    variables: int  # placeholders with different names
+    sections: int  # headings, also inside such a fence
+    examples: int  # mentions of an example
+
+
+# For each count its weight and its half.
+WEIGHTS: dict[str, tuple[float, float]] = {
+    "words": (0.25, 800),
+    "steps": (0.25, 40),
+    "constraints": (0.15, 6),
+    "variables": (0.15, 8),
+    "sections": (0.10, 15),
+    "examples": (0.10, 3),
+}
+
+
+def _spellings(*words: str) -> frozenset[str]:
+    """The words as they come out of splitting a text: with what may cling to them."""
+    ends = ("", ",", ".", ":", ";", "**", ":**")
+    return frozenset(start + word + end for word in words for end in ends for start in ("", "**"))
+
+
+CONSTRAINT_WORDS = (
+    *("must", "never", "always", "only", "avoid", "cannot", "don't"),
+    *("exactly", "required", "mandatory", "forbidden", "ensure", "shall"),
+)
+CONSTRAINT_PHRASES = ("do not ", "at least ", "at most ", "no more than ", "up to ")
+EXAMPLE_WORDS = ("example", "examples", "e.g", "(e.g", "sample", "samples")
+
+_CONSTRAINTS = _spellings(*CONSTRAINT_WORDS)
+_EXAMPLES = _spellings(*EXAMPLE_WORDS)
+_BULLETS = ("- ", "* ", "+ ", "• ")
+
+
+def complexity(prompt: Prompt) -> Complexity:
+    """The complexity of a prompt, from what it asks and not from what it is about."""
+    counts = count(prompt)
+    score = 0.0
+    for name, (weight, half) in WEIGHTS.items():
+        number = getattr(counts, name)
+        score += 100 * weight * number / (number + half)
+    score = round(score, 1)
+    return Complexity(tier=next(tier for bar, tier in TIERS if score >= bar), score=score)
+
+
+def count(prompt: Prompt) -> Counts:
+    """Count what makes a prompt complex."""
+    body = prompt.body.lower()
+    words = body.split()
+    steps = sections = 0
+    for block in prompt.blocks:
+        if block.kind == "list_item":
+            steps += 1
+        elif block.kind == "heading":
+            sections += 1
+        elif block.kind == "fence" and holds_prose(block):
+            inner_steps, inner_sections = _in_fence(block.text)
+            steps += inner_steps
+            sections += inner_sections
+    return Counts(
+        words=len(words),
+        steps=steps,
+        constraints=sum(map(_CONSTRAINTS.__contains__, words))
+        + sum(map(body.count, CONSTRAINT_PHRASES)),
+        variables=len({placeholder.name.lower() for placeholder in prompt.placeholders}),
+        sections=sections,
+        examples=sum(map(_EXAMPLES.__contains__, words)),
+    )
+
+
+def _in_fence(text: str) -> tuple[int, int]:
+    """The items and headings of a prompt that stands in a fence, by how its lines begin."""
+    steps = sections = 0
+    for line in map(str.lstrip, text.split("\n")):
+        if line.startswith(_BULLETS) or (line[:1].isdigit() and _numbered(line)):
+            steps += 1
+        elif line.startswith("#") and line.lstrip("#").startswith(" "):
+            sections += 1
+    return steps, sections
+
+
+def _numbered(line: str) -> bool:
+    return line.lstrip("0123456789").startswith((". ", ") "))

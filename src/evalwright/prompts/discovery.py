@@ -1,0 +1,222 @@
+"""Which files are prompts: the discovery rules of the specification, in a fixed order."""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from evalwright.prompts.document import Prompt, UnfitPrompt
+from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
+
+_ARCHIVES = frozenset({"archive", "_archive"})
+_TEMPLATES = "templates"
+_SCAFFOLD = re.compile(r"(?:^|[\W_])(?:template|scaffold)s?(?:$|[\W_])", re.IGNORECASE)
+_SAYS_WHAT_IT_IS = ("title", "name", "type", "kind", "category", "tags", "layout")
+_WORD = re.compile(r"\w")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A file to evaluate, or a path that cannot be: then `error` says why."""
+
+    path: Path
+    shown: str  # relative to the working directory with forward slashes, else as given
+    note: str | None = None  # why a file that was named would otherwise be left out
+    error: UnfitPrompt | None = None
+
+
+def discover(paths: Sequence[Path]) -> Iterator[Found]:
+    """The prompts at and below the paths, each once, sorted by path; `-` is standard input."""
+    found: dict[str, Found] = {}
+    for path in sorted(paths, key=_named_folders_last):
+        for each in _at(path):
+            found.setdefault(_identity(each.path), each)
+    yield from sorted(found.values(), key=lambda each: each.shown)
+
+
+def read_bytes(found: Found) -> bytes:
+    """The content of what was found; raises UnfitPrompt, also with the error it was found with."""
+    if found.error is not None:
+        raise found.error
+    if found.shown == STDIN:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    try:
+        with found.path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _unfit(found.shown, error) from None
+
+
+def read_prompt(found: Found) -> Prompt:
+    """Read and parse what was found; raises UnfitPrompt."""
+    return parse_prompt(read_bytes(found), found.shown, found.note)
+
+
+def _named_folders_last(path: Path) -> bool:
+    """A file that is named and also lies in a named folder keeps the note on its name."""
+    return path.is_dir()
+
+
+def _identity(path: Path) -> str:
+    return STDIN if str(path) == STDIN else os.path.realpath(path)
+
+
+def _at(path: Path) -> Iterator[Found]:
+    if str(path) == STDIN:
+        yield Found(path, STDIN)
+        return
+    shown = _shown(path)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        yield Found(path, shown, error=_unfit(shown, error))
+        return
+    if stat.S_ISDIR(mode):
+        yield from _Folder(path, shown).walk()
+    elif input_type(shown) is None:
+        yield Found(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
+    else:
+        reason = _excluded(path, tuple(shown.split("/")))
+        note = None if reason is None else f"evaluated because it was named: {reason}"
+        yield _regular(path, shown, mode, note)
+
+
+def _shown(path: Path) -> str:
+    absolute, here = os.path.abspath(path), os.getcwd()  # noqa: PTH100, PTH109 - no link resolved
+    if absolute == here:
+        return "."
+    if absolute.startswith(here.rstrip(os.sep) + os.sep):
+        return Path(os.path.relpath(absolute, here)).as_posix()
+    return path.as_posix()
+
+
+def _regular(path: Path, shown: str, mode: int, note: str | None) -> Found:
+    if stat.S_ISREG(mode):
+        return Found(path, shown, note)
+    return Found(path, shown, error=UnfitPrompt("invalid_input", f"{shown}: not a regular file"))
+
+
+def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return UnfitPrompt("file_not_found", f"{shown}: no such file or folder")
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return UnfitPrompt("invalid_input", f"{shown}: cannot be read: {reason}")
+
+
+class _Folder:
+    """A folder that was named, and the walk through what lies below it."""
+
+    def __init__(self, path: Path, shown: str) -> None:
+        self.path = path
+        self.prefix = "" if shown == "." else shown.rstrip("/") + "/"
+
+    def walk(self) -> Iterator[Found]:
+        """What is found below, folders that lead back to themselves entered once."""
+        # Each folder with its segments below the named one and the folders it lies in.
+        left: list[tuple[Path, tuple[str, ...], frozenset[tuple[int, int]]]] = [
+            (self.path, (), frozenset())
+        ]
+        while left:
+            folder, below, around = left.pop()
+            try:
+                status = folder.stat()
+                with os.scandir(folder) as scan:
+                    entries = list(scan)
+            except OSError as error:
+                yield self.found(folder, below, error=error)
+                continue
+            identity = (status.st_dev, status.st_ino)
+            if identity in around:
+                yield self.found(folder, below, error=ValueError("a link to a folder around it"))
+                continue
+            for entry in entries:
+                if _is_folder(entry):
+                    if entry.name.lower() not in _ARCHIVES:
+                        left.append(
+                            (folder / entry.name, (*below, entry.name), around | {identity})
+                        )
+                elif _looks_like_a_prompt(entry.name):
+                    yield from self.file(folder / entry.name, (*below, entry.name))
+
+    def file(self, path: Path, below: tuple[str, ...]) -> Iterator[Found]:
+        if _excluded(path, below) is not None:
+            return
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            yield self.found(path, below, error=error)
+            return
+        yield _regular(path, self.prefix + "/".join(below), mode, None)
+
+    def found(self, path: Path, below: tuple[str, ...], error: OSError | ValueError) -> Found:
+        shown = self.prefix + "/".join(below) or "."
+        return Found(path, shown, error=_unfit(shown, error))
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself; as a prompt's name it is reported, as another it is not
+        return False
+
+
+def _looks_like_a_prompt(name: str) -> bool:
+    return name.lower().endswith((".md", ".prompt.yml", ".prompt.yaml"))
+
+
+def _excluded(path: Path, below: tuple[str, ...]) -> str | None:
+    """Why discovery leaves a file out, or None; `below` is its path from the named folder on."""
+    *folders, name = (part.lower() for part in below)
+    if name in {"readme.md", "index.md"}:
+        return f"{path.name} is left out of a folder"
+    for suffix in (".agent.md", ".instructions.md"):
+        if name.endswith(suffix):
+            return f"*{suffix} is left out of a folder"
+    if archive := _ARCHIVES.intersection(folders):
+        return f"what lies in {min(archive)}/ is left out of a folder"
+    if _TEMPLATES in folders and _is_scaffold(path):
+        return "a scaffold in templates/ is left out of a folder"
+    return None
+
+
+def _is_scaffold(path: Path) -> bool:
+    """Whether a file in templates/ calls itself a template, or is nothing but placeholders."""
+    if _SCAFFOLD.search(path.name):
+        return True
+    try:
+        prompt = read_prompt(Found(path, path.name))
+    except UnfitPrompt:  # it is evaluated, and its error shown
+        return False
+    stated = prompt.frontmatter or {}
+    if stated.get("template") is True or stated.get("scaffold") is True:
+        return True
+    if any(_says_scaffold(stated.get(key)) for key in _SAYS_WHAT_IT_IS):
+        return True
+    return _only_placeholders(prompt)
+
+
+def _says_scaffold(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return any(isinstance(text, str) and _SCAFFOLD.search(text) for text in texts)
+
+
+def _only_placeholders(prompt: Prompt) -> bool:
+    if not prompt.placeholders:
+        return False
+    texts = [block.text for block in prompt.blocks if block.kind != "heading"]
+    rest = "\n".join(texts)
+    for placeholder in prompt.placeholders:
+        opening, closing = _BRACKETS[placeholder.style]
+        rest = re.sub(
+            rf"{re.escape(opening)}\s*{re.escape(placeholder.name)}\s*{re.escape(closing)}",
+            "",
+            rest,
+        )
+    return not _WORD.search(rest)
+
+
+_BRACKETS = {"{{}}": ("{{", "}}"), "[]": "[]", "${}": ("${", "}"), "<>": "<>", "{}": "{}"}

@@ -1,0 +1,40 @@
+"""Findings of the linter, and what a rule is."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from evalwright.contracts.prompt_result import Criterion, FindingSeverity
+from evalwright.prompts.document import Prompt
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """A safe change: the text from `start` to `end` (offsets in the file) is replaced."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A place where a rule applies: an offset in the file's text, and why."""
+
+    offset: int
+    message: str
+    fix: Fix | None = None
+
+
+Check = Callable[[Prompt], Iterable[Hit]]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule of the catalogue."""
+
+    id: str  # PE and three digits
+    name: str  # kebab-case
+    severity: FindingSeverity
+    criterion: Criterion
+    summary: str  # one line
+    explanation: str  # why it matters, and what to do
+    check: Check
+    fixable: bool = False

@@ -1,0 +1,81 @@
+"""One model as a judge of prompts: by G-Eval, and a `.prompt.yml` by its own cases too."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from evalwright.contracts.prompt_result import ModelFacts
+from evalwright.models.protocol import Model
+from evalwright.prompts.cases import CaseRun, run_cases
+from evalwright.prompts.document import Prompt, UnfitPrompt
+from evalwright.prompts.evaluate import Settings
+from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.geval import GEval, JudgeSettings
+from evalwright.prompts.geval_steps import StepStore
+from evalwright.prompts.judged import Evaluated
+from evalwright.prompts.prompt_yaml import parse_prompt_yaml
+from evalwright.prompts.results import Assessment
+
+# Ollama cuts what is longer than its context without a word; unless told otherwise it has 4096.
+OLLAMA_INPUT_TOKENS = 4_000
+REPEATED_TEMPERATURE = 0.7  # at 0, repeats would show less noise than there is
+
+LoadModel = Callable[[str], Model]
+_NO_CASES = CaseRun([], [], [])
+
+
+class PromptJudge:
+    """Judges prompts with one model, which also runs the cases of a `.prompt.yml`."""
+
+    def __init__(
+        self, model: Model, facts: ModelFacts, settings: Settings, steps: StepStore, load: LoadModel
+    ) -> None:
+        judge_settings = _settings(settings, facts.provider)
+        self._model = model
+        self._geval = GEval(model, steps, judge_settings)
+        self._load = load
+        parameters = {
+            "temperature": judge_settings.sampling_temperature,
+            "samples": judge_settings.samples,
+        }
+        self.facts = msgspec.structs.replace(facts, parameters=parameters)
+
+    async def judge(self, prompt: Prompt, run_index: int) -> Evaluated:
+        """Judge a prompt once; raises `EvaluationFailed`."""
+        ran = await self._run_cases(prompt, run_index)
+        try:
+            made = await self._geval.judge(prompt, run_index)
+        except EvaluationFailed as failed:
+            usages = [*ran.usages, *failed.usages]
+            raise EvaluationFailed(failed.code, failed.message, usages, failed.retries) from None
+        assessment = Assessment(
+            rubric={name: (each.score, each.reasoning) for name, each in made.criteria.items()},
+            summary=made.summary,
+            structural=None,
+            cases=ran.cases,
+            method=made.method,
+            covered_mass=made.covered_mass,
+            judge_overall=made.judge_overall,
+            notes=[*ran.notes, *made.notes],
+        )
+        return Evaluated(assessment, [*ran.usages, *made.usages], made.retries)
+
+    async def _run_cases(self, prompt: Prompt, run_index: int) -> CaseRun:
+        if prompt.type != "prompt_yaml":
+            return _NO_CASES
+        try:
+            file = parse_prompt_yaml(prompt.text, prompt.path)
+        except UnfitPrompt as error:
+            raise EvaluationFailed(error.code, error.message) from None
+        return await run_cases(file, self._model, self._model, self._load, run_index)
+
+
+def _settings(settings: Settings, provider: str) -> JudgeSettings:
+    tier = settings.tier
+    made = JudgeSettings(
+        samples=tier.samples,
+        one_call=tier.one_call,
+        temperature=0.0 if settings.runs == 1 else REPEATED_TEMPERATURE,
+    )
+    known = OLLAMA_INPUT_TOKENS if provider == "ollama" else made.max_input_tokens
+    return msgspec.structs.replace(made, max_input_tokens=tier.max_input_tokens or known)

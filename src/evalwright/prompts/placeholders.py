@@ -1,0 +1,158 @@
+"""Placeholders: the variables of a prompt, told from links, checkboxes, markup and code."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from evalwright.prompts.document import Block, Placeholder
+
+# A fence that holds a prompt rather than code has one of these for its info.
+PROSE_FENCES = frozenset({"", "text", "txt", "plaintext", "plain", "prompt", "markdown", "md"})
+
+# The first letter stands before the alternatives, which then look back at it: so `re` can skip
+# to the next bracket, which is three times as fast.
+_CANDIDATE = re.compile(
+    r"[\[{<$`](?:"
+    r"(?<=\{)\{[ \t]*[A-Za-z_][\w.\- ]{0,59}\}\}"
+    r"|(?<=\{)[A-Za-z_]\w{0,59}\}"
+    r"|(?<=\$)\{[A-Za-z_][\w.\-]{0,59}\}"
+    r"|(?<=\[)[A-Za-z][^\[\]\n|`<>\"{}=;]{1,59}\]"
+    r"|(?<=<)[A-Za-z_][\w \-]{0,59}>"
+    r"|(?<=`)`*)"
+)
+_DOUBLE = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.\- ]{0,59})\}\}")
+_NOT_A_SPAN = 3  # so many backticks are a fence
+
+# Words in square brackets that mark something in a text instead of standing for a value.
+_MARKS = re.compile(
+    r"(?i:e\.g\.|i\.e\.|etc\.)|(?i:sic|todo|wip|note|optional|required|deprecated|new|beta|ok|fail|failed|pass|passed|warn"
+    r"|warning|info|debug|error|critical|end|start|edited|redacted|removed|truncated"
+    r"|citation needed)$"
+)
+_CITATION = re.compile(
+    r"[A-Za-z]+[ _-]?\d+(?:\s*[,;]\s*[A-Za-z]+[ _-]?\d+)+$"  # [Doc_1, Doc_3]
+    r"|[A-Z]{2,6}[ -]\d{2,}$"  # [RFC 2119], [ABC-123]
+    r"|[A-Z][\w.&' -]*,? (?:19|20)\d\d[a-z]?$"  # [Smith et al., 2020]
+)
+_CHOICE = re.compile(r"[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+$")  # [Yes/No]: what an answer may be
+_HTML = re.compile(
+    r"(?:a|abbr|address|area|article|aside|audio|b|base|bdi|bdo|blockquote|body|br|button|canvas|"
+    r"caption|center|cite|code|col|colgroup|data|datalist|dd|del|details|dfn|dialog|div|dl|dt|em|"
+    r"embed|fieldset|figcaption|figure|font|footer|form|h1|h2|h3|h4|h5|h6|head|header|hgroup|hr|"
+    r"html|i|iframe|img|input|ins|kbd|label|legend|li|link|main|map|mark|math|menu|meta|meter|"
+    r"nav|noscript|object|ol|optgroup|option|output|p|param|picture|pre|progress|q|rp|rt|ruby|s|"
+    r"samp|script|search|section|select|slot|small|source|span|strike|strong|style|sub|summary|"
+    r"sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|time|title|tr|track|tt|u|ul|var|"
+    r"video|wbr)(?: |$)",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(r"</([A-Za-z_][\w \-]{0,59})>")
+_LINK_TARGET = re.compile(r":[ \t]*(?:<|/|\./|#|https?:|www\.|mailto:)")
+_CODE_FOLLOWS = re.compile(r"[\w}/{(=]|\.\w")
+MAX_SPAN = 400
+
+
+def find_placeholders(
+    text: str, blocks: Sequence[Block] = (), start: int = 0, end: int | None = None
+) -> tuple[Placeholder, ...]:
+    """The placeholders of a file's text from `start` to `end`, in order; `blocks` tell code."""
+    end = len(text) if end is None else end
+    prose = _Prose(text)
+    found: list[Placeholder] = []
+    at = start
+    for code_start, code_end in _code(text, blocks):
+        found.extend(prose.placeholders(at, code_start))
+        found.extend(
+            Placeholder(match[1].strip(), "{{}}", match.start())
+            for match in _DOUBLE.finditer(text, code_start, code_end)
+        )
+        at = code_end
+    found.extend(prose.placeholders(at, end))
+    return tuple(found)
+
+
+def _code(text: str, blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """Where the fences are whose content is code."""
+    code = [block for block in blocks if block.kind == "fence" and not holds_prose(block)]
+    if not code:
+        return []
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    return [(starts[block.start], min(starts[block.end], len(text))) for block in code]
+
+
+def holds_prose(fence: Block) -> bool:
+    """Whether a fence holds words for a model, as most do in a prompt, and not code."""
+    info = fence.info.split(maxsplit=1)
+    return not info or info[0].lower() in PROSE_FENCES
+
+
+class _Prose:
+    """A text in which placeholders are looked for outside of code."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tags = frozenset(_CLOSING.findall(text)) if "</" in text else frozenset()
+
+    def placeholders(self, start: int, end: int) -> Iterator[Placeholder]:
+        at = start
+        while match := _CANDIDATE.search(self.text, at, end):
+            at = match.end()
+            if match[0][0] == "`":
+                close = self.span_end(match[0], at, end)
+                if close:
+                    yield from self.span(at, close)
+                    at = close + len(match[0])
+            elif (placeholder := self.placeholder(match.start(), at)) is not None:
+                yield placeholder
+
+    def placeholder(self, start: int, end: int) -> Placeholder | None:
+        candidate = self.text[start:end]
+        if candidate.startswith("{{"):
+            return Placeholder(candidate[2:-2].strip(), "{{}}", start)
+        if candidate[0] == "$":
+            return Placeholder(candidate[2:-1], "${}", start)
+        name = candidate[1:-1]
+        if candidate[0] == "[":
+            return Placeholder(name.strip(), "[]", start) if self.is_blank(start, end) else None
+        if candidate[0] == "<":
+            return Placeholder(name.strip(), "<>", start) if self.is_slot(start, name) else None
+        return Placeholder(name, "{}", start) if self.stands_free(start, end) else None
+
+    def span_end(self, ticks: str, start: int, end: int) -> int:
+        """Where the backticks stand that end a span of code on the same line; 0 if nowhere."""
+        if len(ticks) >= _NOT_A_SPAN:
+            return 0
+        close = self.text.find(ticks, start, min(end, start + MAX_SPAN))
+        return 0 if close < 0 or "\n" in self.text[start:close] else close
+
+    def span(self, start: int, end: int) -> Iterator[Placeholder]:
+        """A span of code that is one placeholder and nothing else speaks of that placeholder."""
+        opens = self.text.startswith(("{{", "${", "["), start)
+        if opens and _CANDIDATE.fullmatch(self.text, start, end):
+            yield from self.placeholders(start, end)
+
+    def is_blank(self, start: int, end: int) -> bool:
+        """Whether `[...]` is a blank to fill in: no link, no subscript, no mark, no citation."""
+        text = self.text
+        if text.startswith(("(", "["), end) or _LINK_TARGET.match(text, end):
+            return False
+        if _clings(text[start - 1 : start], "_]!\\)"):
+            return False
+        name = text[start + 1 : end - 1]
+        return not (_MARKS.match(name) or _CHOICE.match(name) or _CITATION.match(name))
+
+    def is_slot(self, start: int, name: str) -> bool:
+        """Whether `<...>` is a slot: no HTML, no tag that is closed, no parameter of a type."""
+        if name in self.tags or _HTML.match(name):
+            return False
+        return not _clings(self.text[start - 1 : start], "_<\\/=")
+
+    def stands_free(self, start: int, end: int) -> bool:
+        """Whether `{...}` is no part of code, of a path or of a format string."""
+        if _clings(self.text[start - 1 : start], "_{$\\/(=%.@&])"):
+            return False
+        return not _CODE_FOLLOWS.match(self.text, end)
+
+
+def _clings(neighbour: str, signs: str) -> bool:
+    return neighbour != "" and (neighbour.isalnum() or neighbour in signs)

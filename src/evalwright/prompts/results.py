@@ -1,0 +1,252 @@
+"""From what was found out about a prompt to its record."""
+
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from evalwright import __version__
+from evalwright.contracts.prompt_result import (
+    RUBRIC_VERSION,
+    SCHEMA_VERSION,
+    WEIGHTS,
+    Case,
+    Complexity,
+    Criterion,
+    CriterionScore,
+    Details,
+    ErrorCode,
+    Execution,
+    Finding,
+    Input,
+    Metadata,
+    ModelFacts,
+    PromptResult,
+    Scores,
+    grade,
+)
+from evalwright.prompts.document import Prompt
+
+DIGITS = 4  # of scores; more would be noise
+
+
+class Assessment(msgspec.Struct, frozen=True):
+    """What was found out about a prompt: a score and a reason for each criterion, and more."""
+
+    rubric: Mapping[Criterion, tuple[float, str]]
+    summary: str
+    structural: float | None
+    judged: bool = False  # by a model; the linter alone makes no `geval`
+    findings: Sequence[Finding] = ()
+    cases: Sequence[Case] = ()
+    complexity: Complexity | None = None
+    method: str | None = None
+    covered_mass: float | None = None
+    judge_overall: float | None = None
+    cost_usd: float | None = None
+    notes: Sequence[str] = ()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why there is no assessment."""
+
+    code: ErrorCode
+    message: str
+    cost_usd: float | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One evaluation of one file: which, when, how long it took."""
+
+    eval_id: str
+    timestamp: str
+    path: str
+    type: str
+    model: ModelFacts
+    tier: int
+    tier_name: str
+    run_index: int
+    total_runs: int
+    duration_seconds: float
+    threshold: float
+    retries: int = 0
+    content_sha256: str | None = None
+
+
+def overall(rubric: Mapping[Criterion, tuple[float, str]]) -> float:
+    """The weighted mean of the criteria, from 1 to 10."""
+    total = sum(
+        (
+            Decimal(repr(weight)) * Decimal(repr(rubric[name][0]))
+            for name, weight in WEIGHTS.items()
+        ),
+        Decimal(0),
+    )
+    return round(float(total), DIGITS)
+
+
+def success(attempt: Attempt, prompt: Prompt, found: Assessment) -> PromptResult:
+    """The record of an evaluation that was made."""
+    score = overall(found.rubric)
+    percentage = round(score * 10, DIGITS)
+    failed_cases = [case for case in found.cases if not case.passed]
+    return PromptResult(
+        schema_version=SCHEMA_VERSION,
+        eval_id=attempt.eval_id,
+        timestamp=attempt.timestamp,
+        input=Input(
+            path=prompt.path,
+            type=prompt.type,
+            title=prompt.title,
+            category=prompt.category,
+            frontmatter=UNSET if prompt.frontmatter is None else prompt.frontmatter,
+        ),
+        model=attempt.model,
+        execution=_execution(attempt, None),
+        scores=Scores(
+            overall=score,
+            overall_normalized=percentage,
+            rubric={
+                name: CriterionScore(
+                    round(found.rubric[name][0], DIGITS), weight, found.rubric[name][1]
+                )
+                for name, weight in WEIGHTS.items()
+            },
+            structural=found.structural,
+            geval=percentage if found.judged else None,
+        ),
+        summary=found.summary,
+        passed=percentage >= attempt.threshold and not failed_cases,
+        threshold=attempt.threshold,
+        grade=grade(percentage),
+        recommendations=_recommendations(
+            {name: score for name, (score, _) in found.rubric.items()}, attempt.threshold
+        ),
+        issues=[*_issues(found.findings), *map(_failed_case, failed_cases)],
+        complexity=found.complexity or UNSET,
+        metadata=Metadata(__version__, RUBRIC_VERSION),
+        details=Details(
+            findings=list(found.findings),
+            cases=list(found.cases),
+            method=found.method,
+            covered_mass=found.covered_mass,
+            judge_overall=found.judge_overall,
+            cost_usd=found.cost_usd,
+            content_sha256=attempt.content_sha256,
+            notes=[*prompt.notes, *found.notes],
+        ),
+    )
+
+
+def failure(attempt: Attempt, reason: Failure, prompt: Prompt | None = None) -> PromptResult:
+    """The record of an evaluation that could not be made; it never passes."""
+    return PromptResult(
+        schema_version=SCHEMA_VERSION,
+        eval_id=attempt.eval_id,
+        timestamp=attempt.timestamp,
+        input=Input(
+            path=attempt.path,
+            type=attempt.type,
+            title=prompt.title if prompt else UNSET,
+            category=prompt.category if prompt else UNSET,
+        ),
+        model=attempt.model,
+        execution=_execution(attempt, reason),
+        scores=None,
+        summary=None,
+        passed=False,
+        threshold=attempt.threshold,
+        grade=None,
+        metadata=Metadata(__version__, RUBRIC_VERSION),
+        details=Details(cost_usd=reason.cost_usd, content_sha256=attempt.content_sha256),
+    )
+
+
+def by_threshold(result: PromptResult, threshold: float) -> PromptResult:
+    """A successful record as it would be with another threshold."""
+    assert result.scores is not None
+    scores = {
+        name: each.score if isinstance(each, CriterionScore) else each
+        for name, each in result.scores.rubric.items()
+    }
+    cases = () if isinstance(result.details, UnsetType) else result.details.cases
+    return msgspec.structs.replace(
+        result,
+        threshold=threshold,
+        passed=result.scores.overall * 10 >= threshold and all(case.passed for case in cases),
+        recommendations=_recommendations(scores, threshold),
+    )
+
+
+def minimal(result: PromptResult) -> PromptResult:
+    """The required fields alone."""
+    replace = msgspec.structs.replace
+    execution = replace(result.execution, tier_name=UNSET)
+    if result.execution.status == "success":
+        execution = replace(execution, error=UNSET, error_code=UNSET, retries=UNSET)
+    return replace(
+        result,
+        input=replace(result.input, frontmatter=UNSET, absolute_path=UNSET),
+        model=replace(result.model, parameters=UNSET),
+        execution=execution,
+        scores=_minimal_scores(result.scores),
+        recommendations=UNSET,
+        issues=UNSET,
+        complexity=UNSET,
+        metadata=UNSET,
+        details=UNSET,
+    )
+
+
+def with_host_info(result: PromptResult) -> PromptResult:
+    """The record with the file's absolute path and the names of machine and platform."""
+    replace = msgspec.structs.replace
+    absolute = UNSET if result.input.path == "-" else str(Path(result.input.path).absolute())
+    metadata = Metadata(__version__, RUBRIC_VERSION, platform.system(), socket.gethostname())
+    return replace(result, input=replace(result.input, absolute_path=absolute), metadata=metadata)
+
+
+def _minimal_scores(scores: Scores | None) -> Scores | None:
+    if scores is None:
+        return None
+    plain = {
+        name: each.score if isinstance(each, CriterionScore) else each
+        for name, each in scores.rubric.items()
+    }
+    return msgspec.structs.replace(scores, rubric=plain, overall_normalized=UNSET)
+
+
+def _execution(attempt: Attempt, reason: Failure | None) -> Execution:
+    return Execution(
+        tier=attempt.tier,
+        tier_name=attempt.tier_name,
+        run_index=attempt.run_index,
+        total_runs=attempt.total_runs,
+        duration_seconds=round(attempt.duration_seconds, 3),
+        status="error" if reason else "success",
+        error=reason.message if reason else None,
+        error_code=reason.code if reason else None,
+        retries=attempt.retries,
+    )
+
+
+def _recommendations(scores: Mapping[Criterion, float], threshold: float) -> list[str]:
+    """What to improve: every criterion below the threshold, the worst first."""
+    low = [(round(scores[name] * 10, 1), name) for name in WEIGHTS if scores[name] * 10 < threshold]
+    low.sort(key=lambda entry: entry[0])
+    return [f"Improve {name}: currently {value:g}% ({grade(value)})" for value, name in low]
+
+
+def _issues(findings: Sequence[Finding]) -> list[str]:
+    return [f"line {each.line}: {each.message} ({each.rule})" for each in findings]
+
+
+def _failed_case(case: Case) -> str:
+    told = "; ".join(
+        f"{verdict.evaluator}: {verdict.reason}" for verdict in case.verdicts if not verdict.passed
+    )
+    return f"test case {case.row} failed: {told}"

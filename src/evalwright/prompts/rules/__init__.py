@@ -1,0 +1,1 @@
+"""Lint rules, one module per theme; `catalogue` holds the table of all."""

@@ -1,0 +1,115 @@
+"""Prompts that are nearly the same as another of the library.
+
+Each prompt is known by a sample of its runs of five words: those that start with a word which a
+fixed hash chooses, so that the same passage gives the same runs everywhere. An index keeps the
+first few prompts of each run; a prompt is compared only with those it meets there. Time and memory
+grow with the text, not with the number of pairs.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from zlib import crc32
+
+from evalwright.prompts.document import Prompt
+from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.rules.reading import read
+
+SIMILAR = 0.7  # the share of runs that both have, of those that either has
+_RUN = 5
+_ONE_IN = 8
+_KEPT = 6  # prompts per run
+_COMPARED = 3  # prompts that share most runs
+_FEWEST = 5  # runs; of less, only what is the same throughout is reported
+_FEWEST_WORDS = 15
+
+_Runs = frozenset[str]
+
+
+class Library:
+    """The prompts that were looked at so far."""
+
+    def __init__(self) -> None:
+        self._prompts: list[tuple[str, _Runs]] = []
+        self._index: dict[str, list[int]] = {}
+        self._chosen: dict[str, bool] = {}
+        self._whole: dict[str, int] = {}
+
+    def near_duplicate(self, prompt: Prompt) -> Iterator[Hit]:
+        """The earlier prompt that this one repeats; it is itself an earlier one from now on."""
+        runs = self._sampled_runs(prompt)
+        best = self._the_same(prompt) or self._most_similar(runs)
+        self._keep(prompt.path, runs)
+        if best is not None:
+            similarity, number = best
+            yield _hit(prompt, self._prompts[number][0], similarity)
+
+    def _the_same(self, prompt: Prompt) -> tuple[float, int] | None:
+        words = read(prompt).word_list
+        if len(words) < _FEWEST_WORDS:
+            return None
+        number = len(self._prompts)
+        first = self._whole.setdefault(" ".join(words), number)
+        return (1.0, first) if first != number else None
+
+    def _sampled_runs(self, prompt: Prompt) -> _Runs:
+        reading, chosen = read(prompt), self._chosen
+        words = reading.word_list
+        for word in reading.words:
+            if word not in chosen:
+                chosen[word] = crc32(word.encode()) % _ONE_IN == 0
+        starts = [at for at, word in enumerate(words[: 1 - _RUN]) if chosen[word]]
+        runs = frozenset([" ".join(words[at : at + _RUN]) for at in starts])
+        return runs if len(runs) >= _FEWEST else frozenset()
+
+    def _most_similar(self, runs: _Runs) -> tuple[float, int] | None:
+        met = Counter(number for run in runs for number in self._index.get(run, ()))
+        # Of equals the earliest, whatever the order in which runs were looked up.
+        nearest = sorted(met, key=lambda number: (-met[number], number))[:_COMPARED]
+        alike = [(_similarity(runs, self._prompts[number][1]), -number) for number in nearest]
+        if not alike:
+            return None
+        similarity, negated = max(alike)
+        return (similarity, -negated) if similarity >= SIMILAR else None
+
+    def _keep(self, path: str, runs: _Runs) -> None:
+        number = len(self._prompts)
+        self._prompts.append((path, runs))
+        for run in runs:
+            numbers = self._index.setdefault(run, [])
+            if len(numbers) < _KEPT:
+                numbers.append(number)
+
+
+def _similarity(one: _Runs, other: _Runs) -> float:
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
+
+
+def _hit(prompt: Prompt, other: str, similarity: float) -> Hit:
+    start = read(prompt).place(0)
+    percentage = int(100 * similarity)
+    return Hit(
+        start,
+        f"{percentage} % of the prompt is the same as {other}: keep one, or say what differs.",
+    )
+
+
+def _alone(prompt: Prompt) -> Iterator[Hit]:
+    """A prompt alone repeats nothing; the linter asks a `Library` instead."""
+    return Library().near_duplicate(prompt)
+
+
+RULES = (
+    Rule(
+        id="PE502",
+        name="near-duplicate",
+        severity="warning",
+        criterion="clarity",
+        summary="A prompt that is nearly the same as another of the library.",
+        explanation=(
+            "Of two copies one gets fixed and the other gets used. Merge them, with a variable "
+            "for what differs. The later file, by path, is reported with the earlier one's name."
+        ),
+        check=_alone,
+    ),
+)

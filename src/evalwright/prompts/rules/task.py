@@ -1,0 +1,208 @@
+"""Rules about the task, the form of the answer, and examples of it."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from evalwright.prompts.document import Prompt
+from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.rules.reading import Reading, quick_pattern, read
+from evalwright.prompts.rules.vocabulary import FORMAT_WORDS, TASK_VERBS, words_of
+
+_FIRST_WORD = re.compile(
+    r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z-]+)"
+)
+# Other ways to ask, by the word with which they begin.
+_ASKING = ("you", "your", "i", "we", "help", "can", "could", "would")
+_ASKED = re.compile(
+    r"your (?:\w+ )?(?:task|job|goal|mission|objective|responsibilit\w+|purpose) "
+    r"(?:is|are|will be)\b"
+    r"|you (?:will|must|should|are (?:asked|tasked|here|responsible|to))\b"
+    r"|(?:i|we) (?:want|need|would like|am looking for|require)\b"
+    r"|help (?:me|us|the user|users)\b|(?:can|could|would) you\b"
+)
+_LABEL = re.compile(
+    r"\n[\s#*_]{0,20}(?:your )?(?:task|goal|objective|mission|question)s?\b[*_ ]*[:\n]"
+)
+# Words with which a sentence about the answer goes on from there.
+_ANSWERS = (
+    *("output", "response", "answer", "report", "result", "return", "reply", "respond"),
+    *("deliverables", "format"),
+)
+_FORM_OF_ANSWER = re.compile(
+    r"\w+\b[^\n.]{0,40}\b(?:format|structure|schema|template|sections?)\b"
+    r"|(?:respond|reply|answer|return|output)\b[^\n.]{0,30}\b(?:with|only|exactly|as|in)\b"
+    r"|(?:output|response|deliverables|format)\b[^\n]{0,30}[:\n]"
+)
+_LIST_FOLLOWS = re.compile(r":[*_ \t]*\r?\n\s*(?:[-*•]|\d+[.)])")
+_GIVING = words_of(
+    """
+    provide include deliver produce generate create return output give cover list present report
+    design develop address write identify contain contains includes including covering following
+    """
+)
+_BOUND = re.compile(
+    r"\d[\d,]{0,9}(?:\s?(?:-|to)\s?\d{1,9})?\s{1,3}(?:words?|sentences?|bullets?|items?|paragraphs?|lines?|"
+    r"pages?|points?|steps?|sections?|examples?|options?|questions?|characters?)\b"
+)
+_NEEDS_EXAMPLES = re.compile(
+    r"\b(?:classify|categori[sz]e)\b[^\n.]{0,60}\b(?:as|into|with|by|each|every)\b"
+    r"|\b(?:label|tag) (?:each|every|all|them)\b"
+    r"|\bextract\b[^\n.]{0,60}\b(?:into|as|to|fields?|entities|json|table)\b"
+    r"|\b(?:return|output|respond|produce|reply)\b[^\n.]{0,40}\b(?:json|yaml|xml|csv)\b"
+)
+_TAUGHT_BY_EXAMPLES = words_of("classify categorize categorise label tag extract json yaml xml csv")
+_EXAMPLES = rb"(?i)example|e\.g\.|for instance|sample|few-shot|expected output|input:"
+_SHOWN_SHAPE = re.compile(r"```|[{\[]\s*\"|\n\s*\|.*\|")
+
+BURIED_SHARE = 0.6
+BURIED_WORDS = 120
+_FEW_WORDS = 3
+
+
+@lru_cache(maxsize=1)
+def first_task(reading: Reading) -> int | None:
+    """Where the prose first asks for something, as an index into it."""
+    text = reading.lowered
+    verbs = (each for each in _FIRST_WORD.finditer("\n" + text) if each[1] in TASK_VERBS)
+    verb = next((each.start(1) - 1 for each in verbs), len(text))
+    asked = (place for place in reading.places(*_ASKING) if place < verb)
+    phrase = min((place for place in asked if _ASKED.match(text, place)), default=verb)
+    first = min(verb, phrase)
+    if first < len(text):
+        return first
+    named = _LABEL.search("\n" + text)
+    other = text.find("?") if named is None else named.start()
+    return other if other >= 0 else None
+
+
+def asks(reading: Reading) -> int:
+    """How many sentences and lines start with a verb that asks for something."""
+    return sum(1 for word in _FIRST_WORD.findall("\n" + reading.lowered) if word in TASK_VERBS)
+
+
+def format_signs(reading: Reading) -> int:
+    """How firmly the form of the answer is told: 0 (not at all) to 4."""
+    text = reading.lowered
+    return (
+        (not FORMAT_WORDS.isdisjoint(reading.words))
+        + any(_FORM_OF_ANSWER.match(text, place) for place in reading.places(*_ANSWERS))
+        + _lists_parts(text)
+        + (_BOUND.search(text) is not None)
+    )
+
+
+def _lists_parts(text: str) -> bool:
+    """Whether a line such as “Provide:” is followed by a list."""
+    for match in _LIST_FOLLOWS.finditer(text):
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if not _GIVING.isdisjoint(line.strip("*_ #").split()):
+            return True
+    return False
+
+
+@lru_cache(maxsize=1)
+def has_example(reading: Reading) -> bool:
+    """Whether the file shows an example of an input or an answer."""
+    return quick_pattern(_EXAMPLES).search(reading.data) is not None
+
+
+def _no_task(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    if first_task(reading) is not None:
+        return
+    section = reading.core_section
+    offset = reading.prompt.body_offset if section is None else section.start
+    short = len(reading.word_list) <= _FEW_WORDS
+    what = "The prompt is empty." if short else "The prompt never says what to do."
+    yield Hit(offset, f"{what} State the task in the imperative.")
+
+
+def _buried_task(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    if len(reading.word_list) < BURIED_WORDS:
+        return
+    task = first_task(reading)
+    if task is not None and task > BURIED_SHARE * len(reading.prose.rstrip()):
+        share = round(100 * task / len(reading.prose))
+        yield Hit(
+            reading.place(task),
+            f"The first instruction comes after {share} % of the prompt: move it to the top.",
+        )
+
+
+def _no_output_format(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    if len(reading.word_list) <= _FEW_WORDS or not FORMAT_WORDS.isdisjoint(reading.words):
+        return
+    task = first_task(reading)
+    if task is not None and format_signs(reading) == 0:
+        yield Hit(
+            reading.place(task),
+            "Nothing says what the answer should look like: name its form, parts and length.",
+        )
+
+
+def _no_examples(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    if _TAUGHT_BY_EXAMPLES.isdisjoint(reading.words):
+        return
+    need = _NEEDS_EXAMPLES.search(reading.lowered)
+    if need is None or has_example(reading) or _SHOWN_SHAPE.search(reading.core):
+        return
+    yield Hit(
+        reading.place(need.start()),
+        "The answer has a fixed form or fixed classes, but no example shows one.",
+    )
+
+
+RULES = (
+    Rule(
+        id="PE201",
+        name="no-task",
+        severity="error",
+        criterion="actionability",
+        summary="The prompt asks for nothing.",
+        explanation=(
+            "A role and a context are no task. Say what to do, with a verb: “Compare the two "
+            "drafts and list what differs.”"
+        ),
+        check=_no_task,
+    ),
+    Rule(
+        id="PE202",
+        name="buried-task",
+        severity="warning",
+        criterion="actionability",
+        summary="The first instruction comes after most of the text.",
+        explanation=(
+            "What to do should be known before the material is read. Put the task first, and "
+            "repeat it after long material."
+        ),
+        check=_buried_task,
+    ),
+    Rule(
+        id="PE203",
+        name="no-output-format",
+        severity="warning",
+        criterion="specificity",
+        summary="Nothing says what the answer should look like.",
+        explanation=(
+            "Without a form, every answer comes in another one. Name the format, the parts and "
+            "the length: “a Markdown table with one row per risk, at most ten rows”."
+        ),
+        check=_no_output_format,
+    ),
+    Rule(
+        id="PE204",
+        name="no-examples",
+        severity="info",
+        criterion="completeness",
+        summary="A task with fixed classes or a fixed format, and no example.",
+        explanation=(
+            "Classification, extraction and machine-read formats gain most from one or two "
+            "examples of an input and the wanted answer."
+        ),
+        check=_no_examples,
+    ),
+)

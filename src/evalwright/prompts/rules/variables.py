@@ -1,0 +1,248 @@
+"""Rules about variables: declared, used, and spelled one way."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from evalwright.prompts.document import Placeholder, Prompt
+from evalwright.prompts.findings import Fix, Hit, Rule
+from evalwright.prompts.rules.reading import Reading, Section, read
+
+_KEYS = ("variables", "inputs", "arguments", "parameters", "placeholders", "input_variables")
+_TITLES = frozenset(
+    {"variables", "inputs", "input variables", "parameters", "placeholders", "arguments"}
+)
+_BRACKETS = (
+    r"\[([^\[\]\n]{1,80})\](?!\()|\{\{\s*([^{}\n]{1,80}?)\s*\}\}|\$\{([^{}\n]{1,80})\}"
+    r"|<([A-Za-z][\w -]{0,60})>|\{([A-Za-z_]\w{0,60})\}"
+)
+_DECLARED = re.compile(
+    r"\n[ \t]*(?:[-*+]|\d+[.)]|\|)[ \t]*(?:(?:optional|required)[:,]? )?[*_]{0,2}`?"
+    rf"(?:{_BRACKETS})",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[^\]}>\n]+")
+_SPACED = re.compile(r"(?<!\$)\{\{([ \t]*)([\w.-]+)([ \t]*)\}\}")
+_IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
+_NUMBER = re.compile(r"\d+|\*|\b[xn]\b")
+_CERTAIN_STYLES = frozenset(("{{}}", "${}"))
+# Below a line that has such a word near its start, brackets are slots of the answer.
+_ANSWER_WORDS = (
+    *("output", "outputs", "format", "template", "response", "report", "structure"),
+    *("example", "examples", "deliverable", "deliverables", "formatted", "structured"),
+)
+_LABEL_LENGTH = 60
+
+
+@lru_cache(maxsize=1)
+def declared_variables(reading: Reading) -> dict[str, int]:
+    """The names that the front matter or a section declares, and where; keys are normalised."""
+    told = _in_front_matter if reading.prompt.type == "markdown" else _in_test_data
+    names = dict.fromkeys(map(_key, told(reading.prompt.frontmatter or {})), 0)
+    for section in _declaring(reading):
+        for match in _DECLARED.finditer(reading.text, section.body - 1, section.end):
+            group = match.lastindex or 0
+            if "..." not in match[group]:
+                names.setdefault(_key(match[group]), match.start(group))
+    return names
+
+
+def _declaring(reading: Reading) -> list[Section]:
+    core = reading.core_section
+    return [each for each in reading.sections if each.key in _TITLES and each is not core]
+
+
+def _in_test_data(fields: dict[str, Any]) -> Iterator[str]:
+    """What a prompt in YAML can be filled with: the keys of its rows."""
+    rows = fields.get("testData")
+    for row in rows if isinstance(rows, list) else ():
+        yield from row if isinstance(row, dict) else ()
+
+
+def _in_front_matter(fields: dict[str, Any]) -> Iterator[str]:
+    for key in _KEYS:
+        value = fields.get(key)
+        if isinstance(value, dict):
+            yield from (each for each in value if isinstance(each, str))
+        for each in value if isinstance(value, list) else ():
+            name = each.get("name") if isinstance(each, dict) else each
+            if isinstance(name, str):
+                yield name
+
+
+@lru_cache(maxsize=4096)
+def _key(name: str) -> str:
+    return _normalised(name)
+
+
+def _normalised(name: str) -> str:
+    """One spelling for all; `DOC_1`, `DOC_X` and `DOC_*` are one variable."""
+    plain = name.lower().replace("_", " ").replace("-", " ")
+    return " ".join(_NUMBER.sub(" # ", plain).split()).replace("# #", "#")
+
+
+def _undefined(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    declared = declared_variables(reading)
+    if not declared:
+        return
+    seen = set(declared)
+    for each in reading.core_placeholders:
+        name = _key(each.name)
+        if name not in seen and is_variable(reading, each):
+            seen.add(name)
+            yield Hit(each.offset, f"The variable “{each.name}” is used, but not declared.")
+
+
+def is_variable(reading: Reading, each: Placeholder) -> bool:
+    """Whether brackets surely stand for an input: slots of an answer look the same."""
+    if each.style in _CERTAIN_STYLES or _key(each.name) in declared_variables(reading):
+        return True
+    return _IDENTIFIER.match(each.name) is not None and each.offset < _answer_start(reading)
+
+
+@lru_cache(maxsize=1)
+def _answer_start(reading: Reading) -> int:
+    lines = (
+        place
+        for place in reading.places(*_ANSWER_WORDS)
+        if place - reading.lowered.rfind("\n", 0, place) < _LABEL_LENGTH
+    )
+    return reading.place(min(lines, default=len(reading.text)))
+
+
+def declared_share(reading: Reading) -> float:
+    """The share of the core's variables that the file declares; 1 where there are none."""
+    inputs = {_key(each.name) for each in reading.core_placeholders if is_variable(reading, each)}
+    return len(inputs & set(declared_variables(reading))) / len(inputs) if inputs else 1.0
+
+
+def _unused(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    if prompt.type != "markdown":
+        return  # a key of a row may be for the evaluators alone
+    used = {_key(each.name) for each in reading.core_placeholders}
+    doubtful = declared_variables(reading).keys() - used - {""}
+    if not doubtful:
+        return
+    # A name may also stand in the text without brackets, or in brackets of another kind.
+    text = _outside(reading)
+    for name, offset in declared_variables(reading).items():
+        if name in doubtful and name not in text:
+            written = _written(reading, name, offset)
+            yield Hit(
+                offset, f"The variable “{written}” is declared, but the prompt never uses it."
+            )
+
+
+def _written(reading: Reading, name: str, offset: int) -> str:
+    """A name as its declaration spells it."""
+    match = _NAME.match(reading.text, offset)
+    return match[0].strip() if offset and match is not None else name
+
+
+def _outside(reading: Reading) -> str:
+    """The normalised core, without the sections that declare."""
+    if reading.core_section is not None or reading.prompt.type != "markdown":
+        return _normalised(reading.core)
+    parts = []
+    at = 0
+    for section in _declaring(reading):
+        parts.append(reading.text[at : max(at, section.start)])
+        at = max(at, section.end)
+    return _normalised("".join([*parts, reading.text[at:]]))
+
+
+def _mixed_styles(prompt: Prompt) -> Iterator[Hit]:
+    reading = read(prompt)
+    certain = [each for each in reading.core_placeholders if _counts_for_style(each)]
+    styles = Counter(each.style for each in certain)
+    if len(styles) < 2:
+        return
+    usual = max(styles, key=lambda style: (styles[style], style))
+    odd = next(each for each in certain if each.style != usual)
+    yield Hit(
+        odd.offset,
+        f"“{odd.name}” is written as {odd.style}, the other variables as {usual}: use one style.",
+    )
+
+
+def _counts_for_style(each: Placeholder) -> bool:
+    return each.style in _CERTAIN_STYLES or _IDENTIFIER.match(each.name) is not None
+
+
+def _uneven_spacing(prompt: Prompt) -> Iterator[Hit]:
+    if "{{" not in prompt.text:
+        return
+    reading = read(prompt)
+    matches = _SPACED.finditer(prompt.text, prompt.body_offset)
+    found = [each for each in matches if not reading.is_code(each.start())]
+    spelled = Counter(map(_padding, found))
+    wanted = " " if spelled[" ", " "] * 2 > len(found) else ""
+    if not spelled[wanted, wanted]:
+        return  # there is no other to follow
+    for each in found:
+        if _padding(each) != (wanted, wanted):
+            start, end = each.span()
+            name = f"{{{{{wanted}{each[2]}{wanted}}}}}"
+            yield Hit(start, f"Write {name} as the others are spelled.", Fix(start, end, name))
+
+
+def _padding(match: re.Match[str]) -> tuple[str, str]:
+    return match[1], match[3]
+
+
+RULES = (
+    Rule(
+        id="PE101",
+        name="undefined-variable",
+        severity="warning",
+        criterion="completeness",
+        summary="A variable that the prompt uses, but the file does not declare.",
+        explanation=(
+            "Where a file declares variables, in its front matter or in a section, each one that "
+            "the prompt uses should be among them, or nobody fills it in. Declare it, or correct "
+            "its name. Files that declare none are left alone."
+        ),
+        check=_undefined,
+    ),
+    Rule(
+        id="PE102",
+        name="unused-variable",
+        severity="warning",
+        criterion="completeness",
+        summary="A variable that the file declares, but the prompt never uses.",
+        explanation=(
+            "What is filled in for it never reaches the model. Use it in the prompt, or remove "
+            "its declaration."
+        ),
+        check=_unused,
+    ),
+    Rule(
+        id="PE103",
+        name="mixed-placeholder-styles",
+        severity="warning",
+        criterion="clarity",
+        summary="Variables in more than one style of brackets.",
+        explanation=(
+            "Templating fills one style and leaves the other as it stands. Write all variables "
+            "in the same brackets."
+        ),
+        check=_mixed_styles,
+    ),
+    Rule(
+        id="PE104",
+        name="uneven-placeholder-spacing",
+        severity="info",
+        criterion="clarity",
+        summary="`{{ name }}` beside `{{name}}`.",
+        explanation=(
+            "Simple templating takes the spaces as part of the name. The fix spells all as most "
+            "are spelled."
+        ),
+        check=_uneven_spacing,
+        fixable=True,
+    ),
+)

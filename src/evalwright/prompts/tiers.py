@@ -1,0 +1,59 @@
+"""The tiers of an evaluation: how deep it goes, with which models, how often."""
+
+import msgspec
+
+DEFAULT_TIER_WITH_MODEL = 2
+
+
+class Tier(msgspec.Struct, frozen=True):
+    """A tier; the models and runs are those used unless others are named."""
+
+    number: int
+    name: str
+    what: str
+    models: tuple[str, ...] = ()
+    runs: int = 1
+    samples: int = 1
+    one_call: bool = True  # all criteria in one question, not one question each
+    max_input_tokens: int | None = None  # None: what is known of the provider
+
+
+TIERS = (
+    Tier(0, "Structural", "the linter alone, no model"),
+    Tier(1, "Local Quick", "one question to a local model", ("ollama:phi4",)),
+    Tier(2, "Local G-Eval", "G-Eval by a local model", ("ollama:phi4",), one_call=False),
+    Tier(
+        3,
+        "Local Cross",
+        "G-Eval by several local models, twice",
+        ("ollama:phi4", "ollama:mistral"),
+        runs=2,
+        one_call=False,
+    ),
+    Tier(4, "Cloud Quick", "one question to a hosted model", ("openai/gpt-4o-mini",)),
+    Tier(
+        5,
+        "Cloud Cross",
+        "G-Eval by several hosted models, twice",
+        ("openai/gpt-4o-mini", "meta/llama-3.3-70b-instruct"),
+        runs=2,
+        one_call=False,
+    ),
+    Tier(
+        6,
+        "Premium",
+        "G-Eval by strong hosted models, three times",
+        ("openai/gpt-4.1", "mistral-ai/mistral-large-2411"),
+        runs=3,
+        one_call=False,
+    ),
+    Tier(
+        7,
+        "Enterprise",
+        "G-Eval by a panel of strong models, four times, several samples each",
+        ("openai/gpt-4.1", "mistral-ai/mistral-large-2411", "meta/llama-3.3-70b-instruct"),
+        runs=4,
+        samples=3,
+        one_call=False,
+    ),
+)

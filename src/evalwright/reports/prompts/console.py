@@ -1,0 +1,160 @@
+"""Results for people at a terminal: the worst first, not too many, and one line for all."""
+
+from collections.abc import Iterator, Sequence
+
+from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptResult
+from evalwright.prompts.change import FileChange
+from evalwright.reports.prompts.context import ReportContext
+from evalwright.reports.prompts.groups import Group, Overview, Standing, percent
+from evalwright.reports.style import Style
+from evalwright.reports.text import one_line
+
+WIDTH = 100
+_NARROWEST = 40
+_MOST_GROUPS = 20
+_MOST_FINDINGS = 3
+_MOST_CHANGES = 10
+_BAR = 20
+_SIGNS: dict[Standing, str] = {"passed": "✓", "failed": "✗", "error": "!"}
+_ORDER: tuple[FindingSeverity, ...] = ("error", "warning", "info")
+
+
+def render_console(
+    results: Sequence[PromptResult],
+    context: ReportContext,
+    style: Style,
+    *,
+    width: int = WIDTH,
+) -> str:
+    """The worst files with what to do about them; a single file with all that is known of it."""
+    overview = Overview(results)
+    page = _Page(overview, style, max(width, _NARROWEST))
+    lines = list(page.groups())
+    if context.change is not None:
+        lines += ["", *page.changes(context)]
+    return "\n".join([*lines, "", page.summary(context)])
+
+
+class _Page:
+    """Lines of one width."""
+
+    def __init__(self, overview: Overview, style: Style, width: int) -> None:
+        self._overview = overview
+        self._style = style
+        self._width = width
+        self._alone = len(overview.files) == 1
+
+    def groups(self) -> Iterator[str]:
+        """The worst groups; how many are left out is said."""
+        ranked = self._overview.worst_first()
+        most = len(ranked) if self._alone else _MOST_GROUPS
+        for group in ranked[:most]:
+            yield from self._group(group)
+        if len(ranked) > most:
+            hidden = ranked[most:]
+            open_ = sum(each.standing != "passed" for each in hidden)
+            failing = f", {open_} of them not passed" if open_ else ""
+            yield self._style.dim(f"… and {len(hidden)} more{failing}; -o report.html shows all")
+
+    def _group(self, group: Group) -> Iterator[str]:
+        yield self._headline(group)
+        for record in group.errors:
+            yield self._line(f"{record.execution.error_code}: {record.execution.error}", 4)
+        if self._alone:
+            yield from self._criteria(group)
+        if group.spread and group.spread.sd is not None:
+            told = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
+            yield self._line(f"{told}, flip rate {group.spread.flip_rate:.2f}", 4)
+        if self._alone or group.standing != "passed":
+            yield from self._findings(group)
+
+    def _headline(self, group: Group) -> str:
+        score = "\N{EN DASH}" if group.score is None else percent(group.score, group.threshold)
+        said = f"{_SIGNS[group.standing]} {score:>6}  {group.grade or 'no result':<11}  "
+        judge = f"  {group.judge}" if len(self._overview.judges) > 1 else ""
+        room = self._width - len(said) - len(judge)
+        path = _shortened_path(one_line(group.path, None), max(room, 12))
+        paint = {
+            "passed": self._style.green,
+            "failed": self._style.red,
+            "error": self._style.yellow,
+        }[group.standing]
+        return paint(said) + self._style.bold(path) + self._style.dim(one_line(judge, 40))
+
+    def _criteria(self, group: Group) -> Iterator[str]:
+        for name, value in group.criteria.items():
+            filled = round(_BAR * value / 100)
+            bar = "█" * filled + self._style.dim("░" * (_BAR - filled))
+            paint = self._style.red if value < group.threshold else str
+            yield f"    {name:<14} {bar} {paint(f'{percent(value):>6}')}"
+
+    def _findings(self, group: Group) -> Iterator[str]:
+        found = sorted(group.findings, key=lambda each: _ORDER.index(each.severity))
+        most = len(found) if self._alone else _MOST_FINDINGS
+        told = [_finding(each) for each in found[:most]]
+        if not found:
+            told = group.recommendations[:most] if not self._alone else group.recommendations
+        for each in told:
+            yield self._line(each, 4)
+        if len(found) > most:
+            yield self._style.dim(f"    … and {len(found) - most} more findings")
+
+    def _line(self, text: str, indent: int) -> str:
+        room = self._width - indent
+        line = one_line(text, None)
+        return " " * indent + (line if self._alone or len(line) <= room else line[: room - 1] + "…")
+
+    def changes(self, context: ReportContext) -> Iterator[str]:
+        """What changed since the baseline."""
+        from evalwright.reports.prompts.change import change_in_words, worst_changes
+
+        assert context.change is not None
+        for each in worst_changes(context.change)[:_MOST_CHANGES]:
+            yield self._change(each)
+        for note in context.change.notes:
+            yield self._style.yellow(one_line(note, None))
+        words = f"since the baseline: {change_in_words(context.change)}"
+        yield self._style.red(words) if context.change.regressed else words
+
+    def _change(self, change: FileChange) -> str:
+        from evalwright.reports.prompts.change import points, verdict_in_words
+
+        said = f"{points(change.delta):>6}  {verdict_in_words(change)}  "
+        path = _shortened_path(one_line(change.path, None), max(self._width - len(said), 12))
+        paint = self._style.red if change.verdict == "worse" else str
+        return paint(said) + path
+
+    def summary(self, context: ReportContext) -> str:
+        """One line for all."""
+        overview, style = self._overview, self._style
+        told = [f"{len(overview.files)} {'file' if self._alone else 'files'}"]
+        told.append(style.green(f"{overview.count('passed')} passed"))
+        if overview.count("failed"):
+            told.append(style.red(f"{overview.count('failed')} failed"))
+        if overview.count("error"):
+            told.append(style.yellow(f"{overview.count('error')} could not be evaluated"))
+        if not self._alone:
+            told += _averages(overview)
+        told.append(f"threshold {context.threshold:g}%")
+        told.append(f"tier {context.tier.number} ({context.tier.name})")
+        if overview.cost_usd is not None:
+            told.append(f"${overview.cost_usd:.4g}")
+        return " · ".join(told)
+
+
+def _averages(overview: Overview) -> list[str]:
+    """The average of each judge that scored anything; one judge need not be named."""
+    known = {judge: mean for judge, mean in overview.averages.items() if mean is not None}
+    if len(overview.judges) == 1:
+        return [f"average {percent(mean)}" for mean in known.values()]
+    return [f"average {one_line(judge, 40)} {percent(mean)}" for judge, mean in known.items()]
+
+
+def _finding(finding: Finding) -> str:
+    place = f"{finding.line}:{finding.column}"
+    return f"{place:<7} {finding.severity:<7} {finding.rule} {finding.message}"
+
+
+def _shortened_path(path: str, room: int) -> str:
+    """The end of a path tells more than its beginning."""
+    return path if len(path) <= room else "…" + path[1 - room :]

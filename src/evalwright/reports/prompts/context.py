@@ -1,0 +1,22 @@
+"""What a report is told besides the records."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from evalwright.contracts.prompt_result import PromptResult
+from evalwright.prompts.change import Change
+from evalwright.prompts.tiers import Tier
+
+
+class ReportContext(msgspec.Struct, frozen=True):
+    """The evaluation as a whole; `generated` is the only time that a report shows of itself."""
+
+    tier: Tier
+    threshold: float
+    generated: str
+    texts: Mapping[str, str] = {}  # path → the file's text
+    change: Change | None = None
+
+
+Render = Callable[[Sequence[PromptResult], ReportContext], bytes]

@@ -1,0 +1,334 @@
+"""What the HTML page shows, as plain values for its template; escaping is the template's work."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minijinja import safe
+from msgspec import UNSET
+
+from evalwright.contracts.prompt_result import (
+    WEIGHTS,
+    Case,
+    CriterionScore,
+    Finding,
+    PromptResult,
+    grade,
+)
+from evalwright.prompts.change import Change, FileChange, by_evaluation
+from evalwright.reports.html.visible import clipped, visible
+from evalwright.reports.prompts.change import (
+    change_in_words,
+    criteria_in_words,
+    points,
+    verdict_in_words,
+    worst_changes,
+)
+from evalwright.reports.prompts.context import ReportContext
+from evalwright.reports.prompts.distribution import distribution
+from evalwright.reports.prompts.groups import File, Group, Overview, Standing, percent, share
+from evalwright.reports.prompts.markdown import runs_in_words
+from evalwright.reports.prompts.source_view import source_view
+from evalwright.signals.masking import mask_text
+
+FULL_TEXTS = 2_000_000  # characters of all files together; of more, only lines with findings
+_EXCERPTS = 400_000  # characters that excerpts of all files share
+_LEAST_EXCERPT = 200
+_LONG_TEXT = 50_000  # of one file
+_MOST = 100  # entries of a list
+_LONG = 2_000  # characters of a text that somebody else wrote
+_NONE = "\N{EN DASH}"
+_LABELS: dict[Standing, tuple[str, str, str]] = {
+    "passed": ("passed", "✓", "good"),
+    "failed": ("failed", "✕", "bad"),
+    "error": ("error", "▲", "warn"),
+}
+
+
+def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
+    """The values of the template `report.html`."""
+    changes = _changes_by_group(overview, context.change)
+    room = _room(overview, context.texts)
+    return {
+        "tier": f"{context.tier.number} ({visible(context.tier.name)})",
+        "threshold": f"{context.threshold:g}%",
+        "generated": visible(context.generated),
+        "verdict": _verdict(overview),
+        "tiles": _tiles(overview, context),
+        "charts": _charts(overview, context.threshold),
+        "judges": len(overview.judges) > 1,
+        "agreement": _agreement(overview, context.threshold),
+        "change": None if context.change is None else _change(context.change),
+        "criteria": [name.capitalize() for name in WEIGHTS],
+        "is_large": room is not None,
+        "rows": [
+            _row(group, number, changes.get(id(group)))
+            for number, file in enumerate(overview.files, 1)
+            for group in file.groups
+        ],
+        "files": [
+            _file(file, number, context.texts.get(file.path), room, changes)
+            for number, file in enumerate(overview.files, 1)
+        ],
+    }
+
+
+def _room(overview: Overview, texts: Mapping[str, str]) -> int | None:
+    """How many characters of each file are shown: all, or of a large library an excerpt."""
+    total = sum(len(texts.get(file.path, "")) for file in overview.files)
+    if total <= FULL_TEXTS:
+        return None
+    with_findings = sum(1 for file in overview.files if file.findings)
+    return max(_LEAST_EXCERPT, _EXCERPTS // max(1, with_findings))
+
+
+def _verdict(overview: Overview) -> tuple[str, str]:
+    total, passed = len(overview.files), overview.count("passed")
+    errors = overview.count("error")
+    words = f"{passed:,} of {total:,} prompts passed"
+    if errors:
+        words += f", {errors:,} could not be evaluated"
+    return words, "good" if total and passed == total else "bad"
+
+
+def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, str]]:
+    total = len(overview.files)
+    tiles = [
+        ("Files", f"{total:,}", ""),
+        ("Passed", f"{overview.count('passed'):,}", share(overview.count("passed"), total)),
+        ("Failed", f"{overview.count('failed'):,}", share(overview.count("failed"), total)),
+        ("Errors", f"{overview.count('error'):,}", share(overview.count("error"), total)),
+        ("Findings", f"{sum(len(file.findings) for file in overview.files):,}", ""),
+    ]
+    for judge, mean in overview.averages.items():
+        tiles.append(("Average", _NONE if mean is None else percent(mean), clipped(judge, 60)))
+    tiles.append(("Threshold", f"{context.threshold:g}%", ""))
+    if overview.cost_usd is not None:
+        tiles.append(("Cost", f"${overview.cost_usd:.4g}", ""))
+    return tiles
+
+
+def _charts(overview: Overview, threshold: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "judge": clipped(judge, 80),
+            **distribution(
+                [each.score for each in overview.of_judge(judge) if each.score is not None],
+                threshold,
+            ),
+        }
+        for judge in overview.judges
+    ]
+
+
+def _agreement(overview: Overview, threshold: float) -> dict[str, Any] | None:
+    panel = overview.agreement(threshold)
+    if panel is None:
+        return None
+    return {
+        "shared": panel.shared,
+        "judges": [
+            (clipped(each.judge, 80), percent(each.mean), points(each.offset))
+            for each in panel.judges
+        ],
+        "pairs": [
+            (
+                f"{clipped(each.first, 80)}, {clipped(each.second, 80)}",
+                f"{each.mean_absolute_difference:.1f}",
+                _NONE if each.rank_correlation is None else f"{each.rank_correlation:.2f}",
+                f"{each.same_verdict:.0%}",
+            )
+            for each in panel.pairs
+        ],
+    }
+
+
+def _changes_by_group(overview: Overview, change: Change | None) -> dict[int, FileChange]:
+    """The change of each group, by its identity."""
+    if change is None:
+        return {}
+    known = {(each.path, each.judge, each.tier): each for each in change.files}
+    keyed = {key: group for group in overview.groups for key in by_evaluation(group.records)}
+    return {id(group): known[key] for key, group in keyed.items() if key in known}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    moved = worst_changes(change)
+    return {
+        "words": change_in_words(change),
+        "tone": "bad" if change.regressed else "good",
+        "notes": [visible(note) for note in change.notes],
+        "rows": [
+            (
+                clipped(each.path, 200),
+                clipped(each.judge, 80),
+                *(_NONE if side is None else percent(side) for side in (each.before, each.after)),
+                points(each.delta),
+                _NONE if each.noise is None else f"{each.noise:.1f}",
+                verdict_in_words(each),
+                criteria_in_words(each),
+            )
+            for each in moved[:_MOST]
+        ],
+        "hidden": max(0, len(moved) - _MOST),
+    }
+
+
+def _row(group: Group, number: int, change: FileChange | None) -> tuple[Any, ...]:
+    return (
+        number,
+        clipped(group.path, 200),
+        clipped(group.judge, 80),
+        _score(group),
+        group.grade or _NONE,
+        _LABELS[group.standing],
+        [_criterion_cell(group.criteria.get(name)) for name in WEIGHTS],
+        len(group.findings),
+        _NONE if change is None else points(change.delta),
+    )
+
+
+def _score(group: Group) -> str:
+    return _NONE if group.score is None else percent(group.score, group.threshold)
+
+
+def _criterion_cell(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.0f}"
+
+
+def _file(
+    file: File,
+    number: int,
+    text: str | None,
+    room: int | None,
+    changes: Mapping[int, FileChange],
+) -> dict[str, Any]:
+    return {
+        "number": number,
+        "path": clipped(file.path, 400),
+        "label": _LABELS[file.standing],
+        "score": " / ".join(map(_score, file.groups)),
+        "groups": [
+            _group(group, changes.get(id(group)), all_reasons=room is None) for group in file.groups
+        ],
+        **_source(file.findings, text, room, f"f{number}l"),
+    }
+
+
+def _source(
+    findings: Sequence[Finding], text: str | None, room: int | None, anchor: str
+) -> dict[str, Any]:
+    """The text with its findings, a word on what is left out, and findings that are not in it."""
+    if text is None or (room is not None and not findings):
+        left_out = "" if text is None else "The text is left out: the page would be too large."
+        return {"source": None, "marked": [], "left_out": left_out, **_listed(findings)}
+    view = source_view(text, findings, _LONG_TEXT if room is None else room, anchor)
+    left_out = ""
+    if view.lines_shown < view.lines:
+        left_out = (
+            f"Shortened: {view.lines_shown:,} of {view.lines:,} lines are shown, those around "
+            "findings."
+        )
+    return {
+        "source": safe(view.html),
+        "marked": [(f"{anchor}{line}", line, visible(rules)) for line, rules in view.marked[:_MOST]]
+        if room is None
+        else [],
+        "left_out": left_out,
+        **_listed(view.elsewhere),
+    }
+
+
+def _listed(findings: Sequence[Finding]) -> dict[str, Any]:
+    shown = [
+        (f"{each.line}:{each.column}", each.severity, visible(each.rule), visible(each.message))
+        for each in findings[:_MOST]
+    ]
+    return {"findings": shown, "more": len(findings) - len(shown)}
+
+
+def _group(group: Group, change: FileChange | None, *, all_reasons: bool) -> dict[str, Any]:
+    first = group.first
+    spread = group.spread
+    facts = [] if first.details is UNSET else _facts(group, first)
+    return {
+        "judge": clipped(group.judge, 80),
+        "score": _score(group),
+        "grade": group.grade or _NONE,
+        "label": _LABELS[group.standing],
+        "criteria": _criteria(group, all_reasons=all_reasons),
+        "runs": runs_in_words(spread) if spread and spread.runs > 1 else "",
+        "errors": [
+            (str(each.execution.error_code), clipped(str(each.execution.error), _LONG))
+            for each in group.errors
+        ],
+        "summary": _told(first.summary or ""),
+        "recommendations": [clipped(each, _LONG) for each in group.recommendations],
+        "facts": facts,
+        "cases": [] if first.details is UNSET else list(map(_case, first.details.cases[:_MOST])),
+        "change": "" if change is None else _change_words(change),
+    }
+
+
+def _change_words(change: FileChange) -> str:
+    if change.delta is None:
+        return verdict_in_words(change)
+    criteria = criteria_in_words(change)
+    told = f"{points(change.delta)} points since the baseline: {verdict_in_words(change)}"
+    return f"{told} ({criteria})" if criteria else told
+
+
+def _criteria(group: Group, *, all_reasons: bool) -> list[tuple[str, bool, str, str, str]]:
+    """Each criterion: name, whether it is low, percentage, grade, reason of the first run."""
+    rubric = group.first.scores.rubric if group.first.scores else {}
+    return [
+        (
+            name.capitalize(),
+            value < group.threshold,
+            percent(value),
+            grade(value),
+            _reason(rubric.get(name)) if all_reasons or value < group.threshold else "",
+        )
+        for name, value in group.criteria.items()
+    ]
+
+
+def _reason(score: CriterionScore | float | None) -> str:
+    return _told(score.reasoning) if isinstance(score, CriterionScore) else ""
+
+
+def _facts(group: Group, first: PromptResult) -> list[str]:
+    assert first.details is not UNSET
+    told = []
+    if first.complexity is not UNSET:
+        told.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
+    if first.details.method:
+        told.append(f"scores by {visible(first.details.method)}")
+    if first.details.covered_mass is not None:
+        told.append(f"{first.details.covered_mass:.0%} of the probability covered")
+    if first.details.judge_overall is not None:
+        told.append(f"the judge's own overall {first.details.judge_overall:g}")
+    notes = [
+        note for each in group.records if each.details is not UNSET for note in each.details.notes
+    ]
+    return [*told, *(clipped(note, _LONG) for note in dict.fromkeys(notes))]
+
+
+def _case(case: Case) -> dict[str, Any]:
+    return {
+        "row": case.row,
+        "label": _LABELS["passed" if case.passed else "failed"],
+        "completion": _told(case.completion),
+        "verdicts": [
+            (
+                clipped(each.evaluator, 200),
+                _LABELS["passed" if each.passed else "failed"],
+                _told(each.reason),
+            )
+            for each in case.verdicts[:_MOST]
+        ],
+    }
+
+
+def _told(text: str) -> str:
+    """What a model said: masked, since it may quote what it was shown, and not too long."""
+    return clipped(mask_text(text), _LONG) if text else ""

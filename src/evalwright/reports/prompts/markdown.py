@@ -1,0 +1,192 @@
+"""Records as a Markdown report, in the form of the specification."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import UNSET
+
+from evalwright.contracts.prompt_result import PromptResult, grade
+from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
+from evalwright.reports.prompts.change import change_section, points
+from evalwright.reports.prompts.context import ReportContext
+from evalwright.reports.prompts.groups import Group, Overview, Standing, percent, share
+from evalwright.reports.prompts.markdown_text import inline, item, table
+
+SIGNS: dict[Standing, str] = {"passed": "✅", "failed": "❌", "error": "⛔"}
+
+
+def render_markdown(results: Sequence[PromptResult], context: ReportContext) -> bytes:
+    """The numbers, what changed, every file, and judges beside each other."""
+    overview = Overview(results)
+    lines = [
+        "# Prompt Evaluation Report",
+        "",
+        f"**Generated:** {inline(context.generated)}  ",
+        f"**Tier:** {context.tier.number} ({inline(context.tier.name)})  ",
+        f"**Threshold:** {context.threshold:g}%",
+        "",
+        *summary_section(overview),
+    ]
+    if context.change is not None:
+        lines += ["## Change Since Baseline", "", *change_section(context.change)]
+    lines += ["## Results by File", "", *_files(overview)]
+    if len(overview.judges) > 1:
+        lines += _model_comparison(overview, context.threshold)
+    return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
+
+
+def summary_section(overview: Overview) -> list[str]:
+    """The numbers of all files."""
+    return ["## Summary", "", *table(["Metric", "Value"], _metrics(overview)), ""]
+
+
+def _metrics(overview: Overview) -> Iterator[tuple[str, str]]:
+    files = len(overview.files)
+    yield "Files Evaluated", str(files)
+    rows: list[tuple[str, Standing]] = [("Passed", "passed"), ("Failed", "failed")]
+    if overview.count("error"):
+        rows.append(("Errors", "error"))
+    for name, standing in rows:
+        count = overview.count(standing)
+        yield name, f"{count} ({share(count, files)})"
+    yield "Average Score", _average(overview)
+    yield "Models Used", ", ".join(map(inline, overview.judges)) or "none"
+    if len(overview.results) > files:
+        yield "Evaluations", str(len(overview.results))
+    if overview.cost_usd is not None:
+        yield "Cost", f"${overview.cost_usd:.4g}".replace("$", r"\$")
+
+
+def _average(overview: Overview) -> str:
+    """The average; of several judges one each."""
+    told = {
+        judge: "none" if mean is None else percent(mean)
+        for judge, mean in overview.averages.items()
+    }
+    if len(told) < 2:
+        return next(iter(told.values()), "none")
+    return ", ".join(f"{inline(judge)} {mean}" for judge, mean in told.items())
+
+
+def _files(overview: Overview) -> Iterator[str]:
+    names = _short_names(overview)
+    several = len(overview.judges) > 1
+    for group in overview.groups:
+        yield from _file(group, names[group.path], with_judge=several)
+
+
+def _short_names(overview: Overview) -> dict[str, str]:
+    """The name of each file, or its whole path where the name alone is not clear."""
+    names = {file.path: PurePosixPath(file.path).name or file.path for file in overview.files}
+    found = Counter(names.values())
+    return {path: name if found[name] == 1 else path for path, name in names.items()}
+
+
+def _file(group: Group, name: str, *, with_judge: bool) -> Iterator[str]:
+    judge = f", {inline(group.judge)}" if with_judge else ""
+    yield f"### {SIGNS[group.standing]} {inline(name)} — {outcome(group)}{judge}"
+    yield ""
+    if group.criteria:
+        yield from table(
+            ["Criterion", "Score", "Grade"],
+            (
+                (criterion.capitalize(), percent(value), grade(value))
+                for criterion, value in group.criteria.items()
+            ),
+        )
+        yield ""
+    if group.spread and group.spread.runs > 1:
+        yield from (f"**Runs:** {runs_in_words(group.spread)}", "")
+    yield from _errors(group)
+    if group.first.summary:
+        yield from (f"**Summary:** {inline(group.first.summary)}", "")
+    yield from _list("Issues", group.issues)
+    yield from _list("Recommendations", group.recommendations)
+    yield from _list("Notes", _notes(group))
+
+
+def outcome(group: Group) -> str:
+    """The score with its grade, and the code of an error where there is one."""
+    told = []
+    if group.score is not None:
+        told.append(f"{percent(group.score, group.threshold)} ({group.grade})")
+    codes = dict.fromkeys(str(each.execution.error_code) for each in group.errors)
+    told += [f"error ({inline(code)})" for code in codes]
+    return ", ".join(told)
+
+
+def runs_in_words(spread: RunSpread) -> str:
+    """Several runs of one judge: their mean, how far they scatter, and what that leaves open."""
+    assert spread.sd is not None
+    assert spread.low is not None
+    assert spread.high is not None
+    assert spread.flip_rate is not None
+    return (
+        f"{spread.runs}, mean {percent(spread.mean)}, sd {spread.sd:.1f}, "
+        f"95 % interval {spread.low:.1f} to {spread.high:.1f}%, "
+        f"{spread.passes} at or above the threshold, flip rate {spread.flip_rate:.2f}"
+    )
+
+
+def _errors(group: Group) -> Iterator[str]:
+    for each in group.errors:
+        run = f" in run {each.execution.run_index}" if len(group.records) > 1 else ""
+        code = inline(str(each.execution.error_code))
+        yield f"**Error{run}:** {code}: {inline(str(each.execution.error))}"
+        yield ""
+
+
+def _list(title: str, entries: Sequence[str]) -> Iterator[str]:
+    if entries:
+        yield from (f"**{title}:**", *map(item, entries), "")
+
+
+def _notes(group: Group) -> list[str]:
+    details = [each.details for each in group.records if each.details is not UNSET]
+    return list(dict.fromkeys(note for each in details for note in each.notes))
+
+
+def _model_comparison(overview: Overview, threshold: float) -> Iterator[str]:
+    yield from ("## Model Comparison", "")
+    yield from table(
+        ["Model", "Avg Score", "Evals", "Failures"],
+        (_model_row(judge, mean, overview) for judge, mean in overview.averages.items()),
+    )
+    yield ""
+    panel = overview.agreement(threshold)
+    if panel is None or len(panel.judges) < 2:
+        return
+    yield from (
+        f"Offsets are from the mean of all models, over the {panel.shared} files that all scored.",
+        "",
+    )
+    yield from table(["Model", "Offset"], map(_offset_row, panel.judges))
+    yield from ("", *table(_PAIR_HEAD, map(_pair_row, panel.pairs)), "")
+
+
+_PAIR_HEAD = ["Models", "Files", "Mean Difference", "Apart by", "Rank Correlation", "Same Verdict"]
+
+
+def _model_row(judge: str, mean: float | None, overview: Overview) -> tuple[str, ...]:
+    """A judge; failures are evaluations that could not be made."""
+    groups = list(overview.of_judge(judge))
+    evaluations = sum(len(each.records) for each in groups)
+    failures = sum(len(each.errors) for each in groups)
+    return inline(judge), "none" if mean is None else percent(mean), str(evaluations), str(failures)
+
+
+def _offset_row(level: JudgeLevel) -> tuple[str, str]:
+    return inline(level.judge), points(level.offset)
+
+
+def _pair_row(pair: PairAgreement) -> tuple[str, ...]:
+    rank = pair.rank_correlation
+    return (
+        f"{inline(pair.first)}, {inline(pair.second)}",
+        str(pair.prompts),
+        points(pair.mean_difference),
+        f"{pair.mean_absolute_difference:.1f}",
+        "\N{EN DASH}" if rank is None else f"{rank:.2f}",
+        f"{pair.same_verdict:.0%}",
+    )

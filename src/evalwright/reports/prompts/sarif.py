@@ -1,0 +1,173 @@
+"""Records as SARIF 2.1.0: what the linter found, and what did not pass, where it stands."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from evalwright import __version__
+from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
+from evalwright.prompts.findings import Rule
+from evalwright.prompts.rules.catalogue import CATALOGUE
+from evalwright.reports.prompts.context import ReportContext
+from evalwright.reports.prompts.groups import File, Group, Overview, percent
+from evalwright.reports.text import printable
+
+BELOW_THRESHOLD = "below-threshold"
+TEST_CASE_FAILED = "test-case-failed"
+
+_LEVELS: dict[FindingSeverity, str] = {"error": "error", "warning": "warning", "info": "note"}
+_ROOT = "%SRCROOT%"
+_OUR_RULES = {
+    BELOW_THRESHOLD: (
+        "The prompt scores below the threshold.",
+        "Improve the criteria that the message names, the worst first.",
+    ),
+    TEST_CASE_FAILED: (
+        "A test case of the prompt failed.",
+        "The prompt was run with its test data, and an evaluator did not accept the completion.",
+    ),
+}
+
+
+def render_sarif(results: Sequence[PromptResult], context: ReportContext) -> bytes:
+    """One run of the tool; an evaluation that could not be made is a notification."""
+    overview = Overview(results)
+    found = [each for file in overview.files for each in _results(file, context.texts)]
+    rules = _rules([each["ruleId"] for each in found])
+    places = {rule["id"]: place for place, rule in enumerate(rules)}
+    run = {
+        "tool": {"driver": {"name": "prompteval", "version": __version__, "rules": rules}},
+        "automationDetails": {"id": f"prompteval/tier-{context.tier.number}/"},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {
+            _ROOT: {"description": {"text": "The folder in which prompteval was called."}}
+        },
+        "invocations": [_invocation(overview)],
+        "results": [{**each, "ruleIndex": places[each["ruleId"]]} for each in found],
+    }
+    document = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def _results(file: File, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    lines = texts.get(file.path, "").split("\n")
+    seen: Counter[str] = Counter()
+    for finding in file.findings:
+        line = lines[finding.line - 1] if finding.line <= len(lines) else ""
+        # Where the text is known the line itself tells findings apart, else what is said of it.
+        mark = "\0".join((finding.rule, " ".join(line.split()) or _wordly(finding.message)))
+        seen[mark] += 1
+        yield {
+            "ruleId": _text(finding.rule),
+            "level": _LEVELS[finding.severity],
+            "message": {"text": _text(finding.message)},
+            "locations": [_location(file.path, finding.line, finding.column)],
+            "partialFingerprints": _fingerprint(file.path, mark, str(seen[mark])),
+            "properties": {"criterion": finding.criterion},
+        }
+    for group in file.groups:
+        if group.standing == "failed":
+            yield from _failures(group)
+
+
+def _failures(group: Group) -> Iterator[dict[str, Any]]:
+    """What did not pass, by the score or by test cases."""
+    score = group.score
+    assert score is not None
+    if score < group.threshold:
+        told = f"{percent(score, group.threshold)} ({group.grade}), threshold {group.threshold:g}%"
+        advice = "; ".join(group.recommendations)
+        yield _failure(group, BELOW_THRESHOLD, "warning", f"{told}. {advice}")
+    failed = [each for each in group.issues if each.startswith("test case ")]
+    if failed:
+        yield _failure(group, TEST_CASE_FAILED, "error", "; ".join(failed))
+
+
+def _failure(group: Group, rule: str, level: str, message: str) -> dict[str, Any]:
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": _text(f"{group.judge}: {message}")},
+        "locations": [_location(group.path, 1, 1)],
+        "partialFingerprints": _fingerprint(group.path, rule, group.judge),
+    }
+
+
+def _location(path: str, line: int | None = None, column: int | None = None) -> dict[str, Any]:
+    try:
+        name = path.encode("utf-8", "surrogateescape")  # the bytes of a name that is no text
+    except UnicodeEncodeError:
+        name = path.encode("utf-8", "backslashreplace")
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(name), "uriBaseId": _ROOT}}
+    if line is not None:
+        physical["region"] = {"startLine": line, "startColumn": column}
+    return {"physicalLocation": physical}
+
+
+def _fingerprint(*parts: str) -> dict[str, str]:
+    """What stays the same when the finding moves to another line."""
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return {"promptFinding/v1": sha256(data).hexdigest()[:32]}
+
+
+def _wordly(message: str) -> str:
+    return re.sub(r"\d+", "0", message)
+
+
+def _invocation(overview: Overview) -> dict[str, Any]:
+    notifications = [
+        {
+            "level": "error",
+            "descriptor": {"id": str(result.execution.error_code)},
+            "message": {"text": _text(f"{group.judge}: {result.execution.error}")},
+            "locations": [_location(group.path)],
+        }
+        for group in overview.groups
+        for result in group.errors
+    ]
+    return {
+        "executionSuccessful": not notifications,
+        "toolExecutionNotifications": notifications,
+    }
+
+
+def _rules(found: Sequence[str]) -> list[dict[str, Any]]:
+    """The whole catalogue, and those of our own that are needed."""
+    known = {rule.id: _rule(rule) for rule in CATALOGUE}
+    others = [each for each in dict.fromkeys(found) if each not in known]
+    return [*known.values(), *map(_other_rule, others)]
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "name": _camel(rule.name),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": f"{rule.summary} {rule.explanation}"},
+        "help": {"text": rule.explanation},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"tags": [rule.criterion], "fixable": rule.fixable},
+    }
+
+
+def _other_rule(rule: str) -> dict[str, Any]:
+    summary, advice = _OUR_RULES.get(rule, (f"Rule {_text(rule)} of another version.", ""))
+    help_ = {"help": {"text": advice}} if advice else {}
+    return {"id": rule, "name": _camel(rule), "shortDescription": {"text": summary}, **help_}
+
+
+def _camel(name: str) -> str:
+    return "".join(word.capitalize() for word in re.split(r"[\W_]+", name))
+
+
+def _text(text: str) -> str:
+    return printable(text).strip() or "(no message)"

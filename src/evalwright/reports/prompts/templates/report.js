@@ -1,0 +1,53 @@
+"use strict";
+(() => {
+  const at = (id) => document.getElementById(id);
+  const table = at("files"), body = table.tBodies[0], form = at("filters"), count = at("count");
+  const heads = [...table.tHead.rows[0].cells], rows = [...body.rows];
+  const result = heads.findIndex((head) => head.textContent === "Result");
+  const textOf = (row, place) => row.cells[place].textContent.trim();
+
+  function keyOf(row, place) {
+    const text = textOf(row, place);
+    return heads[place].dataset.kind === "number" ? parseFloat(text.replace("\u2212", "-")) : text.toLowerCase();
+  }
+
+  function compare(a, b) {
+    if (a === b) return 0;
+    return a < b ? -1 : 1;
+  }
+
+  function sort(place) {
+    const up = heads[place].ariaSort !== "ascending";
+    const keyed = rows.map((row, order) => ({ row, order, key: keyOf(row, place) }));
+    keyed.sort((a, b) => {
+      const missing = Number.isNaN(a.key) - Number.isNaN(b.key);
+      return missing || (up ? compare(a.key, b.key) : compare(b.key, a.key)) || a.order - b.order;
+    });
+    for (const head of heads) head.removeAttribute("aria-sort");
+    heads[place].setAttribute("aria-sort", up ? "ascending" : "descending");
+    body.replaceChildren(...keyed.map((each) => each.row));
+  }
+
+  function filter() {
+    const text = form.elements.q.value.trim().toLowerCase(), standing = form.elements.standing.value;
+    let shown = 0;
+    for (const row of rows) {
+      const fits = (!text || textOf(row, 0).toLowerCase().includes(text)) && (!standing || textOf(row, result).endsWith(standing));
+      row.hidden = !fits;
+      shown += fits;
+    }
+    count.textContent = shown === rows.length ? shown + " rows" : shown + " of " + rows.length + " rows";
+  }
+
+  heads.forEach((head, place) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = head.textContent;
+    button.addEventListener("click", () => sort(place));
+    head.replaceChildren(button);
+  });
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", filter);
+  filter();
+})();

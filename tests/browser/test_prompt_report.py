@@ -1,0 +1,172 @@
+"""The page of evaluated prompts in a real browser: sorting, jumping, phones, hostile texts."""
+
+from itertools import pairwise
+
+import pytest
+from test_browser_access import LOW_CONTRAST
+
+from evalwright.prompts.change import compare_results
+from evalwright.reports.prompts import FORMATS
+from reports.prompts.prompt_samples import (
+    HOSTILE_TEXTS,
+    a_context,
+    a_finding,
+    a_result,
+    an_error,
+    hostile_results,
+)
+
+PHONE = {"viewport": {"width": 360, "height": 740}}
+DARK = {"color_scheme": "dark"}
+NO_SCRIPT = {"java_script_enabled": False}
+TEXT = "\n".join(["# Title", "", *(f"Say some {'words ' * 40} {n}" for n in range(60)), "x" * 900])
+
+
+def write(folder, results, texts=None, **more):
+    folder.mkdir(exist_ok=True)
+    place = folder / "report.html"
+    place.write_bytes(FORMATS["html"](results, a_context(texts, **more)))
+    return place
+
+
+@pytest.fixture
+def report(tmp_path):
+    findings = [
+        a_finding(line, 5, severity=severity)
+        for line, severity in ((3, "error"), (40, "warning"), (63, "info"))
+    ]
+    results = [
+        a_result("prompts/b.md", 9.0, tier=0),
+        a_result("prompts/10-ten.md", 5.0, findings=findings, tier=0, notes=["y" * 300]),
+        a_result(f"prompts/{'deep/' * 30}c.md", 7.5, tier=0),
+        an_error("prompts/a.md", tier=0, message="z" * 500),
+    ]
+    before = [a_result("prompts/b.md", 9.5, tier=0), a_result("prompts/10-ten.md", 4.0, tier=0)]
+    change = compare_results(before, results)
+    return write(tmp_path, results, {"prompts/10-ten.md": TEXT}, change=change)
+
+
+def column(page, number):
+    return page.locator(f"#files tbody tr:not([hidden]) > :nth-child({number})").all_inner_texts()
+
+
+def assert_harmless(visit):
+    assert visit.page.evaluate("window.__pwned") is None
+    assert visit.dialogs == []
+    assert visit.errors == []
+    assert visit.foreign_requests == []
+
+
+def test_the_table_is_sorted_by_number_and_what_is_missing_comes_last(visit, report):
+    page = visit.open(report)
+    page.get_by_role("button", name="Score").click()
+    assert column(page, 2) == ["50%", "75%", "90%", "\N{EN DASH}"]
+    page.get_by_role("button", name="Score").click()
+    assert column(page, 2) == ["90%", "75%", "50%", "\N{EN DASH}"]
+    head = page.get_by_role("columnheader", name="Score")
+    assert head.get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Change").click()
+    assert column(page, 12)[:2] == ["\N{MINUS SIGN}5", "+10"]
+    assert_harmless(visit)
+
+
+def test_the_table_is_sorted_with_the_keyboard(visit, report):
+    page = visit.open(report)
+    page.get_by_role("button", name="File", exact=True).focus()
+    page.keyboard.press("Enter")
+    assert column(page, 1)[:2] == ["prompts/10-ten.md", "prompts/a.md"]
+
+
+def test_the_table_is_filtered_and_the_number_announced(visit, report):
+    page = visit.open(report)
+    page.select_option("select[name=standing]", "passed")
+    assert page.get_by_role("status").inner_text() == "2 of 4 rows"
+    page.fill("input[name=q]", "B.md")
+    assert column(page, 1) == ["prompts/b.md"]
+    page.keyboard.press("Enter")  # sends nothing
+    assert_harmless(visit)
+
+
+@pytest.mark.parametrize("visit", [{}, NO_SCRIPT], indirect=True, ids=["script", "no script"])
+def test_a_row_opens_the_details_of_its_file_also_without_the_script(visit, report):
+    page = visit.open(report)
+    assert len(column(page, 1)) == 4
+    page.locator("#files tbody tr:nth-child(2) a").click()
+    assert page.locator("#f2 mark").first.is_visible()
+    assert page.locator("#f2 .hit").first.inner_text().startswith("PE206 error: ")
+    assert not page.locator("#f1").is_visible()
+
+
+def test_lines_have_the_numbers_of_the_file(visit, report):
+    page = visit.open(report, "#f2l40")
+    line = page.locator("#f2l40")
+    assert line.is_visible()
+    assert line.evaluate("each => [...each.parentElement.children].indexOf(each) + 1") == 40
+    assert line.locator("mark").inner_text() == "some"
+
+
+@pytest.mark.parametrize("visit", [PHONE], indirect=True, ids=["phone"])
+def test_the_page_never_scrolls_sideways_on_a_phone(visit, report, tmp_path):
+    for place in (report, write(tmp_path / "x", hostile_results(), HOSTILE_TEXTS)):
+        page = visit.open(place)
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("visit", [{}, DARK], indirect=True, ids=["light", "dark"])
+def test_what_is_shown_has_enough_contrast(visit, report):
+    page = visit.open(report)
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.evaluate(LOW_CONTRAST) == []
+
+
+def test_on_paper_everything_is_open_and_nothing_is_cut_off(visit, report):
+    page = visit.open(report)
+    page.emulate_media(media="print")
+    assert page.locator("#filters:visible, .skip:visible").count() == 0
+    assert page.locator("#f2 mark").first.is_visible()
+    clipped = """all => all.filter(e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)
+        && e.clientWidth).length"""
+    assert page.locator("main *").evaluate_all(clipped) == 0
+
+
+def test_headings_skip_no_level_and_every_region_has_a_name(visit, report):
+    page = visit.open(report)
+    levels = page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(h => +h.tagName[1])")
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    unnamed = "all => all.filter(e => !e.ariaLabel && !e.getAttribute('aria-labelledby')).length"
+    assert page.locator("section, form, [role=region]").evaluate_all(unnamed) == 0
+    assert page.locator("th:not([scope])").count() == 0
+    assert page.locator("svg:not([role=img]):not([aria-hidden=true])").count() == 0
+
+
+def test_hostile_texts_run_nothing_and_ask_for_nothing(visit, tmp_path):
+    page = visit.open(write(tmp_path, hostile_results(), HOSTILE_TEXTS))
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    for head in ("File", "Judge", "Result"):
+        page.get_by_role("button", name=head, exact=True).click()
+    page.fill("input[name=q]", "onerror")
+    page.hover("mark >> nth=0")
+    page.wait_for_timeout(200)
+    assert "<script>" in page.inner_text("#files tbody tr:first-child th")
+    assert page.locator("main img, main iframe, main script").count() == 0
+    assert_harmless(visit)
+
+
+def test_the_page_forbids_scripts_that_are_not_its_own(visit, report):
+    page = visit.open(report)
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"__pwned=1\">')"
+    )
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.__pwned") is None
+    assert any("Content Security Policy" in error for error in visit.errors)
+
+
+def test_the_page_is_the_only_file_that_is_loaded(visit, report):
+    page = visit.open(report)
+    assert page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
+    assert [url.rpartition("/")[2] for url in visit.requests] == ["report.html"]
+    assert visit.errors == []

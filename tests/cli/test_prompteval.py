@@ -1,0 +1,350 @@
+"""`prompteval` as a user calls it: files in, records, reports and an exit code out."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalwright.contracts.schema import PROMPT_RESULT, check_schema
+from subjects.command import Evalwright, Finished
+
+GOOD = """---
+title: Order status
+description: Tells customers where their order is.
+---
+
+# Task
+
+Tell the customer where the order {{order_id}} is, in at most three sentences.
+
+## Output format
+
+Plain text. First the state of the order, then the expected day of arrival.
+
+## Example
+
+Input: order A-17, shipped on Monday.
+Output: Your order A-17 was shipped on Monday. It should arrive on Wednesday.
+"""
+POOR = "Do something with the stuff.\n"
+SCORES = {
+    "clarity": 8,
+    "specificity": 7,
+    "actionability": 8,
+    "structure": 6,
+    "completeness": 7,
+    "safety": 9,
+}
+
+
+def verdict(**scores: Any) -> dict[str, Any]:
+    told = {name: {"reason": f"{name} is so", "score": n} for name, n in (SCORES | scores).items()}
+    return {**told, "summary": "A short prompt.", "overall": 7}
+
+
+@pytest.fixture
+def library(evalwright: Evalwright) -> Evalwright:
+    """A folder with two prompts and files that are none."""
+    folder = evalwright.folder / "prompts"
+    (folder / "archive").mkdir(parents=True)
+    (folder / "good.md").write_text(GOOD)
+    (folder / "poor.md").write_text(POOR)
+    (folder / "README.md").write_text("About these prompts.")
+    (folder / "archive" / "old.md").write_text(POOR)
+    return evalwright
+
+
+def prompteval(place: Evalwright, *arguments: str, **options: Any) -> Finished:
+    env = {"XDG_CACHE_HOME": str(place.folder / "cache"), **options.pop("env", {})}
+    return place("prompts", *arguments, env=env, **options)
+
+
+def a_judge(place: Evalwright, reply: Any, name: str = "judge.json") -> str:
+    steps = {"steps": ["Read the prompt.", "Look for the criterion.", "Judge."]}
+    rules = [
+        {"when": {"output": "evaluation_steps"}, "json": steps},
+        {"json": reply} if isinstance(reply, dict) else {"reply": reply},
+    ]
+    (place.folder / name).write_text(json.dumps(rules))
+    return f"scripted:{name}"
+
+
+def records(done: Finished) -> list[dict[str, Any]]:
+    found = done.json()
+    found = found if isinstance(found, list) else [found]
+    for record in found:
+        assert check_schema(record, PROMPT_RESULT) == []
+    return found
+
+
+def test_a_library_is_linted_without_a_model(library: Evalwright) -> None:
+    done = prompteval(library, "prompts", "--json")
+    good, poor = records(done)
+    assert [good["input"]["path"], poor["input"]["path"]] == ["prompts/good.md", "prompts/poor.md"]
+    assert good["scores"]["overall"] > poor["scores"]["overall"]
+    assert good["model"] == {"name": "evalwright-lint", "provider": "static", "version": None}
+    assert good["scores"]["geval"] is None
+    assert poor["passed"] is False
+    assert done.code == 1
+
+
+def test_one_result_is_an_object_and_several_are_an_array(library: Evalwright) -> None:
+    assert isinstance(prompteval(library, "prompts/good.md", "--json").json(), dict)
+    assert isinstance(prompteval(library, "prompts", "--json").json(), list)
+
+
+def test_python_m_prompteval_is_the_same_command(library: Evalwright) -> None:
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-m", "prompteval", "prompts/good.md", "--json"],
+        cwd=library.folder, capture_output=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["input"]["title"] == "Order status"
+
+
+def test_standard_input_is_a_prompt_too(library: Evalwright) -> None:
+    import subprocess
+
+    done = subprocess.run(
+        [*library.line("prompts", "-", "--json")],
+        input=GOOD.encode(), cwd=library.folder, capture_output=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["input"]["path"] == "-"
+
+
+def test_overall_is_the_weighted_mean_of_the_criteria(library: Evalwright) -> None:
+    judge = a_judge(library, {**verdict(), "overall": 1})
+    done = prompteval(library, "prompts/good.md", "-t", "1", "-m", judge, "--json")
+    (record,) = records(done)
+    expected = 8 * 0.25 + 7 * 0.2 + 8 * 0.2 + 6 * 0.15 + 7 * 0.1 + 9 * 0.1
+    assert record["scores"]["overall"] == pytest.approx(expected)
+    assert record["scores"]["overall_normalized"] == pytest.approx(expected * 10)
+    assert record["scores"]["geval"] == pytest.approx(expected * 10)
+    assert record["grade"] == "Competent"
+    assert record["execution"]["error_code"] is None
+    assert record["recommendations"] == ["Improve structure: currently 60% (Developing)"]
+
+
+def test_every_run_of_every_model_is_a_record(library: Evalwright) -> None:
+    first = a_judge(library, verdict())
+    second = a_judge(library, verdict(clarity=3), "other.json")
+    done = prompteval(library, "prompts", "-t", "1", "-m", f"{first},{second}", "-r", "2", "--json")
+    keys = [
+        (each["input"]["path"], each["model"]["name"], each["execution"]["run_index"])
+        for each in records(done)
+    ]
+    assert len(keys) == len(set(keys)) == 8
+    assert keys == sorted(keys, key=lambda key: key[0])
+
+
+@pytest.mark.parametrize("reply", ["I like it.", {"clarity": 8}, verdict(clarity=True)])
+def test_a_reply_that_cannot_be_read_is_an_error_and_never_a_pass(
+    library: Evalwright, reply: Any
+) -> None:
+    judge = a_judge(library, reply)
+    done = prompteval(library, "prompts/good.md", "-t", "1", "-m", judge, "--json")
+    (record,) = records(done)
+    assert record["execution"]["error_code"] == "parse_error"
+    assert (record["passed"], record["scores"], record["grade"]) == (False, None, None)
+    assert done.code == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [("nobody:gpt", "unavailable_model"), ("openai:gpt-4.1", "permission_denied")],
+)
+def test_a_model_that_cannot_be_asked_gives_error_records(
+    library: Evalwright, model: str, code: str
+) -> None:
+    done = prompteval(library, "prompts/good.md", "-m", model, "--json")
+    (record,) = records(done)
+    assert record["execution"]["error_code"] == code
+    assert done.code == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("missing.md", None, "file_not_found"),
+        ("latin.md", b"caf\xe9", "invalid_input"),
+        ("broken.md", b"---\ntitle: [\n---\nHello", "invalid_input"),
+        ("list.md", b"---\n- a\n---\nHello", "invalid_input"),
+        ("notes.txt", b"Hello", "invalid_input"),
+        ("empty.md", b"", "invalid_input"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error_beside_the_others(
+    library: Evalwright, name: str, content: bytes | None, code: str
+) -> None:
+    if content is not None:
+        (library.folder / name).write_bytes(content)
+    done = prompteval(library, name, "prompts/good.md", "--json")
+    by_path = {record["input"]["path"]: record for record in records(done)}
+    assert by_path[name]["execution"]["error_code"] == code
+    assert by_path["prompts/good.md"]["execution"]["status"] == "success"
+    assert done.code == 3
+
+
+def test_the_suffix_says_the_format(library: Evalwright) -> None:
+    names = [
+        f"out{suffix}" for suffix in (".json", ".jsonl", ".md", ".csv", ".sarif", ".xml", ".html")
+    ]
+    prompteval(library, "prompts", *(part for name in names for part in ("-o", name)))
+    read = {name: (library.folder / name).read_text() for name in names}
+    assert len(json.loads(read["out.json"])) == len(read["out.jsonl"].splitlines()) == 2
+    assert read["out.md"].startswith("# Prompt Evaluation Report")
+    rows = list(csv.reader(io.StringIO(read["out.csv"])))
+    assert rows[0][:3] == ["eval_id", "timestamp", "path"]
+    assert json.loads(read["out.sarif"])["version"] == "2.1.0"
+    assert read["out.xml"].startswith("<?xml")
+    assert read["out.html"].lower().startswith("<!doctype html>")
+
+
+def test_a_suffix_that_says_nothing_is_refused(library: Evalwright) -> None:
+    refused = prompteval(library, "prompts", "-o", "out.pdf")
+    assert refused.code == 2
+    assert ".json" in refused.err
+
+
+def test_minimal_records_have_the_required_fields_alone(library: Evalwright) -> None:
+    (record,) = records(prompteval(library, "prompts/good.md", "--json", "--minimal"))
+    assert record["scores"]["rubric"].keys() == SCORES.keys()
+    assert all(isinstance(score, int | float) for score in record["scores"]["rubric"].values())
+    assert "details" not in record
+
+
+def test_only_on_request_is_the_machine_named(library: Evalwright) -> None:
+    plain = prompteval(library, "prompts/good.md", "--json").out
+    assert str(library.folder) not in plain
+    told = records(prompteval(library, "prompts/good.md", "--json", "--with-host-info"))[0]
+    assert told["input"]["absolute_path"] == str(library.folder / "prompts" / "good.md")
+    assert told["metadata"]["hostname"]
+
+
+def test_resuming_asks_only_for_what_is_missing(library: Evalwright) -> None:
+    judge = a_judge(library, verdict())
+    base = ["prompts", "-t", "1", "-m", judge, "-o", "out.json"]
+    prompteval(library, *base, "--cassette", "tape.jsonl", "--record")
+    (library.folder / "prompts" / "poor.md").write_text(POOR + "And more.\n")
+    before = json.loads((library.folder / "out.json").read_text())
+    a_judge(library, verdict(clarity=2))
+    prompteval(library, *base, "--resume")
+    after = json.loads((library.folder / "out.json").read_text())
+    assert after[0]["eval_id"] == before[0]["eval_id"]
+    assert after[1]["eval_id"] != before[1]["eval_id"]
+    assert after[1]["scores"]["rubric"]["clarity"]["score"] == 2
+    assert not list(library.folder.glob("*.partial.jsonl"))
+
+
+def test_a_baseline_tells_what_got_worse_and_may_fail_the_command(library: Evalwright) -> None:
+    prompteval(library, "prompts", "-o", "before.json")
+    (library.folder / "prompts" / "good.md").write_text(POOR)
+    compare = ["prompts", "--baseline", "before.json", "--fail-on", "regression"]
+    worse = prompteval(library, *compare)
+    assert worse.code == 1
+    assert "good.md" in worse.out
+    prompteval(library, "prompts", "-o", "now.json")
+    same = prompteval(library, "prompts", "--baseline", "now.json", "--fail-on", "regression")
+    assert same.code == 0
+
+
+def test_safe_fixes_are_written_and_only_once(library: Evalwright) -> None:
+    path = library.folder / "prompts" / "good.md"
+    path.write_text(GOOD + "\n```text\nnever closed\n")
+    prompteval(library, "prompts/good.md", "--fix")
+    fixed = path.read_text()
+    assert fixed.count("```") == 2
+    prompteval(library, "prompts/good.md", "--fix")
+    assert path.read_text() == fixed
+
+
+def test_rules_can_be_chosen_and_a_wrong_name_is_refused(library: Evalwright) -> None:
+    refused = prompteval(library, "prompts", "--select", "PE999")
+    assert refused.code == 2
+    only = records(prompteval(library, "prompts/poor.md", "--json", "--select", "PE001"))[0]
+    assert {each["rule"] for each in only["details"].get("findings", [])} <= {"PE001"}
+
+
+def test_below_the_threshold_is_1_unless_only_errors_count(library: Evalwright) -> None:
+    assert prompteval(library, "prompts/poor.md").code == 1
+    assert prompteval(library, "prompts/poor.md", "--fail-on", "error").code == 0
+    assert prompteval(library, "prompts/good.md", "--threshold", "10").code == 0
+
+
+def test_nothing_to_evaluate_is_bad_input(library: Evalwright) -> None:
+    (library.folder / "empty").mkdir()
+    refused = prompteval(library, "empty")
+    assert refused.code == 2
+    assert "no prompts" in refused.err
+
+
+@pytest.mark.parametrize("option", ["--list-tiers", "--list-rules", "--list-models"])
+def test_what_there_is_can_be_listed(library: Evalwright, option: str) -> None:
+    done = prompteval(library, option)
+    assert done.code == 0
+    assert len(done.out.splitlines()) >= 8
+
+
+def test_cases_of_a_prompt_file_are_run_and_a_failed_one_fails_it(library: Evalwright) -> None:
+    (library.folder / "greet.prompt.yml").write_text(
+        "name: Greet\nmessages:\n  - role: user\n    content: Greet {{name}}\n"
+        "testData:\n  - name: Ann\n  - name: Bob\n"
+        "evaluators:\n  - name: named\n    string:\n      contains: Ann\n"
+    )
+    rules = [
+        {"when": {"output": "evaluation_steps"}, "json": {"steps": ["a", "b", "c"]}},
+        {"when": {"contains": "Greet Ann"}, "reply": "Hello Ann"},
+        {"when": {"contains": "Greet Bob"}, "reply": "Hello Bob"},
+        {"json": verdict(clarity=10)},
+    ]
+    (library.folder / "judge.json").write_text(json.dumps(rules))
+    done = prompteval(library, "greet.prompt.yml", "-t", "1", "-m", "scripted:judge.json", "--json")
+    (record,) = records(done)
+    assert [case["passed"] for case in record["details"]["cases"]] == [True, False]
+    assert record["passed"] is False
+    assert any("test case 2" in issue for issue in record["issues"])
+    assert Path(library.folder / "greet.prompt.yml").is_file()
+
+
+def test_results_can_be_validated(library: Evalwright) -> None:
+    prompteval(library, "prompts", "-o", "out.json")
+    assert "valid prompt result" in library("validate", "out.json").out
+    broken = json.loads((library.folder / "out.json").read_text())
+    broken[1]["grade"] = "Superb"
+    (library.folder / "broken.json").write_text(json.dumps(broken))
+    refused = library("validate", "broken.json")
+    assert refused.code == 2
+    assert "$[1].grade" in refused.err
+
+
+def test_a_resumed_record_is_judged_by_the_threshold_of_now(library: Evalwright) -> None:
+    base = ["prompts/good.md", "-t", "1", "-m", a_judge(library, verdict()), "-o", "out.json"]
+    assert prompteval(library, *base).code == 0
+    done = prompteval(library, *base, "--resume", "--threshold", "90", "--json")
+    (record,) = records(done)
+    assert (record["passed"], record["threshold"], done.code) == (False, 90, 1)
+
+
+def test_a_price_that_is_not_known_stops_a_budget(library: Evalwright) -> None:
+    judge = a_judge(library, verdict())
+    stopped = prompteval(
+        library, "prompts", "-t", "1", "-m", judge, "--max-cost", "1", "--concurrency", "1",
+        "-o", "out.json",
+    )  # fmt: skip
+    assert stopped.code == 3
+    assert "no known price" in stopped.err
+    assert (library.folder / "out.json.partial.jsonl").is_file()
+
+
+def test_json_lines_are_their_own_journal(library: Evalwright) -> None:
+    base = ["prompts", "-t", "1", "-m", a_judge(library, verdict()), "-o", "out.jsonl"]
+    prompteval(library, *base)
+    lines = (library.folder / "out.jsonl").read_text().splitlines()
+    assert len(lines) == 2
+    assert prompteval(library, *base, "--resume").code == 0
+    assert (library.folder / "out.jsonl").read_text().splitlines() == lines
