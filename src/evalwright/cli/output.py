@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -141,6 +142,8 @@ def _write_and_move(place: Path, chunks: Iterable[bytes]) -> None:
     try:
         with beside.open("xb") as file:
             file.writelines(chunks)
+        if place.exists():  # who may read it stays as it was
+            shutil.copymode(place, beside)
         beside.replace(place)
     finally:
         beside.unlink(missing_ok=True)

@@ -60,6 +60,8 @@ def judge_files(request: Request, files: Sequence[Linted], settings: Settings) -
                 files, bench.judges, settings, SystemClock(), journal.known, keep, results.append
             )
             unfinished = _run(bench, evaluation, journal)
+    asked = {file.source.path for file in files}
+    results += [each for each in journal.known.values() if each.input.path not in asked]
     return Judged(results, unfinished, journal.finish if unfinished is None else lambda: None)
 
 
@@ -94,12 +96,19 @@ class _Bench:
         )
         self._providers = Providers(self._config)
         self._settings = settings
-        self._opened: list[Model] = []
+        self._opened: dict[str, Model] = {}
         # A cassette must hold all that an evaluation asks, so nothing comes from another store.
         self._steps = MemorySteps() if self._cassette else FileSteps(default_path())
         self.judges: list[Judge] = [
-            self._judge(name) for name in dict.fromkeys(settings.tier.models)
+            self._judge(name) for name in dict.fromkeys(map(self._full_name, settings.tier.models))
         ]
+
+    def _full_name(self, name: str) -> str:
+        """A name as `provider:model`, so that one model is not two judges; else as it is."""
+        try:
+            return str(parse_name(name, known_providers(self._config)))
+        except BadInput:
+            return name
 
     def _judge(self, name: str) -> Judge:
         """A judge by name; of one that cannot be asked, every evaluation is an error."""
@@ -117,13 +126,13 @@ class _Bench:
         return PromptJudge(model, facts, self._settings, self._steps, self._load)
 
     def _load(self, name: str) -> Model:
-        model = self._providers.load(name, self._cassette)
-        self._opened.append(model)
-        return model
+        if name not in self._opened:
+            self._opened[name] = self._providers.load(name, self._cassette)
+        return self._opened[name]
 
     async def close(self) -> None:
         """Let go of connections and of the cassette."""
-        for model in self._opened:
+        for model in self._opened.values():
             await model.close()
         if self._cassette is not None:
             self._cassette.close()

@@ -56,13 +56,19 @@ class PanelAgreement(msgspec.Struct, frozen=True):
     pairs: tuple[PairAgreement, ...]
 
 
-def run_spread(percentages: Sequence[float], threshold: float) -> RunSpread:
-    """What several runs say together; `ValueError` without a run."""
+def run_spread(
+    percentages: Sequence[float], threshold: float, verdicts: Sequence[bool] | None = None
+) -> RunSpread:
+    """What several runs say together; `ValueError` without a run.
+
+    `verdicts` say which of them passed, where that is more than a matter of the threshold.
+    """
     runs = len(percentages)
     if not runs:
         raise ValueError("there are no runs: give the score of at least one")
     mean = fmean(percentages)
-    passes = sum(percentage >= threshold for percentage in percentages)
+    passed = (percentage >= threshold for percentage in percentages)
+    passes = sum(passed if verdicts is None else verdicts)
     if runs == 1:
         return RunSpread(runs, mean, passes)
     sd = stdev(percentages)

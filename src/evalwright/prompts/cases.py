@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import Case, CaseVerdict, ErrorCode
 from evalwright.models.protocol import Message, Model, ModelError, Reply, Request
@@ -235,7 +235,10 @@ def _load(models: Models, name: str, evaluator: str, file: PromptFile) -> Model:
         return models(name)
     except BadInput as error:
         message = f"{file.source}: evaluator {evaluator!r}: {error}"
-        raise EvaluationFailed("unavailable_model", message) from error
+        code: ErrorCode = (
+            "permission_denied" if isinstance(error, MissingKey) else "unavailable_model"
+        )
+        raise EvaluationFailed(code, message) from error
 
 
 def _notes(file: PromptFile, models: Models | None) -> Iterable[str]:

@@ -3,9 +3,9 @@
 Scores of the linter are exact: any change is real. A judge scatters, so its changes are held
 against the scatter of its runs: the standard deviation of a single run, the greater of the file's
 own and of all files of that judge, both sides together. Many files are compared at once, so the
-bar is raised (Bonferroni): where nothing changed, all files of a judge together give a false alarm
-in at most one of twenty comparisons. Files whose content changed are held to a bar of their own;
-the others, whose scores can only move with the judge, do not raise it.
+bar is raised (Bonferroni): where nothing changed, all of it together gives a false alarm in at most
+one of twenty comparisons. Files whose content changed are held to a bar of their own; the others,
+whose scores can only move with the judge, hardly raise it.
 """
 
 import posixpath
@@ -43,6 +43,9 @@ VERDICTS: tuple[Verdict, ...] = (
 )
 Key = tuple[str, str, int]  # path, provider:model, tier
 
+# Judges give whole points. Rounding six criteria alone scatters an overall by as much as this, so
+# runs that happen to agree prove no less.
+ROUNDING_SD = 1.25
 _MOST_PROBLEMS = 20
 _DIGITS = 4
 
@@ -156,7 +159,9 @@ class _Noise:
         }
         rivals = Counter(_family(key, before[key], after[key]) for key in after if key in before)
         self._errors = {
-            family: t_quantile(self._freedom[family[:2]], 1 - (1 - CONFIDENCE) / count)
+            family: t_quantile(
+                self._freedom[family[:2]], 1 - (1 - CONFIDENCE) / count / len(rivals)
+            )
             for family, count in rivals.items()
             if self._freedom[family[:2]]
         }
@@ -169,7 +174,7 @@ class _Noise:
         if all_files is None or not key[2]:
             return None
         old, new = percentages(before), percentages(after)
-        sd = max(run_noise([old, new]) or 0.0, all_files)
+        sd = max(run_noise([old, new]) or 0.0, all_files, ROUNDING_SD)
         errors = self._errors[_family(key, before, after)]
         return sd, errors * sd * sqrt(1 / len(old) + 1 / len(new))
 

@@ -4,6 +4,8 @@ score = 100 x sum over the counts of weight x n / (n + half), where `half` is th
 worth half of its weight. The bars of the tiers are fixed.
 """
 
+import re
+
 import msgspec
 
 from evalwright.contracts.prompt_result import Complexity, ComplexityTier
@@ -55,7 +57,9 @@ EXAMPLE_WORDS = ("example", "examples", "e.g", "(e.g", "sample", "samples")
 
 _CONSTRAINTS = _spellings(*CONSTRAINT_WORDS)
 _EXAMPLES = _spellings(*EXAMPLE_WORDS)
-_BULLETS = ("- ", "* ", "+ ", "• ")
+_COUNTED = _CONSTRAINTS | _EXAMPLES
+# How the lines of items and headings begin, in a text that begins with a line feed.
+_LINE = re.compile(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
 
 
 def complexity(prompt: Prompt) -> Complexity:
@@ -73,6 +77,7 @@ def count(prompt: Prompt) -> Counts:
     """Count what makes a prompt complex."""
     body = prompt.body.lower()
     words = body.split()
+    counted = list(filter(_COUNTED.__contains__, words))
     steps = sections = 0
     for block in prompt.blocks:
         if block.kind == "list_item":
@@ -86,24 +91,16 @@ def count(prompt: Prompt) -> Counts:
     return Counts(
         words=len(words),
         steps=steps,
-        constraints=sum(map(_CONSTRAINTS.__contains__, words))
+        constraints=sum(map(_CONSTRAINTS.__contains__, counted))
         + sum(map(body.count, CONSTRAINT_PHRASES)),
         variables=len({placeholder.name.lower() for placeholder in prompt.placeholders}),
         sections=sections,
-        examples=sum(map(_EXAMPLES.__contains__, words)),
+        examples=sum(map(_EXAMPLES.__contains__, counted)),
     )
 
 
 def _in_fence(text: str) -> tuple[int, int]:
     """The items and headings of a prompt that stands in a fence, by how its lines begin."""
-    steps = sections = 0
-    for line in map(str.lstrip, text.split("\n")):
-        if line.startswith(_BULLETS) or (line[:1].isdigit() and _numbered(line)):
-            steps += 1
-        elif line.startswith("#") and line.lstrip("#").startswith(" "):
-            sections += 1
-    return steps, sections
-
-
-def _numbered(line: str) -> bool:
-    return line.lstrip("0123456789").startswith((". ", ") "))
+    marks = _LINE.findall("\n" + text)
+    sections = sum(mark[0] == "#" for mark in marks)
+    return len(marks) - sections, sections

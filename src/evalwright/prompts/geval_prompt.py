@@ -283,7 +283,8 @@ async def _ask(model: Model, request: Request, read: Read) -> Asked:
             reply = await model.ask(request)
         except ModelError as error:
             message = f"judge {model.name}: {error.message}"
-            raise EvaluationFailed(error_code(error), message, usages, len(usages)) from error
+            spent = [*usages, error.usage] if error.usage is not None else usages
+            raise EvaluationFailed(error_code(error), message, spent, len(usages)) from error
         usages.append(reply.usage)
         retries = len(usages) - 1
         try:

@@ -67,7 +67,11 @@ class PromptJudge:
             file = parse_prompt_yaml(prompt.text, prompt.path)
         except UnfitPrompt as error:
             raise EvaluationFailed(error.code, error.message) from None
-        return await run_cases(file, self._model, self._model, self._load, run_index)
+        ran = await run_cases(file, self._model, self._model, self._load, run_index)
+        if file.model is None or file.model.endswith(self.facts.name):
+            return ran
+        note = f"the cases were run by {self.facts.name}, not by the file's model {file.model}"
+        return msgspec.structs.replace(ran, notes=[*ran.notes, note])
 
 
 def _settings(settings: Settings, provider: str) -> JudgeSettings:

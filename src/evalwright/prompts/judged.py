@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import RUBRIC_VERSION, ModelFacts, PromptResult
 from evalwright.engine.clock import Clock
@@ -19,7 +20,9 @@ from evalwright.prompts.results import (
     Failure,
     by_threshold,
     failure,
+    relinted,
     success,
+    without_host_info,
 )
 from evalwright.prompts.sources import Source
 from evalwright.scoring.summary import task_cost
@@ -78,6 +81,7 @@ class JudgedEvaluation:
             for judge in judges
             for run in range(1, settings.runs + 1)
         ]
+        self._todo: list[int] = []
         self._next = 0
         self._done: dict[int, PromptResult] = {}
         self._emitted = 0
@@ -86,6 +90,7 @@ class JudgedEvaluation:
 
     async def run(self) -> None:
         """Evaluate all; raises `BudgetSpent` when some are left and nothing to spend."""
+        self._todo = [n for n in range(len(self._jobs)) if not self._take_known(n)]
         workers = [asyncio.create_task(self._work()) for _ in range(self._settings.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -93,15 +98,35 @@ class JudgedEvaluation:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-        left = len(self._jobs) - self._next
+        left = len(self._todo) - self._next
         if left:
             raise BudgetSpent(float(self._spent), left, unpriced=self._unpriced)
 
     async def _work(self) -> None:
-        while self._next < len(self._jobs) and self._has_money():
-            number = self._next
+        while self._next < len(self._todo) and self._has_money():
+            number = self._todo[self._next]
             self._next += 1
-            self._finish(number, await self._evaluate(*self._jobs[number]))
+            self._finish(number, await self._guarded(*self._jobs[number]))
+
+    def _take_known(self, number: int) -> bool:
+        """Hand on a record that still stands; it needs neither time nor money."""
+        file, judge, run = self._jobs[number]
+        known = self._known.get(job_key(file.source.path, judge.facts, run))
+        if known is None or not is_current(known, file.source, judge.facts, self._settings):
+            return False
+        self._finish(number, under(known, by_linter(file), self._settings))
+        return True
+
+    async def _guarded(self, file: Linted, judge: Judge, run: int) -> PromptResult:
+        """A fault of ours is the error of one record, not the end of all."""
+        try:
+            return await self._evaluate(file, judge, run)
+        except BadInput:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            attempt = new_attempt(file.source, judge.facts, self._settings, run, self._clock)
+            reason = Failure("internal_error", f"{type(error).__name__}: {error}")
+            return failure(attempt, reason, file.source.prompt)
 
     def _has_money(self) -> bool:
         limit = self._settings.max_cost_usd
@@ -117,10 +142,6 @@ class JudgedEvaluation:
 
     async def _evaluate(self, file: Linted, judge: Judge, run: int) -> PromptResult:
         source, prompt = file.source, file.source.prompt
-        known = self._known.get(job_key(source.path, judge.facts, run))
-        if known is not None and is_current(known, source, judge.facts, self._settings):
-            self._spent += _recorded_cost(known)
-            return under(known, self._settings)
         attempt = new_attempt(source, judge.facts, self._settings, run, self._clock)
         if prompt is None:
             return unusable(attempt, source)
@@ -153,14 +174,13 @@ class JudgedEvaluation:
 
     def _pay(self, usages: Sequence[ProviderUsage]) -> float | None:
         """The cost, where it is known; what a cassette answers is not spent."""
-        for usage in usages:
-            if usage.cache_hit:
-                continue
-            if usage.cost_estimate_usd is None:
-                self._unpriced = True
-            else:
+        made = [usage for usage in usages if not usage.cache_hit]
+        for usage in made:
+            if usage.cost_estimate_usd is not None:
                 self._spent += Decimal(repr(usage.cost_estimate_usd))
-        return task_cost(usages)
+            elif usage.input_tokens or usage.output_tokens:  # none at all: the provider told none
+                self._unpriced = True
+        return task_cost(made)
 
 
 def job_key(path: str, model: ModelFacts, run: int) -> Key:
@@ -181,13 +201,8 @@ def is_current(result: PromptResult, source: Source, model: ModelFacts, settings
     return same_judge and same_rubric and content is not None and content == source.content_sha256
 
 
-def under(result: PromptResult, settings: Settings) -> PromptResult:
-    """A record that was made before, by the threshold and the number of runs of now."""
+def under(result: PromptResult, linted: Assessment, settings: Settings) -> PromptResult:
+    """A record that was made before, by the threshold, runs and linter of now."""
     execution = msgspec.structs.replace(result.execution, total_runs=settings.runs)
-    return msgspec.structs.replace(by_threshold(result, settings.threshold), execution=execution)
-
-
-def _recorded_cost(result: PromptResult) -> Decimal:
-    details = result.details
-    cost = None if isinstance(details, msgspec.UnsetType) else details.cost_usd
-    return Decimal(repr(cost or 0.0))
+    now = msgspec.structs.replace(by_threshold(result, settings.threshold), execution=execution)
+    return relinted(without_host_info(now), linted)

@@ -60,7 +60,7 @@ class Linter:
 
     def lint(self, prompt: Prompt) -> list[Finding]:
         """What the rules find; who scores a prompt before the next is read shares its reading."""
-        return [_finding(prompt, rule, hit) for rule, hit in _hits(prompt, self._checks)]
+        return list(_findings(prompt.text, _hits(prompt, self._checks)))
 
 
 def safe_fixes(prompt: Prompt, selected: Selection = ALL_RULES) -> list[Fix]:
@@ -99,11 +99,15 @@ def _not_silenced(prompt: Prompt, found: list[tuple[Rule, Hit]]) -> list[tuple[R
     return [(rule, hit) for rule, hit in found if not is_silenced(rule, hit)]
 
 
-def _finding(prompt: Prompt, rule: Rule, hit: Hit) -> Finding:
-    reading = read(prompt)
-    line = reading.line(hit.offset)
-    column = hit.offset - reading.line_starts[line - 1] + 1
-    return Finding(rule.id, rule.severity, rule.criterion, line, column, hit.message)
+def _findings(text: str, hits: Iterable[tuple[Rule, Hit]]) -> Iterator[Finding]:
+    """The hits, which are in the order of their offsets, by line and column."""
+    line = 1
+    counted = 0
+    for rule, hit in hits:
+        line += text.count("\n", counted, hit.offset)
+        counted = hit.offset
+        column = counted - text.rfind("\n", 0, counted)
+        yield Finding(rule.id, rule.severity, rule.criterion, line, column, hit.message)
 
 
 def _split(names: Iterable[str]) -> tuple[str, ...]:

@@ -242,6 +242,11 @@ def _conversation(messages: Any) -> str:
             raise UnfitPrompt(
                 "invalid_input", f"message {number}: needs a `role` and a `content`, both text"
             )
+        if role.lower() not in ("system", "user", "assistant"):
+            raise UnfitPrompt(
+                "invalid_input",
+                f"message {number}: there is no role {role!r}; write system, user or assistant",
+            )
         parts.append(f"{role}:\n{content.rstrip()}\n")
     return "\n".join(parts)
 

@@ -92,7 +92,7 @@ def overall(rubric: Mapping[Criterion, tuple[float, str]]) -> float:
 def success(attempt: Attempt, prompt: Prompt, found: Assessment) -> PromptResult:
     """The record of an evaluation that was made."""
     score = overall(found.rubric)
-    percentage = round(score * 10, DIGITS)
+    percentage = _percent(score)
     failed_cases = [case for case in found.cases if not case.passed]
     return PromptResult(
         schema_version=SCHEMA_VERSION,
@@ -177,9 +177,36 @@ def by_threshold(result: PromptResult, threshold: float) -> PromptResult:
     return msgspec.structs.replace(
         result,
         threshold=threshold,
-        passed=result.scores.overall * 10 >= threshold and all(case.passed for case in cases),
+        passed=_percent(result.scores.overall) >= threshold and all(case.passed for case in cases),
         recommendations=_recommendations(scores, threshold),
     )
+
+
+def relinted(result: PromptResult, linted: Assessment) -> PromptResult:
+    """A record with what the linter says now in place of what it said then."""
+    assert result.scores is not None
+    details = Details() if isinstance(result.details, UnsetType) else result.details
+    failed_cases = [case for case in details.cases if not case.passed]
+    return msgspec.structs.replace(
+        result,
+        scores=msgspec.structs.replace(result.scores, structural=linted.structural),
+        issues=[*_issues(linted.findings), *map(_failed_case, failed_cases)],
+        complexity=linted.complexity or UNSET,
+        details=msgspec.structs.replace(details, findings=list(linted.findings)),
+    )
+
+
+def without_host_info(result: PromptResult) -> PromptResult:
+    """A record that says nothing of the machine it was made on."""
+    metadata = result.metadata
+    if not isinstance(metadata, UnsetType):
+        metadata = msgspec.structs.replace(metadata, platform=UNSET, hostname=UNSET)
+    told = msgspec.structs.replace(result.input, absolute_path=UNSET)
+    return msgspec.structs.replace(result, input=told, metadata=metadata)
+
+
+def _percent(score: float) -> float:
+    return round(score * 10, DIGITS)
 
 
 def minimal(result: PromptResult) -> PromptResult:
@@ -236,7 +263,11 @@ def _execution(attempt: Attempt, reason: Failure | None) -> Execution:
 
 def _recommendations(scores: Mapping[Criterion, float], threshold: float) -> list[str]:
     """What to improve: every criterion below the threshold, the worst first."""
-    low = [(round(scores[name] * 10, 1), name) for name in WEIGHTS if scores[name] * 10 < threshold]
+    low = [
+        (round(scores[name] * 10, 1), name)
+        for name in WEIGHTS
+        if _percent(scores[name]) < threshold
+    ]
     low.sort(key=lambda entry: entry[0])
     return [f"Improve {name}: currently {value:g}% ({grade(value)})" for value, name in low]
 

@@ -29,10 +29,11 @@ class StructuralResult(msgspec.Struct, frozen=True):
 def structural_scores(prompt: Prompt, findings: Sequence[Finding]) -> StructuralResult:
     """The scores of a prompt by its features and findings."""
     filled = substance(read(prompt)) ** 0.25
+    by_criterion: dict[Criterion, list[Finding]] = {}
+    for each in findings:
+        by_criterion.setdefault(each.criterion, []).append(each)
     rubric = {
-        criterion: _score(
-            graded, [each for each in findings if each.criterion == criterion], filled
-        )
+        criterion: _score(graded, by_criterion.get(criterion, ()), filled)
         for criterion, graded in features(prompt).items()
     }
     mean = sum(WEIGHTS[criterion] * score for criterion, (score, _) in rubric.items())
@@ -51,16 +52,20 @@ def _score(
 def kept_after(findings: Sequence[Finding]) -> float:
     """The share of a score that is left after findings."""
     kept = 1.0
+    if not findings:
+        return kept
     for (_, severity), count in Counter((each.rule, each.severity) for each in findings).items():
         kept *= 1 - PENALTIES[severity] * (2 - 0.5 ** (count - 1))
     return kept
 
 
 def _reason(graded: Sequence[Feature], findings: Sequence[Finding]) -> str:
-    best = sorted(graded, key=lambda each: -each.grade * each.weight)
-    worst = sorted(graded, key=lambda each: -(1 - each.grade) * each.weight)
-    good = [each.name for each in best if each.grade >= _GOOD][:_NAMED]
-    weak = [each.name for each in worst if each.grade <= _WEAK][:_NAMED]
+    best = [each for each in graded if each.grade >= _GOOD]
+    worst = [each for each in graded if each.grade <= _WEAK]
+    best.sort(key=lambda each: -each.grade * each.weight)
+    worst.sort(key=lambda each: -(1 - each.grade) * each.weight)
+    good = [each.name for each in best[:_NAMED]]
+    weak = [each.name for each in worst[:_NAMED]]
     parts = []
     if good:
         parts.append(f"good: {', '.join(good)}")

@@ -86,7 +86,8 @@ _EXACTLY = _instruction(
 def _contradictions(prompt: Prompt) -> Iterator[Hit]:
     reading = read(prompt)
     for one, other in _OPPOSITES:
-        first, second = next(_asked(reading, one), None), next(_asked(reading, other), None)
+        first = next(_asked(reading, one), None)
+        second = None if first is None else next(_asked(reading, other), None)
         if first is not None and second is not None:
             yield _hit(reading, first, second)
     for forbidden, wanted in _OPPOSITE_IN_THING:

@@ -8,6 +8,7 @@ grow with the text, not with the number of pairs.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import compress
 from zlib import crc32
 
 from evalwright.prompts.document import Prompt
@@ -54,10 +55,9 @@ class Library:
     def _sampled_runs(self, prompt: Prompt) -> _Runs:
         reading, chosen = read(prompt), self._chosen
         words = reading.word_list
-        for word in reading.words:
-            if word not in chosen:
-                chosen[word] = crc32(word.encode()) % _ONE_IN == 0
-        starts = [at for at, word in enumerate(words[: 1 - _RUN]) if chosen[word]]
+        for word in reading.words.keys() - chosen.keys():
+            chosen[word] = crc32(word.encode()) % _ONE_IN == 0
+        starts = compress(range(len(words) + 1 - _RUN), map(chosen.__getitem__, words))
         runs = frozenset([" ".join(words[at : at + _RUN]) for at in starts])
         return runs if len(runs) >= _FEWEST else frozenset()
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import repeat
 from math import exp
 from typing import Any
 
@@ -149,7 +150,7 @@ def _completeness(reading: Reading) -> tuple[Feature, ...]:
     sections = [each for each in reading.sections if each is not reading.core_section]
     taught = sum(each.end - each.body for each in _titled(sections, _TEACHING))
     helped = sum(1 for _ in _titled(sections, _HELPING))
-    setting = sum(1 for word in _SETTING if word in reading.words)
+    setting = len(reading.words.keys() & _SETTING)
     return (
         Feature("front matter", _filled(reading.prompt.frontmatter), 1.5),
         Feature("examples", max(_rising(taught, 300), 0.3 * has_example(reading)), 2.5),
@@ -174,7 +175,7 @@ def _titled(sections: Iterable[Section], words: frozenset[str]) -> Iterable[Sect
 
 
 def _count(reading: Reading, words: frozenset[str]) -> int:
-    return sum(reading.words[word] for word in words)
+    return sum(map(reading.words.get, words, repeat(0)))
 
 
 def _rising(count: float, scale: float) -> float:
@@ -213,11 +214,13 @@ def _shape(reading: Reading) -> Shape:
             run = 0
             continue
         lines += 1
-        item = _ITEM.match(line)
+        first = line.lstrip(" \t")[0]
+        item = _ITEM.match(line) if first in "-*+•" or first.isdecimal() else None
         if item is not None:
             items += 1
             steps += item[1] is not None
-        labelled = _LABEL.match(line) is not None
+        may_label = ":" in line or line[0] in "#*"
+        labelled = may_label and _LABEL.match(line) is not None
         labels += labelled
         run = 0 if item is not None or labelled else run + line.count(" ") + 1
         longest = max(longest, run)

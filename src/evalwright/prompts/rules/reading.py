@@ -9,8 +9,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, cached_property
-from itertools import accumulate
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate, count
+from operator import add
 
 import msgspec
 
@@ -158,11 +159,11 @@ class Reading:
         found = self.text.find(line)
         return max(0, found if line and found >= 0 else self.text.find("messages"))
 
-    def places(self, *words: str) -> Iterator[int]:
-        """Where any of some words stands in the prose, word by word."""
+    def places(self, *words: str, end: int | None = None) -> Iterator[int]:
+        """Where any of some words stands in the prose, or before an `end` in it, word by word."""
         for word in words:
             if word in self.words:
-                yield from places(self.lowered, word)
+                yield from places(self.lowered, word, end)
 
     def line(self, offset: int) -> int:
         """The line of an offset, from 1."""
@@ -172,7 +173,8 @@ class Reading:
     def line_starts(self) -> list[int]:
         """The offsets at which lines start."""
         lengths = map(len, self.text.split("\n"))
-        return list(accumulate(map((1).__add__, lengths), initial=0))[:-1]
+        # Without the line feeds, of which one stands before each further line.
+        return list(map(add, accumulate(lengths, initial=0), count()))[:-1]
 
     def is_fenced(self, offset: int) -> bool:
         """Whether an offset lies in a fence."""
@@ -284,24 +286,25 @@ def _sections(headings: list[tuple[str, int, int, int]], end: int) -> tuple[Sect
     )
 
 
+@lru_cache(maxsize=512)
 def _key(title: str) -> str:
     return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
 
 
-def places(text: str, word: str) -> Iterator[int]:
-    """Where a word, or words, stand in a text, but not within a longer word."""
-    for at in occurrences(text, word):
-        end = at + len(word)
-        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+def places(text: str, word: str, end: int | None = None) -> Iterator[int]:
+    """Where a word, or words, stand in a text up to `end`, but not within a longer word."""
+    for at in occurrences(text, word, end):
+        after = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[after : after + 1].isalnum()):
             yield at
 
 
-def occurrences(text: str, part: str) -> Iterator[int]:
-    """Where a part stands in a text."""
-    at = text.find(part)
+def occurrences(text: str, part: str, end: int | None = None) -> Iterator[int]:
+    """Where a part stands in a text up to `end`."""
+    at = text.find(part, 0, end)
     while at >= 0:
         yield at
-        at = text.find(part, at + len(part))
+        at = text.find(part, at + len(part), end)
 
 
 def _blanked(text: str, spans: list[tuple[int, int]]) -> str:

@@ -35,6 +35,7 @@ _GUARD = re.compile(
     r"[^\n.]{0,40}\b(?:in|inside|within|from|contained|embedded|appear|between)\b"
     r"|\buntrusted\b|\bprompt injection\b"
 )
+_GUARD_SIGNS = ("treat", "instruction", "command", "directive", "untrusted", "prompt injection")
 _OPENED = re.compile(
     r"(?:```[^\n`]*|~~~[^\n]*|\"\"\"|'''|<[A-Za-z][^<>\n]*>|[\"“'`«]|[-=#*]{3,})\s*$"
 )
@@ -87,7 +88,7 @@ def _injection(prompt: Prompt) -> Iterator[Hit]:
     reading = read(prompt)
     inputs = (each for each in reading.core_placeholders if is_variable(reading, each))
     outside = [each for each in inputs if _is_open(reading, each)]
-    if not outside or _GUARD.search(reading.lowered):
+    if not outside or _is_guarded(reading.lowered):
         return
     seen: set[str] = set()
     for each in outside:
@@ -98,6 +99,11 @@ def _injection(prompt: Prompt) -> Iterator[Hit]:
                 f"“{each.name}” brings in text from outside without delimiters: put it between "
                 "tags or fences, and say that it is data.",
             )
+
+
+def _is_guarded(lowered: str) -> bool:
+    signed = any(sign in lowered for sign in _GUARD_SIGNS)
+    return signed and _GUARD.search(lowered) is not None
 
 
 def _is_open(reading: Reading, each: Placeholder) -> bool:

@@ -66,7 +66,7 @@ def first_task(reading: Reading) -> int | None:
     text = reading.lowered
     verbs = (each for each in _FIRST_WORD.finditer("\n" + text) if each[1] in TASK_VERBS)
     verb = next((each.start(1) - 1 for each in verbs), len(text))
-    asked = (place for place in reading.places(*_ASKING) if place < verb)
+    asked = reading.places(*_ASKING, end=verb)
     phrase = min((place for place in asked if _ASKED.match(text, place)), default=verb)
     first = min(verb, phrase)
     if first < len(text):

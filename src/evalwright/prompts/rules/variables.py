@@ -26,7 +26,8 @@ _DECLARED = re.compile(
 _NAME = re.compile(r"[^\]}>\n]+")
 _SPACED = re.compile(r"(?<!\$)\{\{([ \t]*)([\w.-]+)([ \t]*)\}\}")
 _IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
-_NUMBER = re.compile(r"\d+|\*|\b[xn]\b")
+# A set of first characters, so that `re` can skip to the next of them.
+_NUMBER = re.compile(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
 _CERTAIN_STYLES = frozenset(("{{}}", "${}"))
 # Below a line that has such a word near its start, brackets are slots of the answer.
 _ANSWER_WORDS = (

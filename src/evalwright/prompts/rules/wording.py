@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from string import ascii_lowercase
 
 from evalwright.prompts.document import Prompt
@@ -149,13 +150,15 @@ def _wall(prompt: Prompt) -> Iterator[Hit]:
             )
 
 
-def _paragraphs(reading: Reading) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=1)
+def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
     """Paragraphs and list items that are long enough to hold a long sentence."""
-    for match in _PARAGRAPH.finditer(reading.prose):
-        start, end = match.span()
-        long_enough = end - start > 4 * LONG_SENTENCE
-        if long_enough and _NO_PARAGRAPH.match(reading.prose, start) is None:
-            yield start, end
+    spans = (match.span() for match in _PARAGRAPH.finditer(reading.prose))
+    return [
+        (start, end)
+        for start, end in spans
+        if end - start > 4 * LONG_SENTENCE and _NO_PARAGRAPH.match(reading.prose, start) is None
+    ]
 
 
 def _leftover(prompt: Prompt) -> Iterator[Hit]:
@@ -163,9 +166,12 @@ def _leftover(prompt: Prompt) -> Iterator[Hit]:
     if quick_pattern(_ANY_LEFTOVER_SIGN).search(reading.data) is None:
         return
     lowered = prompt.text.lower()
-    lines = {reading.line(at) for sign in _LEFTOVER_SIGNS for at in occurrences(lowered, sign)}
-    for line in sorted(lines):
-        start = reading.line_starts[line - 1]
+    lines = {
+        lowered.rfind("\n", 0, at) + 1
+        for sign in _LEFTOVER_SIGNS
+        for at in occurrences(lowered, sign)
+    }
+    for start in sorted(lines):
         end = prompt.text.find("\n", start)
         match = _LEFTOVER.search(prompt.text, start, len(prompt.text) if end < 0 else end)
         if match is not None and not _is_topic(reading, match):

@@ -47,7 +47,8 @@ class Group:
     def spread(self) -> RunSpread | None:
         """What the successful runs say together; None if there is none."""
         found = percentages(self.records)
-        return run_spread(found, self.threshold) if found else None
+        verdicts = [each.passed for each in self.records if each.scores]
+        return run_spread(found, self.threshold, verdicts) if found else None
 
     @property
     def score(self) -> float | None:

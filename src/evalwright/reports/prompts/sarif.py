@@ -11,6 +11,7 @@ import msgspec
 
 from evalwright import __version__
 from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
+from evalwright.prompts.change import percentages
 from evalwright.prompts.findings import Rule
 from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.reports.prompts.context import ReportContext
@@ -83,7 +84,7 @@ def _failures(group: Group) -> Iterator[dict[str, Any]]:
     """What did not pass, by the score or by test cases."""
     score = group.score
     assert score is not None
-    if score < group.threshold:
+    if any(run < group.threshold for run in percentages(group.records)):
         told = f"{percent(score, group.threshold)} ({group.grade}), threshold {group.threshold:g}%"
         advice = "; ".join(group.recommendations)
         yield _failure(group, BELOW_THRESHOLD, "warning", f"{told}. {advice}")
