@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models clean
+.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -54,6 +54,10 @@ bench-models: setup ## measure model calls, judges and the tool loop
 	$(BIN)/python benchmarks/models/bench.py
 	$(BIN)/python benchmarks/judging/bench.py
 	$(BIN)/python benchmarks/tool_loop/bench.py
+
+bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the linter on a made library
+	$(BIN)/python benchmarks/prompteval_judge/bench.py
+	$(BIN)/python benchmarks/prompteval_lint/bench.py
 
 clean: ## remove what the targets above made
 	rm -rf .venv .uv benchmarks/.envs benchmarks/results

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 from typing import Any
 
@@ -104,6 +105,29 @@ def test_python_m_prompteval_is_the_same_command(library: Evalwright) -> None:
         cwd=library.folder, capture_output=True, check=False,
     )  # fmt: skip
     assert json.loads(done.stdout)["input"]["title"] == "Order status"
+
+
+def test_a_quiet_evaluation_prints_nothing_and_loads_no_report(library: Evalwright) -> None:
+    import subprocess
+
+    script = (
+        "import atexit, sys; from prompteval import main; sys.argv = "
+        "['prompteval', 'prompts/good.md', '-t', '0', '--quiet', '--fail-on', 'error']; "
+        "atexit.register(lambda: print([name for name in sys.modules if name.startswith("
+        "('evalwright.reports.prompts', 'evalwright.prompts.change'))])); main()"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=library.folder, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_quiet_evaluation_still_writes_the_summary_of_a_job(library: Evalwright) -> None:
+    place = library.folder / "summary.md"
+    prompteval(library, "prompts", "--quiet", env={"GITHUB_STEP_SUMMARY": str(place)})
+    assert place.read_text().startswith("# Prompts: ")
 
 
 def test_standard_input_is_a_prompt_too(library: Evalwright) -> None:
@@ -418,3 +442,59 @@ def test_fixing_keeps_who_may_read_a_file(library: Evalwright) -> None:
     path.chmod(0o600)
     prompteval(library, "prompts/good.md", "--fix")
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["prompts", "-o", "prompts/good.md"], "it is one of the prompts"),
+        (["prompts", "-o", "r.json", "-o", "r.json"], "named twice"),
+        (["prompts", "-m", ","], "names no model"),
+        (["prompts", "--threshold", "nan"], "--threshold"),
+        ([""], "a path is empty"),
+    ],
+)
+def test_what_would_destroy_or_mean_nothing_is_refused(
+    library: Evalwright, arguments: list[str], words: str
+) -> None:
+    refused = prompteval(library, *arguments)
+    assert refused.code == 2
+    assert words in refused.err
+    assert (library.folder / "prompts" / "good.md").read_text() == GOOD
+
+
+def test_a_prompt_does_not_bring_its_own_judge(library: Evalwright) -> None:
+    (library.folder / "yes.yaml").write_text('- reply: "yes"\n')
+    (library.folder / "own.prompt.yml").write_text(
+        "messages:\n  - role: user\n    content: Hello\ntestData:\n  - a: b\n"
+        "evaluators:\n  - name: mine\n    llm:\n      modelId: scripted:yes.yaml\n"
+        "      prompt: Is it good?\n      choices:\n        - choice: 'yes'\n          score: 1\n"
+    )
+    judge = a_judge(library, verdict())
+    done = prompteval(library, "own.prompt.yml", "-t", "1", "-m", judge, "--json")
+    (record,) = records(done)
+    assert record["execution"]["error_code"] == "invalid_input"
+
+
+def test_fixing_leaves_test_data_and_byte_order_marks_alone(library: Evalwright) -> None:
+    path = library.folder / "prompts" / "good.md"
+    path.write_bytes(b"\xef\xbb\xbf" + (GOOD + "\n```text\nnever closed\n").encode())
+    case = library.folder / "prompts" / "greet.prompt.yml"
+    text = 'messages:\n  - role: user\n    content: "Greet {{a}}"\ntestData:\n  - a: "ze\u200bro"\n'
+    case.write_text(text)
+    prompteval(library, "prompts", "--fix")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert case.read_text() == text
+
+
+def test_a_record_whose_score_does_not_follow_from_its_criteria_is_not_kept(
+    library: Evalwright,
+) -> None:
+    base = ["prompts/good.md", "-t", "1", "-m", a_judge(library, verdict()), "-o", "out.json"]
+    prompteval(library, *base)
+    path = library.folder / "out.json"
+    edited = json.loads(path.read_text())
+    edited["scores"]["overall"] = 10
+    path.write_text(json.dumps(edited))
+    (record,) = records(prompteval(library, *base, "--resume", "--json"))
+    assert record["scores"]["overall"] == pytest.approx(7.5)

@@ -258,6 +258,10 @@ def test_a_live_run_calls_live_tools_and_is_marked_wherever_it_is_shown(
     assert "live-shadow" in workplace("show", "latest").out
     assert "live-shadow" in workplace("runs").out
     assert "live-shadow" in workplace("replay", "latest").out
+    assert "nondeterministic" in workplace("diff", "latest", "latest").err
+    workplace("compare", "--baseline", "latest", "--new", "latest", "--out", "report")
+    report = (workplace.folder / "report" / "compare-report.json").read_text()
+    assert "live-shadow: nondeterministic" in report
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "EVALWRIGHT_AGENT_TOKEN", "SHOP_PASSWORD"])

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.prompts.discovery import Found, discover, read_prompt
+from evalwright.prompts.discovery import Found, discover, read_bytes, read_prompt
 from evalwright.prompts.document import UnfitPrompt
+from evalwright.prompts.parse import MAX_BYTES
 
 PROMPT = "# Summarise\n\nSummarise the report in three sentences.\n"
 
@@ -257,3 +258,15 @@ def test_the_order_does_not_depend_on_how_the_folder_is_listed(
     order.shuffle(paths)
     found = [each.path.relative_to(root).as_posix() for each in discover(paths)]
     assert found == ["B.md", "a.md", "a/b/c.md", "a/z.md", "b.md"]
+
+
+@pytest.mark.parametrize("size", [1, 2**16 - 1, 2**16, 2**16 + 1, 300_000])
+def test_a_file_of_any_usual_size_is_read_whole(folder, size):
+    content = bytes(65 + at % 26 for at in range(size))
+    (folder / "a.md").write_bytes(content)
+    assert read_bytes(only("a.md")) == content
+
+
+def test_of_a_file_that_is_too_long_one_byte_more_than_allowed_is_read(folder):
+    (folder / "a.md").write_bytes(b"x" * (MAX_BYTES + 100))
+    assert len(read_bytes(only("a.md"))) == MAX_BYTES + 1

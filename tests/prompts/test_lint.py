@@ -43,6 +43,17 @@ def test_an_unknown_rule_is_bad_input_with_a_suggestion(name, suggestion):
         selection(ignore=[name])
 
 
+def test_a_finding_tells_the_line_and_the_column_of_its_words():
+    # The first letter of Istanbul in Turkish grows when it is lowered.
+    prompt = with_front_matter("Compare İİİİ drafts.\nTODO: say how.\nThen FIXME too.\n")
+
+    found = [each for each in lint([prompt])[0] if each.rule == "PE205"]
+
+    lines = prompt.text.split("\n")
+    words = [lines[each.line - 1][each.column - 1 :][:5] for each in found]
+    assert words == ["TODO:", "FIXME"]
+
+
 def test_findings_come_in_the_order_of_the_text_and_the_same_every_time():
     prompt = with_front_matter(MESSY)
 

@@ -1,7 +1,8 @@
 """Evaluating prompts for the command line: files in, records and reports out."""
 
+import os
 from collections.abc import Callable, Sequence
-from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,15 +13,15 @@ from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
-from evalwright.prompts.change import Change, compare_results, read_results
 from evalwright.prompts.evaluate import Linted, Settings, evaluate_structure, lint_sources
 from evalwright.prompts.lint import Selection
 from evalwright.prompts.results import minimal, with_host_info
-from evalwright.prompts.sources import Source, read_sources
+from evalwright.prompts.sources import Source, read_again, read_sources
 from evalwright.prompts.tiers import DEFAULT_TIER_WITH_MODEL, TIERS, Tier
-from evalwright.reports.prompts import FORMATS, ReportContext, render_console
-from evalwright.reports.prompts.step_summary import append_step_summary
-from evalwright.reports.style import Style
+
+if TYPE_CHECKING:
+    from evalwright.prompts.change import Change
+    from evalwright.reports.prompts import ReportContext
 
 RECORD_FORMATS = ("json", "jsonl")
 
@@ -40,7 +41,7 @@ def evaluate(request: Request, emit: Emit) -> int:
     sources = _sources(request, settings.selection)
     files = lint_sources(sources, settings.selection)
     results, unfinished, finish = _results(request, files, settings)
-    change = None if baseline is None else compare_results(baseline, results)
+    change = None if baseline is None else _change(baseline, results)
     _write(request, emit, sources, results, settings, change)
     finish()
     if unfinished is not None:
@@ -84,7 +85,15 @@ def _configured(tier: Tier, request: Request) -> Tier:
 def _baseline(request: Request) -> list[PromptResult] | None:
     if request.baseline is None:
         return None
+    from evalwright.prompts.change import read_results
+
     return read_results(read_input(request.baseline), str(request.baseline))
+
+
+def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -> "Change":
+    from evalwright.prompts.change import compare_results
+
+    return compare_results(baseline, results)
 
 
 def _sources(request: Request, selection: Selection) -> list[Source]:
@@ -94,12 +103,23 @@ def _sources(request: Request, selection: Selection) -> list[Source]:
             f"{', '.join(map(str, request.paths))}: no prompts here; prompts are *.md and "
             "*.prompt.yml files, without README, index, agent and instruction files"
         )
+    _refuse_overwriting(request, sources)
     if request.fix:
         from evalwright.cli.prompt_fixes import fix_files
 
-        if fix_files(sources, selection, quiet=request.quiet):
-            sources = list(read_sources(request.paths))
+        fixed = fix_files(sources, selection, quiet=request.quiet)
+        sources = [read_again(each) if each.path in fixed else each for each in sources]
     return sources
+
+
+def _refuse_overwriting(request: Request, sources: Sequence[Source]) -> None:
+    written = {os.path.realpath(path): path for path, _ in request.outputs}
+    if request.cassette is not None:
+        written[os.path.realpath(request.cassette)] = request.cassette
+    for source in sources:
+        place = source.file and written.get(os.path.realpath(source.file))
+        if place:
+            raise BadInput(f"{place}: it is one of the prompts; name another file to write to")
 
 
 def _results(
@@ -121,8 +141,13 @@ def _write(
     sources: Sequence[Source],
     results: Sequence[PromptResult],
     settings: Settings,
-    change: Change | None,
+    change: "Change | None",
 ) -> None:
+    if not _is_told(request):
+        return
+    from evalwright.reports.prompts import FORMATS, ReportContext
+    from evalwright.reports.prompts.step_summary import append_step_summary
+
     context = ReportContext(
         tier=settings.tier,
         threshold=settings.threshold,
@@ -142,12 +167,23 @@ def _write(
         _show(request, results, context, change)
 
 
+def _is_told(request: Request) -> bool:
+    """Whether anything is written at all: otherwise the reports are not even loaded."""
+    on_github = bool(os.environ.get("GITHUB_STEP_SUMMARY"))
+    return bool(request.outputs) or request.as_json or not request.quiet or on_github
+
+
 def _show(
     request: Request,
     results: Sequence[PromptResult],
-    context: ReportContext,
-    change: Change | None,
+    context: "ReportContext",
+    change: "Change | None",
 ) -> None:
+    from shutil import get_terminal_size
+
+    from evalwright.reports.prompts import render_console
+    from evalwright.reports.style import Style
+
     width = get_terminal_size((100, 24)).columns
     tell(render_console(results, context, Style.of(stdout()), width=width), styled=True)
     for path, _ in request.outputs:
@@ -156,7 +192,7 @@ def _show(
         say("worse than the baseline")
 
 
-def _exit_code(request: Request, results: Sequence[PromptResult], change: Change | None) -> int:
+def _exit_code(request: Request, results: Sequence[PromptResult], change: "Change | None") -> int:
     if any(result.execution.status == "error" for result in results):
         return 3
     if request.fail_on == "regression":

@@ -80,8 +80,7 @@ class Journal:
             return
         try:
             self._file.write(encode_record(result) + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._file.flush()  # it outlives this process; to wait for the disk would cost time
         except OSError as error:
             message = f"{self._path}: the result cannot be kept: {error.strerror}"
             raise CannotEvaluate(message) from None

@@ -1,5 +1,6 @@
 """`evalwright prompts`, also `prompteval`: evaluate prompt files."""
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 @click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("paths", nargs=-1)
 @click.option("-t", "--tier", type=click.IntRange(0, 7), help="How deep; see --list-tiers.")
 @click.option("-m", "--model", "models", metavar="NAME[,NAME]", multiple=True, help="Who judges.")
 @click.option("-r", "--runs", type=click.IntRange(1, 100), help="How often each model judges.")
@@ -116,7 +117,7 @@ class Request(msgspec.Struct, frozen=True):
 @click.option("--list-rules", is_flag=True, help="List the rules of the linter and end.")
 @click.option("--quiet", is_flag=True, help="Print nothing for people but errors.")
 @json_option
-def command(*, paths: tuple[Path, ...], **given: Any) -> int:
+def command(*, paths: tuple[str, ...], **given: Any) -> int:
     """Evaluate the prompts in PATHS: files, folders, or - for standard input.
 
     Tier 0 needs no model: a linter whose findings have a line, a column and a remedy. Higher tiers
@@ -128,7 +129,9 @@ def command(*, paths: tuple[Path, ...], **given: Any) -> int:
         return 0
     if not paths:
         raise BadInput("name files or folders with prompts, or - for standard input; see --help")
-    request = _request(paths, given)
+    if "" in paths:
+        raise BadInput("a path is empty; name a file or a folder, `.` for this one")
+    request = _request(tuple(map(Path, paths)), given)
     emit = reserve_stdout() if request.as_json else write_stdout
     from evalwright.cli.prompt_evaluation import evaluate
 
@@ -136,6 +139,11 @@ def command(*, paths: tuple[Path, ...], **given: Any) -> int:
 
 
 def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> Request:
+    if not math.isfinite(given["threshold"]):
+        raise BadInput("--threshold must be a number from 0 to 100")
+    if given["models"] and not _names(given["models"]):
+        raise BadInput("-m names no model; write provider:model")
+    _refuse_collisions(given)
     if given["record"] and given["cassette"] is None:
         raise BadInput("--record adds to a cassette; name its file with --cassette")
     if given["resume"] and not given["outputs"]:
@@ -165,6 +173,16 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> Request:
         cassette=given["cassette"],
         record=given["record"],
     )
+
+
+def _refuse_collisions(given: dict[str, Any]) -> None:
+    """One file must not be two things: a report would overwrite what it is made of."""
+    outputs = [path for path in given["outputs"] if path.is_file() or not path.exists()]
+    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
+    places = [os.path.realpath(path) for path in (*outputs, *others)]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ _TOLD = (
     InvocationCompleted.TYPE,
     EvalScored.TYPE,
 )
+NONDETERMINISTIC = "evalwright (live-shadow: nondeterministic)"
 _BRACKET = (InvocationStarted.TYPE, InvocationCompleted.TYPE)
 _FAILURE_CLASSES = {
     "agent_timeout": "timeout",
@@ -83,7 +84,7 @@ def _meta(log: EventLog, history: History) -> dict[str, Any]:
         "suite": {"id": suite.suite_id, "version": suite.version},
         "runner": _present(
             {
-                "name": "evalwright",
+                "name": NONDETERMINISTIC if history.plan.is_live else "evalwright",
                 "concurrency": settings.concurrency,
                 "timeout_ms": None if timeout_s is None else round(timeout_s * 1000),
             }

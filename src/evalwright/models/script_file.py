@@ -15,6 +15,7 @@ from evalwright.models.protocol import ModelError, ModelErrorCode, Request, Tool
 from evalwright.models.scripted import Said, ScriptedModel
 
 SHOWN = 80
+MAX_BYTES = 16 << 20
 
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -77,11 +78,17 @@ class Rule(_Closed, frozen=True):
 def load_script(path: str) -> ScriptedModel:
     """The model whose rules stand in a file."""
     try:
-        source = Path(path).read_bytes()
+        file = Path(path)
+        if file.exists() and not file.is_file():
+            raise BadInput(f"model scripted:{path}: it is no regular file")
+        with file.open("rb") as opened:
+            source = opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadInput(
             f"model scripted:{path}: the file cannot be read: {error.strerror}"
         ) from None
+    if len(source) > MAX_BYTES:
+        raise BadInput(f"model scripted:{path}: it has more than {MAX_BYTES >> 20} MiB")
     return ScriptedModel(f"scripted:{path}", Script(path, parse_rules(source, path)).say)
 
 

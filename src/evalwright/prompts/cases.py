@@ -231,6 +231,9 @@ def _model_id(evaluator: Evaluator) -> str | None:
 
 
 def _load(models: Models, name: str, evaluator: str, file: PromptFile) -> Model:
+    if name.startswith("scripted:"):  # a prompt must not bring its own judge
+        message = f"{file.source}: evaluator {evaluator!r}: a script cannot judge; name a model"
+        raise EvaluationFailed("invalid_input", message)
     try:
         return models(name)
     except BadInput as error:

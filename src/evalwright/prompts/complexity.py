@@ -56,6 +56,7 @@ CONSTRAINT_PHRASES = ("do not ", "at least ", "at most ", "no more than ", "up t
 EXAMPLE_WORDS = ("example", "examples", "e.g", "(e.g", "sample", "samples")
 
 _CONSTRAINTS = _spellings(*CONSTRAINT_WORDS)
+_CONSTRAINT_PHRASES = tuple(phrase.encode() for phrase in CONSTRAINT_PHRASES)
 _EXAMPLES = _spellings(*EXAMPLE_WORDS)
 _COUNTED = _CONSTRAINTS | _EXAMPLES
 # How the lines of items and headings begin, in a text that begins with a line feed.
@@ -77,6 +78,7 @@ def count(prompt: Prompt) -> Counts:
     """Count what makes a prompt complex."""
     body = prompt.body.lower()
     words = body.split()
+    data = body.encode("utf-8", "surrogatepass")  # in which phrases are found faster
     counted = list(filter(_COUNTED.__contains__, words))
     steps = sections = 0
     for block in prompt.blocks:
@@ -92,7 +94,7 @@ def count(prompt: Prompt) -> Counts:
         words=len(words),
         steps=steps,
         constraints=sum(map(_CONSTRAINTS.__contains__, counted))
-        + sum(map(body.count, CONSTRAINT_PHRASES)),
+        + sum(map(data.count, _CONSTRAINT_PHRASES)),
         variables=len({placeholder.name.lower() for placeholder in prompt.placeholders}),
         sections=sections,
         examples=sum(map(_EXAMPLES.__contains__, counted)),

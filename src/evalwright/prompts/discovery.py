@@ -17,7 +17,9 @@ _ARCHIVES = frozenset({"archive", "_archive"})
 _TEMPLATES = "templates"
 _SCAFFOLD = re.compile(r"(?:^|[\W_])(?:template|scaffold)s?(?:$|[\W_])", re.IGNORECASE)
 _SAYS_WHAT_IT_IS = ("title", "name", "type", "kind", "category", "tags", "layout")
+_LONGEST_NAME = 200
 _WORD = re.compile(r"\w")
+_USUAL_BYTES = 64 * 1024
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -46,7 +48,10 @@ def read_bytes(found: Found) -> bytes:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         with found.path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            # Memory is set aside for as much as is asked for, and most files are small.
+            start = file.read(_USUAL_BYTES)
+            rest = file.read(MAX_BYTES + 1 - _USUAL_BYTES) if len(start) == _USUAL_BYTES else b""
+            return start + rest
     except OSError as error:
         raise _unfit(found.shown, error) from None
 
@@ -207,16 +212,20 @@ def _says_scaffold(value: Any) -> bool:
 def _only_placeholders(prompt: Prompt) -> bool:
     if not prompt.placeholders:
         return False
-    texts = [block.text for block in prompt.blocks if block.kind != "heading"]
-    rest = "\n".join(texts)
+    rest = "\n".join(block.text for block in prompt.blocks if block.kind != "heading")
+    names: dict[str, set[str]] = {}
     for placeholder in prompt.placeholders:
-        opening, closing = _BRACKETS[placeholder.style]
-        rest = re.sub(
-            rf"{re.escape(opening)}\s*{re.escape(placeholder.name)}\s*{re.escape(closing)}",
-            "",
-            rest,
-        )
+        names.setdefault(placeholder.style, set()).add(placeholder.name)
+    for style, known in names.items():
+        rest = _without(rest, style, known)
     return not _WORD.search(rest)
+
+
+def _without(text: str, style: str, names: set[str]) -> str:
+    """The text without the placeholders of these names."""
+    opening, closing = map(re.escape, _BRACKETS[style])
+    bracketed = re.compile(rf"{opening}([^\n]{{1,{_LONGEST_NAME}}}?){closing}")
+    return bracketed.sub(lambda found: "" if found[1].strip() in names else found[0], text)
 
 
 _BRACKETS = {"{{}}": ("{{", "}}"), "[]": "[]", "${}": ("${", "}"), "<>": "<>", "{}": "{}"}

@@ -18,6 +18,7 @@ from evalwright.prompts.results import (
     Assessment,
     Attempt,
     Failure,
+    adds_up,
     by_threshold,
     failure,
     relinted,
@@ -194,6 +195,8 @@ def is_current(result: PromptResult, source: Source, model: ModelFacts, settings
         return False
     details, metadata = result.details, result.metadata
     if isinstance(details, msgspec.UnsetType) or isinstance(metadata, msgspec.UnsetType):
+        return False
+    if not adds_up(result):
         return False
     same_judge = result.model.parameters == model.parameters
     same_rubric = metadata.rubric_version == RUBRIC_VERSION

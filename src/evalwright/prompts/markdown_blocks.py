@@ -6,6 +6,7 @@ as fast as a full parser; tests hold it to what markdown-it-py says.
 """
 
 import re
+from itertools import islice
 from typing import Literal
 
 from evalwright.prompts.document import Block
@@ -94,7 +95,8 @@ class _Scanner:
         self.close()
 
     def blank(self) -> None:
-        self.close()
+        if self.open is not None:
+            self.close()
         if self.bare_item == self.at - 1:
             self.items.pop()
         self.at += 1
@@ -239,8 +241,9 @@ class _Scanner:
             return False
         self.close()
         rest = content[match.end() :]
-        spaces = len((match[3] or "").expandtabs(4))
-        width = len(match[1])
+        mark, gap = match.group(1, 3)
+        spaces = len(gap.expandtabs(4)) if gap else 0
+        width = len(mark)
         inner = 0
         if not rest or spaces > _CODE_INDENT:
             inner = spaces - 1 if rest else 0
@@ -287,14 +290,16 @@ class _Scanner:
         base = self.items[-1] if self.items else 0
         ending = re.compile(rf"[ ]{{0,{base + 3}}}{mark[0]}{{{len(mark)},}}[ \t]*$")
         lines = self.lines
-        end = start + 1
+        end = len(lines)
         closed = False
         listed = bool(self.items)
-        while end < len(lines) and not (listed and not self.within(lines[end])):
-            if mark in lines[end] and ending.match(lines[end]):
-                closed = True
+        for at, line in enumerate(islice(lines, start + 1, None), start + 1):
+            if listed and not self.within(line):
+                end = at
                 break
-            end += 1
+            if mark in line and ending.match(line):
+                end, closed = at, True
+                break
         text = "\n".join(lines[start + 1 : end])
         self.at = end + closed
         self.emit("fence", start, text, info=info.strip(), closed=closed)

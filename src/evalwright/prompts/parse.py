@@ -19,11 +19,9 @@ MAX_VALUES = 100_000
 UNCATEGORIZED = "uncategorized"
 STDIN = "-"
 
-_FRONT_MATTER = re.compile(
-    r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
-)
 _MAP = "tag:yaml.org,2002:map"
 _OPENING = re.compile(r"---[ \t]*\r?\n")
+_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
@@ -60,11 +58,10 @@ def parse_prompt(data: bytes, shown: str, note: str | None = None) -> Prompt:
 
 def input_type(shown: str) -> InputType | None:
     """What a file is by its name, or None: Markdown, or YAML with `prompt` in its name."""
-    name = PurePosixPath(shown)
-    suffix = name.suffix.lower()
-    if suffix == ".md":
+    stem, _, suffix = shown.rpartition("/")[2].lower().rpartition(".")
+    if stem and suffix == "md":
         return "markdown"
-    if suffix in {".yml", ".yaml"} and "prompt" in name.stem.lower():
+    if suffix in {"yml", "yaml"} and "prompt" in stem:
         return "prompt_yaml"
     return None
 
@@ -90,7 +87,7 @@ def _decode(data: bytes) -> str:
             f"not UTF-8: byte {error.start} (0x{data[error.start]:02x}, line {line}): "
             "save the file as UTF-8",
         ) from None
-    if not text.strip():
+    if not text or text.isspace():
         raise UnfitPrompt("invalid_input", "the file is empty")
     return text
 
@@ -101,7 +98,7 @@ def _decode(data: bytes) -> str:
 def _from_markdown(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
     frontmatter, offset, remarks = split_front_matter(text)
     body = text[offset:]
-    if not body.strip():
+    if not body or body.isspace():
         raise UnfitPrompt("invalid_input", "the file has front matter and no prompt below it")
     blocks = scan_blocks(body, text.count("\n", 0, offset))
     return Prompt(
@@ -121,15 +118,18 @@ def _from_markdown(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
 
 def split_front_matter(text: str) -> tuple[dict[str, Any] | None, int, tuple[str, ...]]:
     """The front matter of a text (None: it has none), the offset at its end, and notes on it."""
-    if not _OPENING.match(text):
+    opening = _OPENING.match(text)
+    if opening is None:
         return None, 0, ()
-    match = _FRONT_MATTER.match(text)
-    if match is None:
+    start = opening.end()
+    closing = _CLOSING.search(text, start - 1)
+    if closing is None:
         raise UnfitPrompt(
             "invalid_input", "line 1: the front matter is not closed: end it with a line of ---"
         )
     notes: list[str] = []
-    loaded = _load(match[1], first_line=2, what="front matter", notes=notes)
+    source = text[start : closing.start() + 1]
+    loaded = _load(source, first_line=2, what="front matter", notes=notes)
     if loaded is None:
         loaded = {}
     if not isinstance(loaded, dict):
@@ -137,7 +137,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any] | None, int, tuple[str
             "invalid_input",
             f"line 2: the front matter is {_named(loaded)}: write `key: value` lines",
         )
-    return loaded, match.end(), tuple(notes)
+    return loaded, closing.end(), tuple(notes)
 
 
 def _load(source: str, first_line: int, what: str, notes: list[str] | None = None) -> Any:
@@ -306,7 +306,7 @@ def _category(frontmatter: dict[str, Any], shown: str) -> str:
     stated = frontmatter.get("category")
     if isinstance(stated, str) and stated.strip():
         return stated.strip()
-    folders = [part for part in PurePosixPath(shown).parts[:-1] if part not in {"/", "."}]
+    folders = [part for part in shown.split("/")[:-1] if part not in {"", "."}]
     if "prompts" in folders[:-1]:
         return folders[folders.index("prompts") + 1]
     if folders and folders[-1] != "..":

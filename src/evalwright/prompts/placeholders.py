@@ -23,29 +23,28 @@ _CANDIDATE = re.compile(
 _DOUBLE = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.\- ]{0,59})\}\}")
 _NOT_A_SPAN = 3  # so many backticks are a fence
 
-# Words in square brackets that mark something in a text instead of standing for a value.
-_MARKS = re.compile(
-    r"(?i:e\.g\.|i\.e\.|etc\.)|(?i:sic|todo|wip|note|optional|required|deprecated|new|beta|ok|fail|failed|pass|passed|warn"
-    r"|warning|info|debug|error|critical|end|start|edited|redacted|removed|truncated"
-    r"|citation needed)$"
+# What stands in square brackets without standing for a value.
+_NO_BLANK = re.compile(
+    # marks, whatever follows the first three
+    r"(?i:e\.g\.|i\.e\.|etc\.)|(?:(?i:sic|todo|wip|note|optional|required|deprecated|new|beta|ok"
+    r"|fail|failed|pass|passed|warn|warning|info|debug|error|critical|end|start|edited|redacted"
+    r"|removed|truncated|citation needed)"
+    r"|[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+"  # [Yes/No]: what an answer may be
+    r"|[A-Za-z]+[ _-]?\d+(?:\s*[,;]\s*[A-Za-z]+[ _-]?\d+)+"  # [Doc_1, Doc_3]
+    r"|[A-Z]{2,6}[ -]\d{2,}"  # [RFC 2119], [ABC-123]
+    r"|[A-Z][\w.&' -]*,? (?:19|20)\d\d[a-z]?"  # [Smith et al., 2020]
+    r")$"
 )
-_CITATION = re.compile(
-    r"[A-Za-z]+[ _-]?\d+(?:\s*[,;]\s*[A-Za-z]+[ _-]?\d+)+$"  # [Doc_1, Doc_3]
-    r"|[A-Z]{2,6}[ -]\d{2,}$"  # [RFC 2119], [ABC-123]
-    r"|[A-Z][\w.&' -]*,? (?:19|20)\d\d[a-z]?$"  # [Smith et al., 2020]
-)
-_CHOICE = re.compile(r"[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+$")  # [Yes/No]: what an answer may be
-_HTML = re.compile(
-    r"(?:a|abbr|address|area|article|aside|audio|b|base|bdi|bdo|blockquote|body|br|button|canvas|"
-    r"caption|center|cite|code|col|colgroup|data|datalist|dd|del|details|dfn|dialog|div|dl|dt|em|"
-    r"embed|fieldset|figcaption|figure|font|footer|form|h1|h2|h3|h4|h5|h6|head|header|hgroup|hr|"
-    r"html|i|iframe|img|input|ins|kbd|label|legend|li|link|main|map|mark|math|menu|meta|meter|"
-    r"nav|noscript|object|ol|optgroup|option|output|p|param|picture|pre|progress|q|rp|rt|ruby|s|"
-    r"samp|script|search|section|select|slot|small|source|span|strike|strong|style|sub|summary|"
-    r"sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|time|title|tr|track|tt|u|ul|var|"
-    r"video|wbr)(?: |$)",
-    re.IGNORECASE,
-)
+_HTML_NAMES = """
+    a abbr address area article aside audio b base bdi bdo blockquote body br button canvas
+    caption center cite code col colgroup data datalist dd del details dfn dialog div dl dt em
+    embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html
+    i iframe img input ins kbd label legend li link main map mark math menu meta meter nav
+    noscript object ol optgroup option output p param picture pre progress q rp rt ruby s samp
+    script search section select slot small source span strike strong style sub summary sup svg
+    table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
+"""
+_HTML = frozenset(_HTML_NAMES.split())
 _CLOSING = re.compile(r"</([A-Za-z_][\w \-]{0,59})>")
 _LINK_TARGET = re.compile(r":[ \t]*(?:<|/|\./|#|https?:|www\.|mailto:)")
 _CODE_FOLLOWS = re.compile(r"[\w}/{(=]|\.\w")
@@ -100,7 +99,8 @@ class _Prose:
             if match[0][0] == "`":
                 close = self.span_end(match[0], at, end)
                 if close:
-                    yield from self.span(at, close)
+                    if self.is_placeholder(at, close):
+                        yield from self.placeholders(at, close)
                     at = close + len(match[0])
             elif (placeholder := self.placeholder(match.start(), at)) is not None:
                 yield placeholder
@@ -125,25 +125,24 @@ class _Prose:
         close = self.text.find(ticks, start, min(end, start + MAX_SPAN))
         return 0 if close < 0 or "\n" in self.text[start:close] else close
 
-    def span(self, start: int, end: int) -> Iterator[Placeholder]:
-        """A span of code that is one placeholder and nothing else speaks of that placeholder."""
+    def is_placeholder(self, start: int, end: int) -> bool:
+        """Whether a span of code is one placeholder and nothing else: then it speaks of that."""
         opens = self.text.startswith(("{{", "${", "["), start)
-        if opens and _CANDIDATE.fullmatch(self.text, start, end):
-            yield from self.placeholders(start, end)
+        return opens and _CANDIDATE.fullmatch(self.text, start, end) is not None
 
     def is_blank(self, start: int, end: int) -> bool:
         """Whether `[...]` is a blank to fill in: no link, no subscript, no mark, no citation."""
         text = self.text
-        if text.startswith(("(", "["), end) or _LINK_TARGET.match(text, end):
+        after = text[end : end + 1]
+        if after in ("(", "[") or (after == ":" and _LINK_TARGET.match(text, end)):
             return False
         if _clings(text[start - 1 : start], "_]!\\)"):
             return False
-        name = text[start + 1 : end - 1]
-        return not (_MARKS.match(name) or _CHOICE.match(name) or _CITATION.match(name))
+        return not _NO_BLANK.match(text, start + 1, end - 1)
 
     def is_slot(self, start: int, name: str) -> bool:
         """Whether `<...>` is a slot: no HTML, no tag that is closed, no parameter of a type."""
-        if name in self.tags or _HTML.match(name):
+        if name in self.tags or name.partition(" ")[0].lower() in _HTML:
             return False
         return not _clings(self.text[start - 1 : start], "_<\\/=")
 

@@ -1,7 +1,5 @@
 """From what was found out about a prompt to its record."""
 
-import platform
-import socket
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -32,6 +30,7 @@ from evalwright.contracts.prompt_result import (
 from evalwright.prompts.document import Prompt
 
 DIGITS = 4  # of scores; more would be noise
+_EXACT_WEIGHTS = {name: Decimal(repr(weight)) for name, weight in WEIGHTS.items()}
 
 
 class Assessment(msgspec.Struct, frozen=True):
@@ -80,10 +79,7 @@ class Attempt(msgspec.Struct, frozen=True):
 def overall(rubric: Mapping[Criterion, tuple[float, str]]) -> float:
     """The weighted mean of the criteria, from 1 to 10."""
     total = sum(
-        (
-            Decimal(repr(weight)) * Decimal(repr(rubric[name][0]))
-            for name, weight in WEIGHTS.items()
-        ),
+        (weight * Decimal(repr(rubric[name][0])) for name, weight in _EXACT_WEIGHTS.items()),
         Decimal(0),
     )
     return round(float(total), DIGITS)
@@ -182,6 +178,18 @@ def by_threshold(result: PromptResult, threshold: float) -> PromptResult:
     )
 
 
+def adds_up(result: PromptResult) -> bool:
+    """Whether the overall score and the grade of a record follow from its criteria."""
+    if result.scores is None:
+        return False
+    rubric = {
+        name: (each.score if isinstance(each, CriterionScore) else each, "")
+        for name, each in result.scores.rubric.items()
+    }
+    right = overall(rubric)
+    return result.scores.overall == right and result.grade == grade(_percent(right))
+
+
 def relinted(result: PromptResult, linted: Assessment) -> PromptResult:
     """A record with what the linter says now in place of what it said then."""
     assert result.scores is not None
@@ -231,6 +239,9 @@ def minimal(result: PromptResult) -> PromptResult:
 
 def with_host_info(result: PromptResult) -> PromptResult:
     """The record with the file's absolute path and the names of machine and platform."""
+    import platform
+    import socket
+
     replace = msgspec.structs.replace
     absolute = UNSET if result.input.path == "-" else str(Path(result.input.path).absolute())
     metadata = Metadata(__version__, RUBRIC_VERSION, platform.system(), socket.gethostname())

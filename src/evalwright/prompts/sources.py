@@ -44,3 +44,10 @@ def _read(found: Found) -> Source:
         return Source(found.shown, kind, failure=reason, content_sha256=digest)
     file = None if found.shown == STDIN else found.path
     return Source(found.shown, prompt.type, prompt, content_sha256=digest, file=file)
+
+
+def read_again(source: Source) -> Source:
+    """A file that was changed since it was read."""
+    assert source.file is not None
+    note = next(iter(source.prompt.notes), None) if source.prompt else None
+    return _read(Found(source.file, source.path, note))

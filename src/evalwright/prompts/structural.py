@@ -44,8 +44,11 @@ def structural_scores(prompt: Prompt, findings: Sequence[Finding]) -> Structural
 def _score(
     graded: Sequence[Feature], findings: Sequence[Finding], filled: float
 ) -> tuple[float, str]:
-    quality = sum(each.weight * each.grade for each in graded) / sum(each.weight for each in graded)
-    share = quality * filled * kept_after(findings)
+    reached = possible = 0.0
+    for each in graded:
+        reached += each.weight * each.grade
+        possible += each.weight
+    share = reached / possible * filled * kept_after(findings)
     return round(_LOWEST + _SPAN * share, _DIGITS), _reason(graded, findings)
 
 

@@ -26,13 +26,21 @@ _FEWEST_WORDS = 15
 _Runs = frozenset[str]
 
 
+class _Chosen(dict[str, bool]):
+    """Whether runs are sampled that start with a word; found out once for each."""
+
+    def __missing__(self, word: str) -> bool:
+        chosen = self[word] = crc32(word.encode()) % _ONE_IN == 0
+        return chosen
+
+
 class Library:
     """The prompts that were looked at so far."""
 
     def __init__(self) -> None:
         self._prompts: list[tuple[str, _Runs]] = []
         self._index: dict[str, list[int]] = {}
-        self._chosen: dict[str, bool] = {}
+        self._chosen = _Chosen()
         self._whole: dict[str, int] = {}
 
     def near_duplicate(self, prompt: Prompt) -> Iterator[Hit]:
@@ -53,16 +61,14 @@ class Library:
         return (1.0, first) if first != number else None
 
     def _sampled_runs(self, prompt: Prompt) -> _Runs:
-        reading, chosen = read(prompt), self._chosen
-        words = reading.word_list
-        for word in reading.words.keys() - chosen.keys():
-            chosen[word] = crc32(word.encode()) % _ONE_IN == 0
-        starts = compress(range(len(words) + 1 - _RUN), map(chosen.__getitem__, words))
+        words = read(prompt).word_list
+        starts = compress(range(len(words) + 1 - _RUN), map(self._chosen.__getitem__, words))
         runs = frozenset([" ".join(words[at : at + _RUN]) for at in starts])
         return runs if len(runs) >= _FEWEST else frozenset()
 
     def _most_similar(self, runs: _Runs) -> tuple[float, int] | None:
-        met = Counter(number for run in runs for number in self._index.get(run, ()))
+        known = self._index.keys() & runs
+        met = Counter(number for run in known for number in self._index[run])
         # Of equals the earliest, whatever the order in which runs were looked up.
         nearest = sorted(met, key=lambda number: (-met[number], number))[:_COMPARED]
         alike = [(_similarity(runs, self._prompts[number][1]), -number) for number in nearest]

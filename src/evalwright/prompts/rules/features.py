@@ -210,11 +210,11 @@ def _filled(fields: dict[str, Any] | None) -> float:
 def _shape(reading: Reading) -> Shape:
     lines = items = steps = labels = longest = run = 0
     for line in reading.prose.split("\n"):
-        if not line or line.isspace():
+        first = line.strip()[:1]
+        if not first:
             run = 0
             continue
         lines += 1
-        first = line.lstrip(" \t")[0]
         item = _ITEM.match(line) if first in "-*+•" or first.isdecimal() else None
         if item is not None:
             items += 1
@@ -222,6 +222,9 @@ def _shape(reading: Reading) -> Shape:
         may_label = ":" in line or line[0] in "#*"
         labelled = may_label and _LABEL.match(line) is not None
         labels += labelled
-        run = 0 if item is not None or labelled else run + line.count(" ") + 1
-        longest = max(longest, run)
+        if labelled or item is not None:
+            run = 0
+        else:
+            run += line.count(" ") + 1
+            longest = max(longest, run)
     return Shape(lines, items, steps, labels, longest)

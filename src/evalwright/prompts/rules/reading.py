@@ -34,7 +34,7 @@ CORE_TITLES = frozenset(
 _TEXT_INFOS = frozenset(("", "text", "txt", "markdown", "md", "prompt", "plaintext"))
 
 _MARK = re.compile(
-    r"\n(?: {0,3}(#{1,6})(?:[ \t]+([^\n]*)|(?![^\n]))"
+    r"\n(?=[ \t]*[#`~])(?: {0,3}(#{1,6})(?:[ \t]+([^\n]*)|(?![^\n]))"
     r"|[ \t]*(`{3,}|~{3,})([^`\n]*)(?![^\n]))"
 )
 _BLANK_NEXT = re.compile(r"\Z|\n[ \t\r]*(?:\n|\Z)")
@@ -113,10 +113,7 @@ class Reading:
     @cached_property
     def lowered(self) -> str:
         """The prose in lower case, letter for letter, with plain apostrophes and dashes."""
-        lowered = self.prose.lower()
-        if len(lowered) != len(self.prose):
-            # A few letters grow when they are lowered; places must stay what they are.
-            lowered = _lowered_in_place(self.prose)
+        lowered = lowered_in_place(self.prose)
         for typographic, plain in _PLAIN:
             lowered = lowered.replace(typographic, plain)
         return lowered
@@ -320,5 +317,9 @@ def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _lowered_in_place(text: str) -> str:
+def lowered_in_place(text: str) -> str:
+    """A text in lower case, letter for letter: the few that grow when lowered stay as they are."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
     return "".join(each.lower() if len(each.lower()) == 1 else each for each in text)

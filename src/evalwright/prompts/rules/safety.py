@@ -7,7 +7,7 @@ from functools import lru_cache
 from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.findings import Fix, Hit, Rule
 from evalwright.prompts.rules.reading import Reading, quick_pattern, read
-from evalwright.prompts.rules.variables import is_variable
+from evalwright.prompts.rules.variables import core_variables
 from evalwright.prompts.rules.vocabulary import OUTSIDE_TEXTS, OUTSIDERS
 from evalwright.signals.finding import Finding
 from evalwright.signals.sensitive import scan
@@ -16,13 +16,12 @@ _GRAVE_PII = frozenset(
     {"credit-card", "us-ssn", "iban", "passport", "national-id", "date-of-birth", "phone", "email"}
 )
 # Addresses that documentation uses, and numbers that are kept free for stories.
-_MADE_UP_MAIL = re.compile(
-    r"@(?:[\w-]+\.)*(?:example|test|invalid|localhost|contoso|fabrikam|northwind|adventure-works|acme"
+_MADE_UP_MAIL = (
+    r"(?i)@(?:[\w-]+\.)*(?:example|test|invalid|localhost|contoso|fabrikam|northwind|adventure-works|acme"
     r"|(?:your|my|the)?-?(?:company|domain|organi[sz]ation|org|business|corp|email|mail|site|"
-    r"website|app|school|university)|techcorp|foo|bar|xyz)(?:\.[a-z]{2,})*$",
-    re.IGNORECASE,
+    r"website|app|school|university)|techcorp|foo|bar|xyz)(?:\.[a-z]{2,})*$"
 )
-_MADE_UP_PHONE = re.compile(r"555|(\d)\1{5}|123-?456|0000")
+_MADE_UP_PHONE = r"555|(\d)\1{5}|123-?456|0000"
 
 _ANNOUNCED = re.compile(
     r"(?:following|below|this|provided|attached|given)\s+(?:[a-z]+\s+){0,2}"
@@ -80,14 +79,13 @@ def _is_personal(found: Finding, value: str) -> bool:
     if found.rule not in _GRAVE_PII or found.confidence != "high":
         return False
     if found.rule == "email":
-        return _MADE_UP_MAIL.search(value) is None
-    return found.rule != "phone" or _MADE_UP_PHONE.search(value) is None
+        return re.search(_MADE_UP_MAIL, value) is None
+    return found.rule != "phone" or re.search(_MADE_UP_PHONE, value) is None
 
 
 def _injection(prompt: Prompt) -> Iterator[Hit]:
     reading = read(prompt)
-    inputs = (each for each in reading.core_placeholders if is_variable(reading, each))
-    outside = [each for each in inputs if _is_open(reading, each)]
+    outside = [each for each in core_variables(reading) if _is_open(reading, each)]
     if not outside or _is_guarded(reading.lowered):
         return
     seen: set[str] = set()

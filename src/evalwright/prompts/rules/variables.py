@@ -92,12 +92,12 @@ def _undefined(prompt: Prompt) -> Iterator[Hit]:
     seen = set(declared)
     for each in reading.core_placeholders:
         name = _key(each.name)
-        if name not in seen and is_variable(reading, each):
+        if name not in seen and _is_variable(reading, each):
             seen.add(name)
             yield Hit(each.offset, f"The variable “{each.name}” is used, but not declared.")
 
 
-def is_variable(reading: Reading, each: Placeholder) -> bool:
+def _is_variable(reading: Reading, each: Placeholder) -> bool:
     """Whether brackets surely stand for an input: slots of an answer look the same."""
     if each.style in _CERTAIN_STYLES or _key(each.name) in declared_variables(reading):
         return True
@@ -114,9 +114,16 @@ def _answer_start(reading: Reading) -> int:
     return reading.place(min(lines, default=len(reading.text)))
 
 
+@lru_cache(maxsize=1)
+def core_variables(reading: Reading) -> list[Placeholder]:
+    """The brackets in the core that surely stand for an input."""
+    return [each for each in reading.core_placeholders if _is_variable(reading, each)]
+
+
+@lru_cache(maxsize=1)
 def declared_share(reading: Reading) -> float:
     """The share of the core's variables that the file declares; 1 where there are none."""
-    inputs = {_key(each.name) for each in reading.core_placeholders if is_variable(reading, each)}
+    inputs = {_key(each.name) for each in core_variables(reading)}
     return len(inputs & set(declared_variables(reading))) / len(inputs) if inputs else 1.0
 
 

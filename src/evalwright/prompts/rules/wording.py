@@ -7,7 +7,13 @@ from string import ascii_lowercase
 
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import Reading, occurrences, quick_pattern, read
+from evalwright.prompts.rules.reading import (
+    Reading,
+    lowered_in_place,
+    occurrences,
+    quick_pattern,
+    read,
+)
 from evalwright.prompts.rules.vocabulary import TASK_VERBS, words_of
 
 LONG_SENTENCE = 50  # words
@@ -39,6 +45,7 @@ _DOUBLE_NEGATIVE = re.compile(
 )
 _CAPITALS = re.compile(r"\b[A-Z][A-Z']+\b(?:[ ,]+\b[A-Z][A-Z']*\b){4,}")
 _SHORT_CAPITALS = words_of("THE TO OF IS ARE NOT YOU MUST ANY THIS THAT BE")
+_WITHIN_A_SENTENCE = tuple(f" {word} " for word in _SHORT_CAPITALS)
 _EXCLAMATION = re.compile(r"!{3,}")
 _PARAGRAPH = re.compile(r"[^\n]+(?:\n(?![ \t]*(?:\n|[-*+•|>#]|\d+[.)]|```|\*\*))[^\n]+)*")
 _NO_PARAGRAPH = re.compile(r"[ \t]*(?:[|>#]|```)")
@@ -101,7 +108,7 @@ def _double_negative(prompt: Prompt) -> Iterator[Hit]:
 
 def _shouting(prompt: Prompt) -> Iterator[Hit]:
     reading = read(prompt)
-    shouted = any(f" {word} " in reading.prose for word in _SHORT_CAPITALS)
+    shouted = any(map(reading.prose.__contains__, _WITHIN_A_SENTENCE))
     for match in _CAPITALS.finditer(reading.prose) if shouted else ():
         if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
             yield Hit(
@@ -165,7 +172,7 @@ def _leftover(prompt: Prompt) -> Iterator[Hit]:
     reading = read(prompt)
     if quick_pattern(_ANY_LEFTOVER_SIGN).search(reading.data) is None:
         return
-    lowered = prompt.text.lower()
+    lowered = lowered_in_place(prompt.text)
     lines = {
         lowered.rfind("\n", 0, at) + 1
         for sign in _LEFTOVER_SIGNS
