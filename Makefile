@@ -2,7 +2,7 @@
 PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
-SYNC = $(UV) sync --quiet --locked --python $(PYTHON)
+SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
 .PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts clean
 .DEFAULT_GOAL := help
@@ -21,6 +21,7 @@ help: ## list the targets
 	@$(SYNC) 2>.venv-problem || UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(SYNC) 2>/dev/null \
 	  || { cat .venv-problem >&2; rm -f .venv-problem; exit 2; }
 	@rm -f .venv-problem
+	@$(BIN)/python -m compileall -q src  # commands start sooner, also where Python may not write bytecode
 	@touch $@
 
 setup: .venv/.ready ## prepare .venv with the evalwright command in it

@@ -10,8 +10,8 @@ import msgspec
 
 from evalwright.attacks.derive import Derived, derive
 from evalwright.attacks.strategies import STRATEGIES
-from evalwright.cli.options import read_input
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
+from evalwright.cli.parameters import read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Suite, parse_suite
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, existing_log, json_option, read_input
+from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
+from evalwright.cli.parameters import json_option, read_input
 from evalwright.compare.inputs import Inputs, open_inputs
 from evalwright.compare.summary import speaks_against
 from evalwright.contracts.errors import BadInput, CannotEvaluate

@@ -5,8 +5,9 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, existing_log, json_option
+from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import say, tell, write_stdout
+from evalwright.cli.parameters import json_option
 from evalwright.compare.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.contracts.events import EvalStarted
 from evalwright.engine.listing import find_run

@@ -1,14 +1,11 @@
-"""Options that several commands share, and the log that they open."""
+"""The option that names the log, and the log that commands open by it."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import click
 
-from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.contracts.errors import RunNotFound
 from evalwright.store.failure import clear_errors
 from evalwright.store.location import VARIABLE, chosen_path, open_log
 from evalwright.store.protocol import EventLog
@@ -18,35 +15,6 @@ db_option = click.option(
     metavar="URL",
     help=f"The event log, a file or sqlite:///path; else ${VARIABLE}, else the user's data folder.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
-
-
-class _AboveZero(click.FloatRange):
-    """A limit: above 0, and a number in earnest."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Refuse what is no finite number."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number of {self.name}.", param, ctx)
-        return number
-
-
-class Seconds(_AboveZero):
-    """A time limit."""
-
-    name = "seconds"
-
-
-class Dollars(_AboveZero):
-    """A limit of cost, in US dollars."""
-
-    name = "dollars"
 
 
 def log_exists(db: str | None) -> bool:
@@ -82,11 +50,3 @@ def opened_log(db: str | None) -> Iterator[EventLog]:
         yield log
     finally:
         log.close()
-
-
-def read_input(path: Path) -> bytes:
-    """The content of a file that the user named."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from evalwright.cli.options import read_input
 from evalwright.cli.output import Emit, say, stdout, tell, write_file
+from evalwright.cli.parameters import read_input
 from evalwright.cli.prompts import Request
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import iso_time

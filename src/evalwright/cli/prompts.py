@@ -9,8 +9,8 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from evalwright.cli.options import Dollars, json_option
 from evalwright.cli.output import check_place, reserve_stdout, tell, write_stdout
+from evalwright.cli.parameters import Dollars, json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.tiers import TIERS
 

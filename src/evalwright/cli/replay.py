@@ -2,8 +2,9 @@
 
 import click
 
-from evalwright.cli.options import db_option, existing_log, json_option
+from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import say, stdout, tell, write_stdout
+from evalwright.cli.parameters import json_option
 from evalwright.cli.results import agreement, continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run

@@ -6,16 +6,9 @@ from typing import Any, get_args
 import click
 
 from evalwright.cli.crew import Crew, Names, model_name
-from evalwright.cli.options import (
-    Dollars,
-    Seconds,
-    db_option,
-    existing_log,
-    json_option,
-    opened_log,
-    read_input,
-)
+from evalwright.cli.options import db_option, existing_log, opened_log
 from evalwright.cli.output import check_place, make_folder, reserve_stdout, write_stdout
+from evalwright.cli.parameters import Dollars, Seconds, json_option, read_input
 from evalwright.cli.request import Request
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.cli.resumption import resume

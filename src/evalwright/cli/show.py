@@ -5,8 +5,9 @@ from contextlib import suppress
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, existing_log, json_option
+from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import stdout, tell, write_stdout
+from evalwright.cli.parameters import json_option
 from evalwright.cli.results import agreement, continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.options import read_input
 from evalwright.cli.output import say, tell
+from evalwright.cli.parameters import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.report import MACHINE_REPORT
 from evalwright.engine.validation import check_file
