@@ -498,3 +498,9 @@ def test_a_record_whose_score_does_not_follow_from_its_criteria_is_not_kept(
     path.write_text(json.dumps(edited))
     (record,) = records(prompteval(library, *base, "--resume", "--json"))
     assert record["scores"]["overall"] == pytest.approx(7.5)
+
+
+def test_json_lines_stream_to_stdout(library: Evalwright) -> None:
+    done = prompteval(library, "prompts", "--json", "--format", "jsonl", "--quiet")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [line["input"]["path"] for line in lines] == ["prompts/good.md", "prompts/poor.md"]

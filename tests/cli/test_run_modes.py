@@ -259,6 +259,7 @@ def test_a_live_run_calls_live_tools_and_is_marked_wherever_it_is_shown(
     assert "live-shadow" in workplace("runs").out
     assert "live-shadow" in workplace("replay", "latest").out
     assert "nondeterministic" in workplace("diff", "latest", "latest").err
+    assert "nondeterministic" in workplace("show", "latest", "--task", "task-1").err
     workplace("compare", "--baseline", "latest", "--new", "latest", "--out", "report")
     report = (workplace.folder / "report" / "compare-report.json").read_text()
     assert "live-shadow: nondeterministic" in report

@@ -9,10 +9,8 @@ from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.compare.diff import EventDiff, RunDiff, diff_runs, without_run_scope
-from evalwright.contracts.events import EvalStarted
-from evalwright.engine.listing import find_run
+from evalwright.engine.listing import find_run, is_live
 from evalwright.reports.text import one_line
-from evalwright.store.protocol import EventLog
 
 MOST_SHOWN = 40
 
@@ -32,18 +30,13 @@ def command(*, a: str, b: str, exit_code: bool, as_json: bool, db: str | None) -
         a_id, b_id = find_run(log, a), find_run(log, b)
         found = diff_runs(a_id, log.read(a_id), b_id, log.read(b_id))
         for run_id in (a_id, b_id):
-            if _is_live(log, run_id):
+            if is_live(log, run_id):
                 say(f"{run_id} is live-shadow: nondeterministic, so not all differences mean much")
     if as_json:
         write_stdout(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     else:
         tell("\n".join(_lines(found)))
     return 1 if exit_code and found.event_diffs else 0
-
-
-def _is_live(log: EventLog, run_id: str) -> bool:
-    opened = [event for event in log.edges(run_id) if event.type == EvalStarted.TYPE]
-    return any("live-shadow" in event.decode(EvalStarted).modes for event in opened)
 
 
 def _lines(found: RunDiff) -> list[str]:

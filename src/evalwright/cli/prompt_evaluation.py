@@ -40,7 +40,7 @@ def evaluate(request: Request, emit: Emit) -> int:
     baseline = _baseline(request)
     sources = _sources(request, settings.selection)
     files = lint_sources(sources, settings.selection)
-    results, unfinished, finish = _results(request, files, settings)
+    results, unfinished, finish = _results(request, files, settings, _streamed(request, emit))
     change = None if baseline is None else _change(baseline, results)
     _write(request, emit, sources, results, settings, change)
     finish()
@@ -122,17 +122,41 @@ def _refuse_overwriting(request: Request, sources: Sequence[Source]) -> None:
             raise BadInput(f"{place}: it is one of the prompts; name another file to write to")
 
 
+def _streamed(request: Request, emit: Emit) -> Callable[[PromptResult], None]:
+    """Prints a record as soon as its turn comes, where that is asked for."""
+    if not request.streams:
+        return lambda _: None
+    from evalwright.reports.prompts.records import encode_record
+
+    return lambda result: emit(encode_record(_shared(result, request)) + b"\n")
+
+
+def _shared(result: PromptResult, request: Request) -> PromptResult:
+    """A record as it may leave this machine."""
+    if request.minimal:
+        return minimal(result)
+    return with_host_info(result) if request.with_host_info else result
+
+
 def _results(
-    request: Request, files: Sequence[Linted], settings: Settings
+    request: Request,
+    files: Sequence[Linted],
+    settings: Settings,
+    told: Callable[[PromptResult], None],
 ) -> tuple[list[PromptResult], CannotEvaluate | None, Callable[[], None]]:
     """The records, why some are missing where the budget was spent, and what to do in the end."""
     if settings.tier.number == 0:
         results: list[PromptResult] = []
-        evaluate_structure(files, settings, SystemClock(), results.append)
+
+        def take(result: PromptResult) -> None:
+            results.append(result)
+            told(result)
+
+        evaluate_structure(files, settings, SystemClock(), take)
         return results, None, lambda: None
     from evalwright.cli.prompt_judges import judge_files
 
-    return judge_files(request, files, settings)
+    return judge_files(request, files, settings, told)
 
 
 def _write(
@@ -161,7 +185,7 @@ def _write(
         told = records if name in RECORD_FORMATS else shared
         write_file(path, [FORMATS[name](told, context)])
     append_step_summary(results, context)
-    if request.as_json:
+    if request.as_json and not request.streams:
         emit(FORMATS["json"](records, context))
     elif not request.quiet:
         _show(request, results, context, change)

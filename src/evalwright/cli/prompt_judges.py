@@ -44,7 +44,12 @@ class Judged(NamedTuple):
     finish: Callable[[], None]
 
 
-def judge_files(request: Request, files: Sequence[Linted], settings: Settings) -> Judged:
+def judge_files(
+    request: Request,
+    files: Sequence[Linted],
+    settings: Settings,
+    told: Callable[[PromptResult], None],
+) -> Judged:
     """Have every model judge every file; what is done survives an interrupt, and a spent budget."""
     bench = _Bench(request, settings)
     results: list[PromptResult] = []
@@ -56,8 +61,12 @@ def judge_files(request: Request, files: Sequence[Linted], settings: Settings) -
                 journal.add(result)
                 progress.take(result)
 
+            def take(result: PromptResult) -> None:
+                results.append(result)
+                told(result)
+
             evaluation = JudgedEvaluation(
-                files, bench.judges, settings, SystemClock(), journal.known, keep, results.append
+                files, bench.judges, settings, SystemClock(), journal.known, keep, take
             )
             unfinished = _run(bench, evaluation, journal)
     asked = {file.source.path for file in files}

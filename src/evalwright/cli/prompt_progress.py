@@ -10,6 +10,7 @@ from msgspec import UnsetType
 from evalwright.contracts.prompt_result import PromptResult
 
 LINE_EVERY_SECONDS = 5.0
+BAR = 20
 
 
 class PromptProgress:
@@ -54,7 +55,9 @@ class PromptProgress:
 
     def line(self) -> str:
         """Where it stands."""
-        told = [f"{self._done}/{self._total} evaluations", f"{self._passed} passed"]
+        filled = BAR * self._done // self._total
+        bar = "█" * filled + "░" * (BAR - filled)
+        told = [f"{bar} {self._done}/{self._total} evaluations", f"{self._passed} passed"]
         if self._errors:
             told.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
         if self._cost:

@@ -45,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     ignore: tuple[str, ...]
     fix: bool
     as_json: bool
+    streams: bool  # records on stdout as they come, a line each
     quiet: bool
     minimal: bool
     with_host_info: bool
@@ -72,7 +73,12 @@ class Request(msgspec.Struct, frozen=True):
     multiple=True,
     help="Write a report; its suffix says the format. May be given several times.",
 )
-@click.option("--format", "file_format", type=click.Choice(FORMAT_NAMES), help="The format of -o.")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FORMAT_NAMES),
+    help="The format of -o; with --json, jsonl prints records as they come, a line each.",
+)
 @click.option(
     "--judge-samples",
     type=click.IntRange(1, 100),
@@ -167,6 +173,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> Request:
         ignore=_names(given["ignore"]),
         fix=given["fix"],
         as_json=given["as_json"],
+        streams=given["as_json"] and given["file_format"] == "jsonl",
         quiet=given["quiet"],
         minimal=given["minimal"],
         with_host_info=given["with_host_info"],

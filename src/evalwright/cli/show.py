@@ -6,17 +6,17 @@ import click
 import msgspec
 
 from evalwright.cli.options import db_option, existing_log
-from evalwright.cli.output import stdout, tell, write_stdout
+from evalwright.cli.output import say, stdout, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.cli.results import agreement, continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_run
+from evalwright.engine.listing import find_run, is_live
 from evalwright.engine.replay import project
 from evalwright.reports.findings import TaskStory, task_stories
-from evalwright.reports.outcome import render_outcome
+from evalwright.reports.outcome import LIVE, render_outcome
 from evalwright.reports.scorecard import MOST_FAILURES, render_story
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
@@ -87,6 +87,8 @@ def _show_unscored(log: EventLog, history: History) -> None:
 
 
 def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:
+    if is_live(log, run_id):
+        say(LIVE)
     if task_id is not None:
         history = read_history(log, run_id)
         _require_task(history, task_id)

@@ -93,6 +93,12 @@ def runs_of_group(log: EventLog, group_id: str) -> list[str]:
     return [run_id for run_id in found if run_id not in continued]
 
 
+def is_live(log: EventLog, run_id: str) -> bool:
+    """Whether a run called live tools, so that another one may come out differently."""
+    opened = [event for event in log.edges(run_id) if event.type == EvalStarted.TYPE]
+    return any("live-shadow" in event.decode(EvalStarted).modes for event in opened)
+
+
 def run_status(log: EventLog, run_id: str, last: Event) -> str:
     """`completed`, `failed`, `cancelled`, `running`, or `interrupted` when nobody executes it."""
     if last.type in TERMINAL_TYPES:
