@@ -183,7 +183,9 @@ def _excluded(path: Path, below: tuple[str, ...]) -> str | None:
             return f"*{suffix} is left out of a folder"
     if archive := _ARCHIVES.intersection(folders):
         return f"what lies in {min(archive)}/ is left out of a folder"
-    if _TEMPLATES in folders and _is_scaffold(path):
+    # A folder `templates` that is named itself holds scaffolds as any other does.
+    in_templates = _TEMPLATES in folders or path.absolute().parent.name.lower() == _TEMPLATES
+    if in_templates and _is_scaffold(path):
         return "a scaffold in templates/ is left out of a folder"
     return None
 

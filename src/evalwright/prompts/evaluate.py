@@ -1,5 +1,6 @@
 """Evaluating prompts by the linter alone, and what all tiers share."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from uuid import uuid4
@@ -38,6 +39,7 @@ class Linted(NamedTuple):
     source: Source
     findings: Sequence[Finding]
     structural: StructuralResult | None
+    seconds: float = 0.0  # that the linter took
 
 
 def lint_sources(sources: Sequence[Source], selection: Selection) -> list[Linted]:
@@ -49,9 +51,11 @@ def lint_sources(sources: Sequence[Source], selection: Selection) -> list[Linted
 def _linted(source: Source, linter: Linter) -> Linted:
     if source.prompt is None:
         return Linted(source, (), None)
+    began = time.perf_counter()
     try:
         findings = linter.lint(source.prompt)
-        return Linted(source, findings, structural_scores(source.prompt, findings))
+        scores = structural_scores(source.prompt, findings)
+        return Linted(source, findings, scores, time.perf_counter() - began)
     except Exception as error:  # noqa: BLE001 - a fault of ours must not take the library with it
         reason = Failure("internal_error", f"the linter failed: {type(error).__name__}: {error}")
         broken = msgspec.structs.replace(source, prompt=None, failure=reason)
@@ -63,15 +67,13 @@ def evaluate_structure(
 ) -> None:
     """Tier 0: the linter alone."""
     for file in files:
-        started = clock.monotonic_s()
         attempt = new_attempt(file.source, LINTER, settings, 1, clock)
         if file.structural is None:
             emit(unusable(attempt, file.source))
             continue
         assert file.source.prompt is not None
-        found = by_linter(file)
-        took = msgspec.structs.replace(attempt, duration_seconds=clock.monotonic_s() - started)
-        emit(success(took, file.source.prompt, found))
+        took = msgspec.structs.replace(attempt, duration_seconds=file.seconds)
+        emit(success(took, file.source.prompt, by_linter(file)))
 
 
 def by_linter(file: Linted) -> Assessment:

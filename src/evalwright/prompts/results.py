@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from math import floor
 from pathlib import Path
 
 import msgspec
@@ -275,7 +276,7 @@ def _execution(attempt: Attempt, reason: Failure | None) -> Execution:
 def _recommendations(scores: Mapping[Criterion, float], threshold: float) -> list[str]:
     """What to improve: every criterion below the threshold, the worst first."""
     low = [
-        (round(scores[name] * 10, 1), name)
+        (floor(_percent(scores[name]) * 10) / 10, name)  # rounding lifts none over the bar
         for name in WEIGHTS
         if _percent(scores[name]) < threshold
     ]
