@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,13 +150,36 @@ def test_an_interrupt_between_the_old_report_and_the_new_one_brings_the_old_one_
     assert len(renamed) == 3
 
 
+SLOWLY = """\
+import time
+from evalwright.cli import main
+from evalwright.reports.folder.case import CaseWriter
+
+write_all = CaseWriter.write_all
+
+
+def slowly(self, planned):
+    time.sleep(1)
+    return write_all(self, planned)
+
+
+CaseWriter.write_all = slowly
+main()
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_command_in_good_order(
-    pair: Pair, evalwright: Evalwright, number: signal.Signals
+    pair: Pair,
+    evalwright: Evalwright,
+    number: signal.Signals,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for case in range(CASES):  # long enough to be met while it works
-        response = a_response(case_id=f"case-{case}", output=f"done {case} " * 20_000)
-        pair.write(pair.new, f"case-{case}", response)
+    command = tmp_path_factory.mktemp("slow") / "evalwright"
+    command.write_text(f"#!{sys.executable}\n{SLOWLY}")
+    command.chmod(0o755)
+    monkeypatch.setattr("subjects.command.COMMAND", command)  # it is met while it works
     inputs = files_of(evalwright.folder)
     process = evalwright.start(
         *("compare", "--baseline", "runs/baseline", "--new", "runs/new", "--out", "report")
