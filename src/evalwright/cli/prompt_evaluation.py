@@ -14,7 +14,7 @@ from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.evaluate import Linted, Settings, evaluate_structure, lint_sources
-from evalwright.prompts.lint import Selection
+from evalwright.prompts.lint import Selection, selection
 from evalwright.prompts.results import minimal, with_host_info
 from evalwright.prompts.sources import Source, read_again, read_sources
 from evalwright.prompts.tiers import DEFAULT_TIER_WITH_MODEL, TIERS, Tier
@@ -35,7 +35,7 @@ def evaluate(request: Request, emit: Emit) -> int:
         runs=1 if tier.number == 0 else request.runs or tier.runs,
         concurrency=request.concurrency,
         max_cost_usd=request.max_cost_usd,
-        selection=Selection(request.select, request.ignore),
+        selection=selection(request.select, request.ignore),
     )
     baseline = _baseline(request)
     sources = _sources(request, settings.selection)

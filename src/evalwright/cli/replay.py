@@ -5,11 +5,11 @@ import click
 from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import say, stdout, tell, write_stdout
 from evalwright.cli.parameters import json_option
-from evalwright.cli.results import agreement, continued, failed_stories
+from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
-from evalwright.reports.outcome import render_outcome
+from evalwright.reports.outcome import agreement, render_outcome
 from evalwright.reports.style import Style
 
 

@@ -5,20 +5,17 @@ from pathlib import Path
 
 from evalwright.cli.output import Emit, make_folder, say, stderr, stdout, tell, write_file
 from evalwright.contracts.errors import RunFailed
-from evalwright.contracts.events import Judged
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
 from evalwright.reports.junit import JunitRun, render_junit, render_junit_failure
-from evalwright.reports.outcome import LIVE, render_outcome, shown_reasons
+from evalwright.reports.outcome import LIVE, agreement, render_outcome, shown_reasons
 from evalwright.reports.repeats import render_repeats
 from evalwright.reports.scorecard import MOST_FAILURES
 from evalwright.reports.style import Style
 from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
-from evalwright.scoring.rubric import rubric_result
-from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import EventLog
 
 
@@ -91,21 +88,6 @@ class _Told:
             self.stories,
             outcome.plan.is_live,
         )
-
-
-def agreement(log: EventLog, outcome: Outcome) -> float | None:
-    """How far the judges of a run agreed; None where nothing was judged."""
-    if outcome.plan.panel is None:
-        return None
-    by_task: dict[str, list[Judged]] = {}
-    for event in log.read(outcome.run_id, (Judged.TYPE,)):
-        by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
-    shares = [
-        rubric_result(task.expected.rubric, by_task[task.task_id]).agreement
-        for task in outcome.plan.suite.tasks
-        if task.expected.rubric is not None and task.task_id in by_task
-    ]
-    return mean(shares) if shares else None
 
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:

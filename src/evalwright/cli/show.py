@@ -8,7 +8,7 @@ import msgspec
 from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import say, stdout, tell, write_stdout
 from evalwright.cli.parameters import json_option
-from evalwright.cli.results import agreement, continued, failed_stories
+from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
@@ -16,7 +16,7 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_run, is_live
 from evalwright.engine.replay import project
 from evalwright.reports.findings import TaskStory, task_stories
-from evalwright.reports.outcome import LIVE, render_outcome
+from evalwright.reports.outcome import LIVE, agreement, render_outcome
 from evalwright.reports.scorecard import MOST_FAILURES, render_story
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line

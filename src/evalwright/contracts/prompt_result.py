@@ -105,6 +105,13 @@ class Scores(_Part, frozen=True):
     geval: Percentage | None
     overall_normalized: Percentage | UnsetType = UNSET
 
+    def by_criterion(self) -> dict[Criterion, float]:
+        """The score of each criterion alone, in whichever form the rubric is."""
+        return {
+            name: each.score if isinstance(each, CriterionScore) else each
+            for name, each in self.rubric.items()
+        }
+
 
 class Complexity(_Part, frozen=True):
     """How much a prompt asks for."""

@@ -33,6 +33,7 @@ from evalwright.engine.queue import LocalQueue, TaskQueue
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.review import Review
 from evalwright.engine.verdict import reasons_to_fail, score_answer
+from evalwright.engine.workers import run_workers
 from evalwright.scoring.thresholds import Cost, pass_score
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -167,16 +168,7 @@ class Execution:
             for index, task in enumerate(self._plan.suite.tasks)
             if task.task_id not in self._history.scored
         )
-        workers = [
-            asyncio.create_task(self._worker(pending))
-            for _ in range(self._plan.settings.concurrency)
-        ]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await run_workers(self._plan.settings.concurrency, lambda: self._worker(pending))
 
     async def _worker(self, pending: TaskQueue) -> None:
         while self._within_budget() and (index := await pending.take()) is not None:

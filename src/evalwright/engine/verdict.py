@@ -1,7 +1,6 @@
 """From an answer to its score, and from a run to whether it may ship."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from evalwright.contracts.events import (
     EvalScored,
@@ -10,15 +9,13 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import FailOn
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.invocation import Answer
+from evalwright.engine.plan import Plan
 from evalwright.scoring.golden import score_golden
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from evalwright.scoring.rubric import rubric_result
 from evalwright.scoring.safety import is_blocking
 from evalwright.scoring.statistics import LEVEL
 from evalwright.scoring.summary import task_cost
-
-if TYPE_CHECKING:
-    from evalwright.engine.plan import Plan
 
 PASSING_GOLDEN_SCORE = 1.0
 
@@ -51,7 +48,7 @@ def score_answer(
     )
 
 
-def gates(plan: "Plan") -> Sequence[FailOn]:
+def gates(plan: Plan) -> Sequence[FailOn]:
     """What fails a run of this plan: what was asked for, else what its modes are about."""
     if plan.settings.fail_on:
         return plan.settings.fail_on
@@ -63,7 +60,7 @@ def gates(plan: "Plan") -> Sequence[FailOn]:
     return chosen
 
 
-def reasons_to_fail(plan: "Plan", summary: EvalSummary, broken_bars: Sequence[str]) -> list[str]:
+def reasons_to_fail(plan: Plan, summary: EvalSummary, broken_bars: Sequence[str]) -> list[str]:
     """Why a run must not ship, by the gates that apply; empty when it may."""
     chosen = gates(plan)
     reasons = list(broken_bars) if "threshold" in chosen else []
@@ -78,7 +75,7 @@ def reasons_to_fail(plan: "Plan", summary: EvalSummary, broken_bars: Sequence[st
     return reasons
 
 
-def _is_beyond_chance(plan: "Plan", report: RegressionReport) -> bool:
+def _is_beyond_chance(plan: Plan, report: RegressionReport) -> bool:
     """With repeats there are as many chances of a false alarm, so each must be the rarer."""
     changes = [change for change in (report.pass_change, report.score_change) if change]
     size = plan.group.size if plan.group else 1

@@ -1,6 +1,5 @@
 """Running a `.prompt.yml`: every row of its test data through its messages and its evaluators."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import Case, CaseVerdict, ErrorCode
+from evalwright.engine.workers import run_workers
 from evalwright.models.protocol import Message, Model, ModelError, Reply, Request
 from evalwright.prompts.evaluators import (
     COMPLETION,
@@ -93,13 +93,7 @@ async def _run_all(
             if row.failure is not None:
                 failed = True
 
-    workers = [asyncio.create_task(work()) for _ in range(ROWS_AT_ONCE)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    await run_workers(ROWS_AT_ONCE, work)
 
 
 class _RowRun:

@@ -23,7 +23,6 @@ from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.prompt_result import (
     WEIGHTS,
     Criterion,
-    CriterionScore,
     PromptResult,
 )
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
@@ -128,17 +127,10 @@ def percentages(results: Iterable[PromptResult]) -> list[float]:
 
 def criterion_percentages(results: Iterable[PromptResult]) -> dict[Criterion, float]:
     """The mean of each criterion over those that were evaluated, in percent."""
-    rubrics = [each.scores.rubric for each in results if each.scores]
-    if not rubrics:
+    found = [each.scores.by_criterion() for each in results if each.scores]
+    if not found:
         return {}
-    return {
-        name: round(fmean(_score(rubric[name]) for rubric in rubrics) * 10, _DIGITS)
-        for name in WEIGHTS
-    }
-
-
-def _score(value: CriterionScore | float) -> float:
-    return value.score if isinstance(value, CriterionScore) else value
+    return {name: round(fmean(scores[name] for scores in found) * 10, _DIGITS) for name in WEIGHTS}
 
 
 class _Noise:

@@ -50,8 +50,3 @@ class Prompt(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...] = ()
     placeholders: tuple[Placeholder, ...] = ()
     notes: tuple[str, ...] = ()  # such as: excluded by the rules, but named explicitly
-
-    def position(self, offset: int) -> tuple[int, int]:
-        """The line and the column of an offset, both from 1."""
-        before = self.text[:offset]
-        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1

@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
-from evalwright.contracts.prompt_result import WEIGHTS, Criterion
+from evalwright.contracts.prompt_result import Criterion
 from evalwright.models.protocol import Model, Request
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.failing import EvaluationFailed
@@ -26,6 +26,7 @@ from evalwright.prompts.geval_prompt import (
 )
 from evalwright.prompts.geval_scores import Weighted, weigh
 from evalwright.prompts.geval_steps import JudgeSteps, StepStore
+from evalwright.prompts.results import weighted_mean
 
 SAMPLING_TEMPERATURE = 1.0
 SEEDS_APART = 1_000_000  # between the samples of a run: no two calls of all runs share a seed
@@ -76,7 +77,7 @@ class Judgement(msgspec.Struct, frozen=True):
     @property
     def overall(self) -> float:
         """The weighted mean of the criteria, which is ours and not the judge's."""
-        return _overall({name: held.score for name, held in self.criteria.items()})
+        return weighted_mean({name: held.score for name, held in self.criteria.items()})
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -185,8 +186,8 @@ class GEval:
     ) -> Judgement:
         """The mean of the samples, with the words of the one that is nearest to it."""
         means = {name: fmean(held.criteria[name].score for held in samples) for name in CRITERIA}
-        middle = _overall(means)
-        typical = min(samples, key=lambda held: abs(_overall(_scores(held)) - middle))
+        middle = weighted_mean(means)
+        typical = min(samples, key=lambda held: abs(weighted_mean(_scores(held)) - middle))
         criteria = {
             name: CriterionJudgement(means[name], typical.criteria[name].reason)
             for name in CRITERIA
@@ -260,10 +261,6 @@ def _sample(asked: Sequence[Asked]) -> _Sample:
 
 def _scores(sample: _Sample) -> dict[Criterion, float]:
     return {name: answer.score for name, answer in sample.criteria.items()}
-
-
-def _overall(scores: Mapping[Criterion, float]) -> float:
-    return sum(weight * scores[name] for name, weight in WEIGHTS.items())
 
 
 def _summary(sample: _Sample) -> str:

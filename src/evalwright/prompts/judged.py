@@ -1,6 +1,5 @@
 """Evaluating prompts by models: every file with every judge in every run, records in order."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Protocol
@@ -11,6 +10,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import RUBRIC_VERSION, ModelFacts, PromptResult
 from evalwright.engine.clock import Clock
+from evalwright.engine.workers import run_workers
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.evaluate import Emit, Linted, Settings, by_linter, new_attempt, unusable
 from evalwright.prompts.failing import EvaluationFailed
@@ -92,13 +92,7 @@ class JudgedEvaluation:
     async def run(self) -> None:
         """Evaluate all; raises `BudgetSpent` when some are left and nothing to spend."""
         self._todo = [n for n in range(len(self._jobs)) if not self._take_known(n)]
-        workers = [asyncio.create_task(self._work()) for _ in range(self._settings.concurrency)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await run_workers(self._settings.concurrency, self._work)
         left = len(self._todo) - self._next
         if left:
             raise BudgetSpent(float(self._spent), left, unpriced=self._unpriced)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from math import floor
 from pathlib import Path
 
 import msgspec
@@ -77,18 +76,21 @@ class Attempt(msgspec.Struct, frozen=True):
     content_sha256: str | None = None
 
 
-def overall(rubric: Mapping[Criterion, tuple[float, str]]) -> float:
-    """The weighted mean of the criteria, from 1 to 10."""
-    total = sum(
-        (weight * Decimal(repr(rubric[name][0])) for name, weight in _EXACT_WEIGHTS.items()),
-        Decimal(0),
-    )
-    return round(float(total), DIGITS)
+def weighted_mean(scores: Mapping[Criterion, float]) -> float:
+    """The mean of the criteria by their weights, exact in decimal."""
+    parts = (weight * Decimal(repr(scores[name])) for name, weight in _EXACT_WEIGHTS.items())
+    return float(sum(parts, Decimal(0)))
+
+
+def overall(scores: Mapping[Criterion, float]) -> float:
+    """The overall score of a record, from 1 to 10."""
+    return round(weighted_mean(scores), DIGITS)
 
 
 def success(attempt: Attempt, prompt: Prompt, found: Assessment) -> PromptResult:
     """The record of an evaluation that was made."""
-    score = overall(found.rubric)
+    scores = {name: score for name, (score, _) in found.rubric.items()}
+    score = overall(scores)
     percentage = _percent(score)
     failed_cases = [case for case in found.cases if not case.passed]
     return PromptResult(
@@ -120,9 +122,7 @@ def success(attempt: Attempt, prompt: Prompt, found: Assessment) -> PromptResult
         passed=percentage >= attempt.threshold and not failed_cases,
         threshold=attempt.threshold,
         grade=grade(percentage),
-        recommendations=_recommendations(
-            {name: score for name, (score, _) in found.rubric.items()}, attempt.threshold
-        ),
+        recommendations=recommendations(_percentages(scores), attempt.threshold),
         issues=[*_issues(found.findings), *map(_failed_case, failed_cases)],
         complexity=found.complexity or UNSET,
         metadata=Metadata(__version__, RUBRIC_VERSION),
@@ -166,16 +166,12 @@ def failure(attempt: Attempt, reason: Failure, prompt: Prompt | None = None) -> 
 def by_threshold(result: PromptResult, threshold: float) -> PromptResult:
     """A successful record as it would be with another threshold."""
     assert result.scores is not None
-    scores = {
-        name: each.score if isinstance(each, CriterionScore) else each
-        for name, each in result.scores.rubric.items()
-    }
     cases = () if isinstance(result.details, UnsetType) else result.details.cases
     return msgspec.structs.replace(
         result,
         threshold=threshold,
         passed=_percent(result.scores.overall) >= threshold and all(case.passed for case in cases),
-        recommendations=_recommendations(scores, threshold),
+        recommendations=recommendations(_percentages(result.scores.by_criterion()), threshold),
     )
 
 
@@ -183,11 +179,7 @@ def adds_up(result: PromptResult) -> bool:
     """Whether the overall score and the grade of a record follow from its criteria."""
     if result.scores is None:
         return False
-    rubric = {
-        name: (each.score if isinstance(each, CriterionScore) else each, "")
-        for name, each in result.scores.rubric.items()
-    }
-    right = overall(rubric)
+    right = overall(result.scores.by_criterion())
     return result.scores.overall == right and result.grade == grade(_percent(right))
 
 
@@ -216,6 +208,10 @@ def without_host_info(result: PromptResult) -> PromptResult:
 
 def _percent(score: float) -> float:
     return round(score * 10, DIGITS)
+
+
+def _percentages(scores: Mapping[Criterion, float]) -> dict[Criterion, float]:
+    return {name: _percent(scores[name]) for name in WEIGHTS}
 
 
 def minimal(result: PromptResult) -> PromptResult:
@@ -252,10 +248,7 @@ def with_host_info(result: PromptResult) -> PromptResult:
 def _minimal_scores(scores: Scores | None) -> Scores | None:
     if scores is None:
         return None
-    plain = {
-        name: each.score if isinstance(each, CriterionScore) else each
-        for name, each in scores.rubric.items()
-    }
+    plain: dict[Criterion, CriterionScore | float] = {**scores.by_criterion()}
     return msgspec.structs.replace(scores, rubric=plain, overall_normalized=UNSET)
 
 
@@ -273,15 +266,24 @@ def _execution(attempt: Attempt, reason: Failure | None) -> Execution:
     )
 
 
-def _recommendations(scores: Mapping[Criterion, float], threshold: float) -> list[str]:
+def recommendations(percentages: Mapping[Criterion, float], threshold: float) -> list[str]:
     """What to improve: every criterion below the threshold, the worst first."""
-    low = [
-        (floor(_percent(scores[name]) * 10) / 10, name)  # rounding lifts none over the bar
-        for name in WEIGHTS
-        if _percent(scores[name]) < threshold
-    ]
+    low = [(value, name) for name, value in percentages.items() if value < threshold]
     low.sort(key=lambda entry: entry[0])
-    return [f"Improve {name}: currently {value:g}% ({grade(value)})" for value, name in low]
+    return [
+        f"Improve {name}: currently {percent(value, threshold)} ({grade(value)})"
+        for value, name in low
+    ]
+
+
+def percent(value: float, bar: float | None = None) -> str:
+    """A percentage with at most one decimal; rounding never lifts it over a grade or the bar."""
+    shown = round(value, 1)
+    if shown > value and (
+        grade(shown) != grade(value) or (bar is not None and value < bar <= shown)
+    ):
+        shown = round(shown - 0.1, 1)
+    return f"{shown:g}%"
 
 
 def _issues(findings: Sequence[Finding]) -> list[str]:

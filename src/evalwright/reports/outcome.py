@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.engine.execution import Outcome
 from evalwright.engine.plan import Plan
@@ -13,6 +14,9 @@ from evalwright.reports.scorecard import render_scorecard
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
 from evalwright.scoring.regression import compare_to_baseline
+from evalwright.scoring.rubric import rubric_result
+from evalwright.scoring.thresholds import mean
+from evalwright.store.protocol import EventLog
 
 LIVE = "live-shadow: nondeterministic, another run may come out differently"
 
@@ -64,6 +68,21 @@ def _other_judges(plan: Plan, style: Style) -> list[str]:
         return []
     told = ", ".join(before) or "nobody"
     return [f"  {style.yellow(f'the baseline was judged by {told}, so scores may not compare')}"]
+
+
+def agreement(log: EventLog, outcome: Outcome) -> float | None:
+    """How far the judges of a run agreed; None where nothing was judged."""
+    if outcome.plan.panel is None:
+        return None
+    by_task: dict[str, list[Judged]] = {}
+    for event in log.read(outcome.run_id, (Judged.TYPE,)):
+        by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
+    shares = [
+        rubric_result(task.expected.rubric, by_task[task.task_id]).agreement
+        for task in outcome.plan.suite.tasks
+        if task.expected.rubric is not None and task.task_id in by_task
+    ]
+    return mean(shares) if shares else None
 
 
 def shown_reasons(outcome: Outcome) -> list[str]:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from evalwright.prompts.change import compare_results
+from evalwright.prompts.results import percent
 from evalwright.reports.prompts import FORMATS
-from evalwright.reports.prompts.groups import percent, share
+from evalwright.reports.prompts.groups import share
 from evalwright.reports.prompts.markdown_text import inline, item
 from evalwright.reports.prompts.step_summary import append_step_summary, render_step_summary
 from reports.html.hostile import EVIL, HOSTILE

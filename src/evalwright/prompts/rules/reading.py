@@ -141,11 +141,6 @@ class Reading:
         start, end = self.core_span
         return [each for each in self.prompt.placeholders if start <= each.offset < end]
 
-    @cached_property
-    def has_body(self) -> bool:
-        """Whether anything stands below the front matter."""
-        return _NOT_SPACE.search(self.prompt.body) is not None
-
     def place(self, index: int) -> int:
         """The offset in the file of an index into the core or its prose."""
         if self.prompt.type == "markdown":

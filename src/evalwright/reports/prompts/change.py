@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from evalwright.prompts.change import VERDICTS, Change, FileChange
-from evalwright.reports.prompts.groups import percent
+from evalwright.prompts.results import percent
 from evalwright.reports.prompts.markdown_text import inline, table
 
 _MINUS = "\N{MINUS SIGN}"

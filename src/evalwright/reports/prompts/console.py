@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptResult
 from evalwright.prompts.change import FileChange
+from evalwright.prompts.results import percent
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import Group, Overview, Standing, percent
+from evalwright.reports.prompts.groups import Group, Overview, Standing
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
 

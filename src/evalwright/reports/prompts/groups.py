@@ -22,6 +22,7 @@ from evalwright.prompts.agreement import (
     run_spread,
 )
 from evalwright.prompts.change import by_evaluation, criterion_percentages, percentages
+from evalwright.prompts.results import recommendations
 
 Standing = Literal["passed", "failed", "error"]
 _GRAVITY: tuple[Standing, ...] = ("error", "failed", "passed")
@@ -91,11 +92,7 @@ class Group:
         if len(self.records) == 1:
             own = self.first.recommendations
             return [] if own is UNSET else own
-        low = [(value, name) for name, value in self.criteria.items() if value < self.threshold]
-        low.sort(key=lambda entry: entry[0])
-        return [
-            f"Improve {name}: currently {percent(value)} ({grade(value)})" for value, name in low
-        ]
+        return recommendations(self.criteria, self.threshold)
 
 
 class File:
@@ -142,11 +139,6 @@ class Overview:
         return {judge: fmean(scores) if scores else None for judge, scores in known.items()}
 
     @property
-    def is_repeated(self) -> bool:
-        """Whether any file was judged more than once by the same judge."""
-        return any(len(group.records) > 1 for group in self.groups)
-
-    @property
     def cost_usd(self) -> float | None:
         """What all evaluations cost, as far as it is known."""
         details = [each.details for each in self.results if each.details is not UNSET]
@@ -180,16 +172,6 @@ class Overview:
 def findings(result: PromptResult) -> list[Finding]:
     """What the linter found in a file."""
     return [] if result.details is UNSET else result.details.findings
-
-
-def percent(value: float, bar: float | None = None) -> str:
-    """A percentage with at most one decimal; rounding never lifts it over a grade or the bar."""
-    shown = round(value, 1)
-    if shown > value and (
-        grade(shown) != grade(value) or (bar is not None and value < bar <= shown)
-    ):
-        shown = round(shown - 0.1, 1)
-    return f"{shown:g}%"
 
 
 def share(part: int, whole: int) -> str:

@@ -15,6 +15,7 @@ from evalwright.contracts.prompt_result import (
     grade,
 )
 from evalwright.prompts.change import Change, FileChange, by_evaluation
+from evalwright.prompts.results import percent
 from evalwright.reports.html.visible import clipped, visible
 from evalwright.reports.prompts.change import (
     change_in_words,
@@ -25,7 +26,7 @@ from evalwright.reports.prompts.change import (
 )
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.distribution import distribution
-from evalwright.reports.prompts.groups import File, Group, Overview, Standing, percent, share
+from evalwright.reports.prompts.groups import File, Group, Overview, Standing, share
 from evalwright.reports.prompts.markdown import runs_in_words
 from evalwright.reports.prompts.source_view import source_view
 from evalwright.signals.masking import mask_text

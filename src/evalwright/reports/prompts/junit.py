@@ -7,9 +7,9 @@ from msgspec import UNSET
 
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.prompts.change import percentages
+from evalwright.prompts.results import percent
 from evalwright.reports.junit import seconds, xml_document, xml_text
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import percent
 
 _NAME = "prompteval"
 

@@ -13,9 +13,10 @@ from evalwright import __version__
 from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.change import percentages
 from evalwright.prompts.findings import Rule
+from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import File, Group, Overview, percent
+from evalwright.reports.prompts.groups import File, Group, Overview
 from evalwright.reports.text import printable
 
 BELOW_THRESHOLD = "below-threshold"
