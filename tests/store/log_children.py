@@ -18,6 +18,7 @@ from log_events import an_event, numbered
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
 from evalwright.store.protocol import NewEvent
+from evalwright.store.records import Change
 from evalwright.store.sqlite import SqliteLog
 
 ENOUGH = 1_000_000  # more than any test waits for
@@ -56,6 +57,17 @@ def acknowledge_watched(path: str, first: str, body_size: str) -> None:
         log.append("run", padded(numbered(number), body_size))
         if log.backlog > 50:
             log.flush("run").result()
+
+
+def acknowledge_with_documents(path: str, first: str) -> None:
+    """Go on with the run for ever, with a document for each event; say how many it has."""
+    log = SqliteLog(Path(path))
+    for number in range(int(first), ENOUGH):
+        document = Change("note", "a", f"{number:06}", b"%d" % number, expected=None)
+        log.append("run", numbered(number), [document])
+        if number % 3 == 0:
+            log.flush("run").result()
+            say(number + 1)
 
 
 def padded(events: list[NewEvent], body_size: str) -> list[NewEvent]:
@@ -260,6 +272,16 @@ def die_while_appending(folder: str, *limits: str) -> None:
             lambda path=path: acknowledge_flushed(str(path), "0", "700"), dies_at=limit
         )
         say(f"{died} {acknowledged[-1] if acknowledged else 0} {len(list_of(path))}")
+
+
+def die_while_writing_documents(folder: str, *limits: str) -> None:
+    """Write events with documents until a write reaches a limit; say what was acknowledged."""
+    for limit in map(int, limits):
+        path = Path(folder) / f"{limit}.db"
+        acknowledged, died = in_a_fork(
+            lambda path=path: acknowledge_with_documents(str(path), "0"), dies_at=limit
+        )
+        say(f"{died} {acknowledged[-1] if acknowledged else 0}")
 
 
 def in_a_fork(work: Callable[[], object], dies_at: int) -> tuple[list[str], bool]:

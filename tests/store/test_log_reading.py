@@ -1,16 +1,17 @@
 """Reading: in order, by type, by the edges, and without holding a run in memory."""
 
-import sqlite3
 import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from log_events import a_score, a_start, an_end, an_event, numbered, written
 
 from evalwright.contracts.errors import BadInput, RunNotFound
-from evalwright.contracts.events import Event
-from evalwright.store import sqlite
+from evalwright.contracts.events import TERMINAL_TYPES, Event
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 
@@ -51,6 +52,66 @@ def test_runs_are_listed_newest_first_and_keep_their_events_apart(log: SqliteLog
     assert [event.type for event in log.read("c")] == ["run.started"]
 
 
+def test_runs_are_listed_in_pages(log: SqliteLog) -> None:
+    for number in range(7):
+        write(log, f"run-{number}", [a_start()])
+    with log.claim("without events"):
+        pass
+
+    assert log.run_ids(limit=3) == ["run-6", "run-5", "run-4"]
+    assert log.run_ids(limit=3, before="run-4") == ["run-3", "run-2", "run-1"]
+    assert log.run_ids(limit=3, before="run-1") == ["run-0"]
+    assert log.run_ids(before="run-2") == ["run-1", "run-0"]
+    assert log.run_ids(limit=9, before="run-0") == log.run_ids(limit=0) == []
+
+
+def test_runs_before_an_unknown_one_are_the_users_mistake(log: SqliteLog) -> None:
+    with pytest.raises(RunNotFound, match="no run unknown"):
+        log.run_ids(before="unknown")
+
+
+@pytest.mark.parametrize("end", TERMINAL_TYPES)
+def test_open_runs_are_those_with_events_and_without_an_end(log: SqliteLog, end: str) -> None:
+    write(log.for_tenant("b"), "first", [a_start()])
+    write(log, "ended", [a_start(), an_end(end)])
+    write(log.for_tenant("a"), "last", [a_start(), an_event()])
+    with log.claim("without events"):
+        pass
+
+    assert log.open_runs() == [("first", "b"), ("last", "a")]
+    assert log.for_tenant("a").open_runs() == [("last", "a")]
+    assert log.for_tenant("c").open_runs() == []
+
+
+@given(
+    length=st.integers(1, 150),
+    after=st.integers(-1, 160),
+    limit=st.none() | st.integers(0, 160),
+    types=st.sampled_from([[], ["x"], ["x", "y"], ["z"]]),
+)
+def test_a_part_of_a_run_is_what_a_slice_of_all_of_it_would_be(
+    shared_log: SqliteLog, length: int, after: int, limit: int | None, types: list[str]
+) -> None:
+    run_id = f"run-{length}"
+    kinds = ["x" if number % 3 else "y" for number in range(length)]
+    if run_id not in shared_log.run_ids():
+        write(shared_log, run_id, [an_event(kind) for kind in kinds])
+
+    found = shared_log.read(run_id, types, after, limit)
+
+    expected = [
+        (sequence, kind)
+        for sequence, kind in enumerate(kinds)
+        if sequence > after and (not types or kind in types)
+    ]
+    assert [(event.sequence, event.type) for event in found] == expected[:limit]
+
+
+def test_a_claimed_run_without_events_is_read_as_empty(log: SqliteLog) -> None:
+    with log.claim("run"):
+        assert list(log.read("run")) == log.edges("run") == []
+
+
 @pytest.mark.parametrize(
     ("length", "edges"),
     [(1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [0, 1, 2, 3]), (5, [0, 1, 3, 4])],
@@ -86,20 +147,11 @@ def test_a_large_run_is_streamed(log: SqliteLog) -> None:
 
 
 def test_the_edges_of_a_large_run_are_found_without_reading_what_is_between(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, steps: list[int]
 ) -> None:
     log = SqliteLog(path)
     write(log, "run", numbered(0, 20_000))
     log.close()
-    steps: list[int] = []
-    connect = sqlite._connect
-
-    def counted(place: Path) -> sqlite3.Connection:
-        connection = connect(place)
-        connection.set_progress_handler(lambda: steps.append(100), 100)  # type: ignore[arg-type]
-        return connection
-
-    monkeypatch.setattr(sqlite, "_connect", counted)
     log = SqliteLog(path)
     steps.clear()
     assert len(log.edges("run")) == 4
@@ -108,6 +160,33 @@ def test_the_edges_of_a_large_run_are_found_without_reading_what_is_between(
     assert (
         sum(steps) < 2_000
     )  # instructions of SQLite; to look at each event takes 100,000 and more
+
+
+def test_runs_are_found_among_many_that_have_ended_without_reading_those(
+    path: Path, steps: list[int]
+) -> None:
+    log = SqliteLog(path)
+    for number in range(500):
+        view = log.for_tenant("busy" if number else "quiet")
+        view.append(f"run-{number}", [a_start(), *[an_event()] * 50, an_end()])
+    log.append("open", [a_start()])
+    log.close()
+    log = SqliteLog(path)
+
+    def cost(ask: Callable[[], object], expected: object) -> int:
+        steps.clear()
+        assert ask() == expected
+        return sum(steps)
+
+    # Instructions of SQLite: one event takes about 10 of them, and there are 26,000.
+    assert cost(log.open_runs, [("open", "local")]) < 500 * 50
+    assert cost(log.for_tenant("quiet").open_runs, []) < 500
+    assert cost(log.for_tenant("quiet").run_ids, ["run-0"]) < 500
+    assert cost(lambda: log.run_ids(2, before="run-2"), ["run-1", "run-0"]) < 500
+    busy = log.for_tenant("busy")
+    assert cost(lambda: busy.run_ids(2, before="run-9"), ["run-8", "run-7"]) < 500
+    assert cost(lambda: len(busy.edges("run-400")), 4) < 500
+    log.close()
 
 
 def test_a_run_may_be_read_while_it_grows(log: SqliteLog) -> None:
@@ -120,6 +199,15 @@ def test_a_run_may_be_read_while_it_grows(log: SqliteLog) -> None:
 
     assert len(seen) >= 100
     assert all(after == before + 1 for before, after in pairwise(seen))
+    assert len(list(log.read("run"))) == 200
+
+
+def test_who_appends_to_the_run_that_he_reads_comes_to_an_end(log: SqliteLog) -> None:
+    write(log, "run", numbered(0, 100))
+
+    for event in log.read("run"):
+        write(log, "run", numbered(100 + event.sequence))
+
     assert len(list(log.read("run"))) == 200
 
 

@@ -79,9 +79,12 @@ def test_the_database_refuses_what_would_break_the_log(
         "INSERT INTO events VALUES (1, 2, 'x', NULL, 0, '') ON CONFLICT DO UPDATE SET body = 'x'",
         "UPDATE runs SET run_id = 'renamed' WHERE run = 1",
         "DELETE FROM runs",
-        "INSERT INTO runs VALUES (9, 'open')",
-        "INSERT OR REPLACE INTO runs VALUES (1, 'renamed')",
-        "INSERT OR REPLACE INTO runs VALUES (9, 'open')",
+        "UPDATE runs SET tenant = 'another' WHERE run = 1",
+        "INSERT INTO runs VALUES (9, 'open', 'local')",
+        "INSERT INTO runs VALUES (9, 'open', 'another')",
+        "INSERT OR REPLACE INTO runs VALUES (1, 'renamed', 'local')",
+        "INSERT OR REPLACE INTO runs VALUES (1, 'open', 'another')",
+        "INSERT OR REPLACE INTO runs VALUES (9, 'open', 'local')",
     ],
 )
 def test_the_database_refuses_to_change_what_is_written(
@@ -117,7 +120,7 @@ def test_a_statement_with_one_bad_row_writes_none_of_its_rows(raw: sqlite3.Conne
 
 def test_what_keeps_the_rules_is_welcome(raw: sqlite3.Connection, path: Path) -> None:
     raw.execute("INSERT INTO events VALUES (1, 3, 'eval.scored', 'task-2', 0, '')")
-    raw.execute("INSERT INTO runs VALUES (3, 'another')")
+    raw.execute("INSERT INTO runs VALUES (3, 'another', 'local')")
     raw.execute("INSERT INTO events VALUES (3, 0, 'eval.scored', 'task-1', 0, '')")
     raw.execute("INSERT INTO events VALUES (3, 1, 'run.cancelled', NULL, 0, '')")
 
@@ -142,7 +145,7 @@ def test_the_log_is_whole_whatever_is_tried(
     model: dict[int, list[tuple[str, str | None]]] = {1: [], 2: []}
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         schema.migrate(connection, ":memory:")
-        connection.execute("INSERT INTO runs VALUES (1, 'one'), (2, 'two')")
+        connection.execute("INSERT INTO runs VALUES (1, 'one', 'a'), (2, 'two', 'b')")
         for verb, run, distance, kind, task in tries:
             events = model[run]
             row = (run, len(events) + distance, kind, task)

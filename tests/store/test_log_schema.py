@@ -55,11 +55,11 @@ def test_an_old_log_is_migrated_and_keeps_its_events(
     later.close()
 
     assert types_of(path) == ["run.started", "agent.decided"]
-    assert pragma(path, "user_version") == schema.VERSION == 2
+    assert pragma(path, "user_version") == schema.VERSION == 3
     with raw_connection(path) as connection:
         assert connection.execute("SELECT run_id, note FROM runs").fetchall() == [("run", None)]
         with pytest.raises(sqlite3.IntegrityError, match="this one; is not"):
-            connection.execute("INSERT INTO runs VALUES (2, 'two', 'much too long')")
+            connection.execute("INSERT INTO runs VALUES (2, 'two', 'local', 'much too long')")
 
 
 def test_a_log_of_the_present_version_is_not_migrated_again(
@@ -69,7 +69,7 @@ def test_a_log_of_the_present_version_is_not_migrated_again(
     for _ in range(2):
         SqliteLog(path).close()
 
-    assert pragma(path, "user_version") == 2
+    assert pragma(path, "user_version") == 3
 
 
 def test_a_migration_that_fails_leaves_the_log_as_it_was(
@@ -82,8 +82,8 @@ def test_a_migration_that_fails_leaves_the_log_as_it_was(
         with pytest.raises(StoreError, match=r"log\.db: .*table runs already exists"):
             SqliteLog(path)
 
-    assert pragma(path, "user_version") == 1
-    assert len(columns(path, "runs")) == 2
+    assert pragma(path, "user_version") == 2
+    assert len(columns(path, "runs")) == 3
     again = SqliteLog(path)
     assert again.run_ids() == ["run"]
     again.close()
@@ -116,7 +116,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_alone(
         SqliteLog(path)
 
     assert str(refusal.value) == (
-        f"{path}: written by a newer Evalwright (schema 2, this one knows 1); "
+        f"{path}: written by a newer Evalwright (schema 3, this one knows 2); "
         "update Evalwright or name another file with --db"
     )
     assert path.read_bytes() == before
@@ -129,7 +129,7 @@ def test_a_newer_log_is_refused_at_once_although_somebody_writes_to_it(
     with monkeypatch.context() as later:
         later_program(later, ADD_NOTES)
         SqliteLog(path).close()
-    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
+    monkeypatch.setattr("evalwright.store.database.BUSY_SECONDS", 0)
     with raw_connection(path) as writer:
         writer.execute("BEGIN IMMEDIATE")
 
@@ -166,7 +166,7 @@ def test_opening_waits_for_another_who_keeps_the_file_from_turning_to_wal(
             other.execute("COMMIT")
 
         clock = SimpleNamespace(monotonic=time.monotonic, sleep=let_go_while_the_log_waits)
-        monkeypatch.setattr("evalwright.store.sqlite.time", clock)
+        monkeypatch.setattr("evalwright.store.database.time", clock)
         SqliteLog(path).close()
 
     assert len(waits) == 1
@@ -176,7 +176,7 @@ def test_opening_waits_for_another_who_keeps_the_file_from_turning_to_wal(
 def test_a_file_that_others_never_let_go_is_a_clear_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
+    monkeypatch.setattr("evalwright.store.database.BUSY_SECONDS", 0)
     with raw_connection(path) as other:
         schema.migrate(other, str(path))
         other.execute("BEGIN IMMEDIATE")

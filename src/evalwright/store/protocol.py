@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from evalwright.contracts.events import Event
+from evalwright.store.records import Change, Records
 
 
 class NewEvent(NamedTuple):
@@ -18,6 +19,7 @@ class NewEvent(NamedTuple):
 
 
 Watcher = Callable[[Sequence[NewEvent]], None]
+Observer = Callable[[str, int, Sequence[NewEvent]], None]  # run, first sequence, events
 
 
 class EventLog(Protocol):
@@ -31,8 +33,20 @@ class EventLog(Protocol):
     def backlog(self) -> int:
         """How many appends wait to be written."""
 
-    def append(self, run_id: str, events: Sequence[NewEvent]) -> None:
-        """Queue events, in order and as one unit; raises when this run can take no more."""
+    @property
+    def records(self) -> Records:
+        """The documents that are kept with the log."""
+
+    def for_tenant(self, tenant: str) -> "EventLog":
+        """The same log for one tenant: of other tenants' runs there are none in it."""
+
+    def append(
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[Change] = ()
+    ) -> None:
+        """Queue events, in order and as one unit with changes of documents.
+
+        Raises when this run can take no more.
+        """
 
     def flush(self, run_id: str) -> "Future[None]":
         """Done when everything appended so far is durable; fails if some of it never will be."""
@@ -44,17 +58,25 @@ class EventLog(Protocol):
         logged and not called again; the run goes on without it.
         """
 
+    def observe(self, observer: Observer) -> None:
+        """Call the observer with the events of every run that is in this view, as a watcher is."""
+
     def claim(self, run_id: str) -> AbstractContextManager[None]:
         """Hold the sole right to execute a run; raises `RunBusy` when somebody does already."""
 
     def is_claimed(self, run_id: str) -> bool:
         """Whether somebody, here or in another process, is executing the run."""
 
-    def run_ids(self) -> list[str]:
-        """All runs, newest first."""
+    def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
+        """Runs, newest first: all of them, or so many that came before another."""
 
-    def read(self, run_id: str, types: Sequence[str] = ()) -> Iterator[Event]:
-        """The events of a run in order, all of them or those of some types."""
+    def open_runs(self) -> list[tuple[str, str]]:
+        """The runs that have no end, oldest first, each with its tenant."""
+
+    def read(
+        self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
+    ) -> Iterator[Event]:
+        """The events of a run in order: of some types, after a sequence, so many at most."""
 
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""

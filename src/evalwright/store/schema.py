@@ -11,7 +11,7 @@ from evalwright.contracts.events import TERMINAL_TYPES
 APPLICATION_ID = 0x4556574C  # "EVWL"
 
 # Comparisons joined by OR: `type IN (…)` costs twice as much on every insert.
-_IS_END = " OR ".join(f"type = '{name}'" for name in TERMINAL_TYPES)
+IS_END = " OR ".join(f"type = '{name}'" for name in TERMINAL_TYPES)
 
 # The triggers also stop `INSERT OR REPLACE`, which deletes what is in its way without asking
 # unique indexes or the triggers for DELETE.
@@ -38,10 +38,10 @@ CREATE TABLE events (
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX one_score_per_task ON events (run, task_id) WHERE type = 'eval.scored';
-CREATE UNIQUE INDEX one_end_per_run ON events (run) WHERE {_IS_END};
+CREATE UNIQUE INDEX one_end_per_run ON events (run) WHERE {IS_END};
 CREATE TRIGGER no_gap_and_nothing_after_the_end BEFORE INSERT ON events
 WHEN NEW.seq IS NOT coalesce(
-    (SELECT CASE WHEN {_IS_END} THEN -1 ELSE seq + 1 END
+    (SELECT CASE WHEN {IS_END} THEN -1 ELSE seq + 1 END
      FROM events WHERE run = NEW.run ORDER BY seq DESC LIMIT 1),
     (SELECT 0 FROM runs WHERE run = NEW.run)
 )
@@ -57,11 +57,24 @@ CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 """  # noqa: S608 - only constants are added
 
-MIGRATIONS = (_FIRST_VERSION,)
+_TENANTS_AND_RECORDS = """
+ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';
+CREATE INDEX runs_of_tenant ON runs (tenant, run);
+CREATE TABLE records (
+    kind TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    key TEXT NOT NULL,
+    body BLOB NOT NULL,
+    at_us INTEGER NOT NULL,
+    PRIMARY KEY (kind, tenant, key)
+);
+"""
+
+MIGRATIONS = (_FIRST_VERSION, _TENANTS_AND_RECORDS)
 VERSION = len(MIGRATIONS)
 
 ENTER_RUN = """
-INSERT INTO runs (run_id) SELECT :run_id WHERE NOT EXISTS (
+INSERT INTO runs (run_id, tenant) SELECT :run_id, :tenant WHERE NOT EXISTS (
     SELECT 1 FROM runs WHERE run_id = :run_id
 )
 """

@@ -1,177 +1,171 @@
 """The event log in one SQLite file: WAL, one writer thread, readers beside it."""
 
-import os
-import sqlite3
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import Event
 from evalwright.store import claims, schema
+from evalwright.store.database import Database, connect
 from evalwright.store.failure import clear_errors
-from evalwright.store.protocol import NewEvent, Watcher
-from evalwright.store.writer import Writer
-
-BUSY_SECONDS = 30
+from evalwright.store.protocol import NewEvent, Observer, Watcher
+from evalwright.store.records import LOCAL_TENANT, Change, Records
 
 _SELECT = "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events WHERE run = ?"
 
-_RUN = "SELECT run FROM runs WHERE run_id = ?"
+_RUN = "SELECT run FROM runs WHERE run_id = :run_id"
+
+_RUN_IDS = (
+    "SELECT run_id FROM runs WHERE run < :before"
+    " AND EXISTS (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0)"
+)
+
+# The condition of an end in the words of the index `one_end_per_run`: in others it is not used.
+_OPEN_RUNS = (
+    "SELECT run_id, tenant FROM runs"  # noqa: S608 - constants only
+    " WHERE EXISTS (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0) AND NOT EXISTS"
+    f" (SELECT 1 FROM events WHERE events.run = runs.run AND ({schema.IS_END}))"
+)
+
+_NO_BOUND = 2**63 - 1
+_PAGE = 32  # events that a reader holds in memory
 
 
 class SqliteLog:
-    """An event log kept in a SQLite file."""
+    """An event log kept in a SQLite file; of all tenants, or of one."""
 
-    def __init__(self, path: Path) -> None:
-        self._place = str(path)
-        # As SQLite sees it: claims made through a link, or after a change of folder, must meet.
-        self._path = Path(os.path.realpath(path))
-        self._writer: Writer | None = None
-        self._closed = False
-        self._change = threading.Lock()  # of the two above
-        with clear_errors(self._place):
-            _create_file(self._path)
-            schema.inspect_file(self._path, self._place)
-            self._reader = _connect(self._path)
-            try:
-                schema.migrate(self._reader, self._place)
-                _use_wal(self._reader)
-                self._reader.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
-            except BaseException:
-                self._reader.close()
-                raise
+    def __init__(self, path: Path, tenant: str | None = None) -> None:
+        self._open(Database(path), tenant)
+
+    def _open(self, database: Database, tenant: str | None) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def for_tenant(self, tenant: str) -> "SqliteLog":
+        """The same log for one tenant: of other tenants' runs there are none in it."""
+        view = SqliteLog.__new__(SqliteLog)
+        view._open(self._database, tenant)
+        return view
 
     @property
     def place(self) -> str:
         """The file, as it was named."""
-        return self._place
+        return self._database.place
 
     @property
     def backlog(self) -> int:
         """How many appends wait to be written."""
-        return self._writer.backlog if self._writer else 0
+        return self._database.backlog
 
-    def append(self, run_id: str, events: Sequence[NewEvent]) -> None:
-        """Queue events, in order and as one unit."""
-        (self._writer or self._start_writer()).append(run_id, events)
+    @property
+    def records(self) -> Records:
+        """The documents that are kept with the log."""
+        return self._database
+
+    def append(
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[Change] = ()
+    ) -> None:
+        """Queue events, in order and as one unit with changes of documents."""
+        self._database.writer.append(run_id, events, changes, self._tenant)
 
     def flush(self, run_id: str) -> "Future[None]":
         """Done when everything appended so far is durable."""
-        return (self._writer or self._start_writer()).flush(run_id)
+        return self._database.writer.flush(run_id, self._tenant)
 
     def watch(self, run_id: str, watcher: Watcher) -> None:
         """Tell the watcher of this run's events once they are durable."""
-        (self._writer or self._start_writer()).watch(run_id, watcher)
+        self._database.writer.watch(run_id, watcher, self._tenant)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell the observer of every run's events once they are durable."""
+        self._database.writer.observe(observer, self._tenant)
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
         """Hold the sole right to execute a run."""
         with ExitStack() as held:
-            with clear_errors(self._place):
-                self._refuse_closed()
+            with clear_errors(self.place):
+                self._database.refuse_closed()
                 run = self._enter_run(run_id)
-                held.enter_context(claims.claim(self._lock_file, run, run_id))
+                held.enter_context(claims.claim(self._database.lock_file, run, run_id))
             yield
 
     def is_claimed(self, run_id: str) -> bool:
         """Whether somebody, here or in another process, is executing the run."""
-        with clear_errors(self._place):
-            return claims.is_claimed(self._lock_file, self._run(run_id))
+        with clear_errors(self.place):
+            return claims.is_claimed(self._database.lock_file, self._run(run_id))
 
-    def run_ids(self) -> list[str]:
-        """All runs that have events, newest first."""
-        with clear_errors(self._place):
-            rows = self._reader.execute(
-                "SELECT run_id FROM runs WHERE EXISTS"
-                " (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0)"
-                " ORDER BY run DESC"
-            )
-            return [run_id for (run_id,) in rows]
+    def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
+        """Runs that have events, newest first: all, or so many that came before another."""
+        rows = self._database.query(
+            f"{_RUN_IDS}{self._mine} ORDER BY run DESC LIMIT :limit",
+            {
+                "tenant": self._tenant,
+                "before": _NO_BOUND if before is None else self._run(before),
+                "limit": -1 if limit is None else limit,
+            },
+        )
+        return [run_id for (run_id,) in rows]
 
-    def read(self, run_id: str, types: Sequence[str] = ()) -> Iterator[Event]:
-        """The events of a run in order, all of them or those of some types."""
+    def open_runs(self) -> list[tuple[str, str]]:
+        """The runs that have no end, oldest first, each with its tenant."""
+        return self._database.query(
+            f"{_OPEN_RUNS}{self._mine} ORDER BY run", {"tenant": self._tenant}
+        )
+
+    def read(
+        self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
+    ) -> Iterator[Event]:
+        """The events of a run in order: of some types, after a sequence, so many at most.
+
+        The reader sees the run as it is when the first event is asked for.
+        """
+        run = self._run(run_id)
         wanted = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
-        with clear_errors(self._place):
-            rows = self._reader.execute(
-                f"{_SELECT}{wanted} ORDER BY seq", (self._run(run_id), *types)
-            )
+        page = f"{_SELECT} AND seq > ? AND seq <= ?{wanted} ORDER BY seq LIMIT ?"
+        ((last,),) = self._database.query("SELECT max(seq) FROM events WHERE run = ?", (run,))
+        left = _NO_BOUND if limit is None else limit
+        while left > 0:
+            rows = self._database.query(page, (run, after, last, *types, min(left, _PAGE)))
             for sequence, kind, task_id, at_us, body in rows:
                 yield Event(run_id, sequence, kind, task_id, at_us, body)
+            if len(rows) < _PAGE:
+                return
+            after, left = rows[-1][0], left - len(rows)
 
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""
-        with clear_errors(self._place):
-            run = self._run(run_id)
-            rows = self._reader.execute(
-                f"{_SELECT} AND seq < 2 UNION ALL SELECT * FROM"  # noqa: S608 - constants only
-                f" ({_SELECT} AND seq >= 2 ORDER BY seq DESC LIMIT 2) ORDER BY seq",
-                (run, run),
-            ).fetchall()
+        run = self._run(run_id)
+        rows = self._database.query(
+            f"{_SELECT} AND seq < 2 UNION ALL SELECT * FROM"  # noqa: S608 - constants only
+            f" ({_SELECT} AND seq >= 2 ORDER BY seq DESC LIMIT 2) ORDER BY seq",
+            (run, run),
+        )
         return [Event(run_id, *row) for row in rows]
 
     def close(self) -> None:
         """Write what is queued and let go of the file."""
-        with self._change:
-            self._closed = True
-        if self._writer:
-            self._writer.close()
-        self._reader.close()
-
-    def _start_writer(self) -> Writer:
-        with self._change, clear_errors(self._place):
-            self._refuse_closed()
-            if self._writer is None:
-                connection = _connect(self._path)
-                connection.execute("PRAGMA synchronous = FULL")
-                self._writer = Writer(connection, self._place)
-            return self._writer
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise StoreError(f"{self._place}: the event log is closed")
+        self._database.close()
 
     @property
-    def _lock_file(self) -> Path:
-        return self._path.with_name(self._path.name + "-claims")
+    def _mine(self) -> str:
+        return "" if self._tenant is None else " AND tenant = :tenant"
 
     def _enter_run(self, run_id: str) -> int:
-        # Not through the reader: SQLite cannot write from the snapshot of an unfinished read.
-        with closing(_connect(self._path)) as connection:
-            connection.execute(schema.ENTER_RUN, {"run_id": run_id})
-            return self._run(run_id, connection)
+        with suppress(RunNotFound):  # to look is cheap, and to write may have to wait
+            return self._run(run_id)
+        # Not through the reader: others may be reading there.
+        tenant = LOCAL_TENANT if self._tenant is None else self._tenant
+        with closing(connect(self._database.path)) as connection:
+            connection.execute(schema.ENTER_RUN, {"run_id": run_id, "tenant": tenant})
+        return self._run(run_id)
 
-    def _run(self, run_id: str, connection: sqlite3.Connection | None = None) -> int:
-        row = (connection or self._reader).execute(_RUN, (run_id,)).fetchone()
-        if row is None:
-            raise RunNotFound(f"there is no run {run_id} in {self._place}; see `evalwright runs`")
-        return int(row[0])
-
-
-def _create_file(path: Path) -> None:
-    """Make a missing file readable by its owner alone: logs hold what agents said."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; SQLite itself does not wait here for others who open the file as well."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(0.005)
+    def _run(self, run_id: str) -> int:
+        rows = self._database.query(
+            f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
+        )
+        if not rows:
+            raise RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")
+        return int(rows[0][0])

@@ -3,29 +3,69 @@
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, NoReturn
 
 from evalwright.contracts.errors import LogConflict, StoreError
+from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.store.failure import blames_the_place, explain
-from evalwright.store.protocol import NewEvent, Watcher
+from evalwright.store.protocol import NewEvent, Observer, Watcher
+from evalwright.store.records import ANY, LOCAL_TENANT, Change, RecordConflict
 from evalwright.store.schema import ENTER_RUN
 
 GATHER_SECONDS = 0.005  # how long an append may wait for company when nobody waits for it
 
 _INSERT = "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
+_PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
+_NEW_RECORD = (
+    "INSERT INTO records (kind, tenant, key, body, at_us)"
+    " VALUES (:kind, :tenant, :key, :body, :at_us)"
+)
+_POSITION = (
+    "SELECT run, (SELECT coalesce(max(seq) + 1, 0) FROM events WHERE events.run = runs.run), tenant"
+    " FROM runs WHERE run_id = ?"
+)
 
-_Append = tuple[str, Sequence[NewEvent]]  # a run id and its events
 _Row = tuple[int, int, str, str | None, int, str]
-_Position = tuple[int, int]  # a run's number and its next sequence
+_View = tuple[str | None, str]  # a run, and through whose view of the log: None is the view of all
 
 _logger = logging.getLogger(__name__)
 
 
+class _Position(NamedTuple):
+    """Where a run stands: its number, its next sequence, and whose it is."""
+
+    run: int
+    following: int
+    tenant: str
+
+
+class _NotTheirs(Exception):
+    """A tenant appends to a run of another one."""
+
+
 class _Flush(NamedTuple):
-    run_id: str
+    view: _View
     done: "Future[None]"
+
+
+class _Forget(NamedTuple):
+    """Documents of a kind that are deleted once they are old."""
+
+    kind: str
+    before_us: int
+
+
+class _Write(NamedTuple):
+    """What is written as one unit: the events of a run, documents, or both."""
+
+    run_id: str | None
+    events: Sequence[NewEvent]
+    changes: Sequence[Change | _Forget]
+    tenant: str | None = None
+    done: "Future[None] | None" = None
 
 
 class Writer:
@@ -39,47 +79,71 @@ class Writer:
         self._connection = connection
         self._place = place
         self._queue = threading.Lock()  # guards the next three
-        self._appends: list[_Append] = []
+        self._writes: list[_Write] = []
         self._flushes: list[_Flush] = []
         self._closed = False
         self._arrived = threading.Event()
         self._hurry = threading.Event()
-        self._broken: dict[str, StoreError] = {}  # runs of which events could not be written
+        self._broken: dict[_View, StoreError] = {}  # runs of which events could not be written
         self._positions: dict[str, _Position] = {}
-        self._watchers: dict[str, Watcher] = {}
+        self._watchers: dict[_View, Watcher] = {}
+        self._observers: list[tuple[str | None, Observer]] = []  # each with whose runs it may see
         self._thread = threading.Thread(target=self._work, name="event-log-writer", daemon=True)
         self._thread.start()
 
     @property
     def backlog(self) -> int:
         """How many appends wait to be written."""
-        return len(self._appends)
+        return len(self._writes)
 
-    def append(self, run_id: str, events: Sequence[NewEvent]) -> None:
+    def append(
+        self,
+        run_id: str,
+        events: Sequence[NewEvent],
+        changes: Sequence[Change] = (),
+        tenant: str | None = None,
+    ) -> None:
         """Queue events; raises when the log or this run can take no more."""
         with self._queue:
-            if self._closed or run_id in self._broken:
-                self._refuse(run_id)
-            self._appends.append((run_id, events))
+            if self._closed or (tenant, run_id) in self._broken:
+                self._refuse((tenant, run_id))
+            self._writes.append(_Write(run_id, events, changes, tenant))
         if not self._arrived.is_set():
             self._arrived.set()
 
-    def flush(self, run_id: str) -> "Future[None]":
-        """Done when everything appended so far is durable."""
-        flush = _Flush(run_id, Future())
+    def change(self, changes: Sequence[Change | _Forget]) -> "Future[None]":
+        """Write documents as one unit."""
+        done: Future[None] = Future()
         with self._queue:
-            if self._closed:
-                self._refuse(run_id)
+            self._refuse_closed()
+            self._writes.append(_Write(None, (), changes, None, done))
+        self._hurry.set()
+        self._arrived.set()
+        return done
+
+    def forget(self, kind: str, before_us: int) -> "Future[None]":
+        """Delete the documents of a kind that were last written before a time."""
+        return self.change([_Forget(kind, before_us)])
+
+    def flush(self, run_id: str, tenant: str | None = None) -> "Future[None]":
+        """Done when everything appended so far is durable."""
+        flush = _Flush((tenant, run_id), Future())
+        with self._queue:
+            self._refuse_closed()
             self._flushes.append(flush)
         self._hurry.set()
         self._arrived.set()
         return flush.done
 
-    def watch(self, run_id: str, watcher: Watcher) -> None:
+    def watch(self, run_id: str, watcher: Watcher, tenant: str | None = None) -> None:
         """Tell the watcher of this run's events once they are durable."""
-        if self._closed:
-            self._refuse(run_id)
-        self._watchers[run_id] = watcher
+        self._refuse_closed()
+        self._watchers[tenant, run_id] = watcher
+
+    def observe(self, observer: Observer, tenant: str | None = None) -> None:
+        """Tell the observer of the events of every run, or of a tenant's, once they are durable."""
+        self._refuse_closed()
+        self._observers.append((tenant, observer))
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
@@ -90,10 +154,13 @@ class Writer:
         self._thread.join()
         self._connection.close()
 
-    def _refuse(self, run_id: str) -> NoReturn:
+    def _refuse(self, view: _View) -> NoReturn:
+        self._refuse_closed()
+        raise self._broken[view].with_traceback(None)
+
+    def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError(f"{self._place}: the event log is closed")
-        raise self._broken[run_id].with_traceback(None)
 
     def _work(self) -> None:
         closed = False
@@ -103,92 +170,187 @@ class Writer:
             self._arrived.clear()
             self._hurry.clear()
             with self._queue:
-                appends, self._appends = self._appends, []
+                writes, self._writes = self._writes, []
                 flushes, self._flushes = self._flushes, []
                 closed = self._closed
-            self._commit(appends)
-            for flush in flushes:
-                self._answer(flush)
+            self._commit(writes)
+            for view, done in flushes:
+                _settle(done, self._broken.get(view))
 
-    def _answer(self, flush: _Flush) -> None:
-        if not flush.done.set_running_or_notify_cancel():
-            return
-        if flush.run_id in self._broken:
-            flush.done.set_exception(self._broken[flush.run_id])
-        else:
-            flush.done.set_result(None)
-
-    def _commit(self, appends: list[_Append]) -> None:
-        """Write appends together; one that would break its log breaks its own run only."""
+    def _commit(self, writes: list[_Write]) -> None:
+        """Write all together; one that would break its log breaks its own run only."""
         if self._broken:
-            appends = [append for append in appends if append[0] not in self._broken]
-        if not appends:
+            writes = [w for w in writes if (w.tenant, w.run_id) not in self._broken]
+        if not writes:
             return
         try:
-            self._transact(appends)
+            starts = self._transact(writes)
         except Exception as error:  # noqa: BLE001 - the thread outlives whatever it is given
-            if len(appends) > 1 and not blames_the_place(error):
-                for append in appends:
-                    self._commit([append])
+            if len(writes) > 1 and not blames_the_place(error):
+                for write in writes:
+                    self._commit([write])
             else:
-                self._break(appends, error)
+                self._break(writes, error)
         else:
-            self._tell_watchers(appends)
+            self._tell(writes, starts)
 
-    def _transact(self, appends: list[_Append]) -> None:
+    def _transact(self, writes: list[_Write]) -> list[_Position | None]:
+        """Write all in one transaction; gives where the run of each one stood before it."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             positions: dict[str, _Position] = {}
-            rows = list(self._rows(appends, positions))
+            starts: list[_Position | None] = []
+            rows = list(self._rows(writes, positions, starts))
             self._connection.executemany(_INSERT, rows)
+            for write in writes:
+                for change in write.changes:
+                    self._apply(change)
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
         self._positions.update(positions)
+        return starts
 
-    def _rows(self, appends: list[_Append], positions: dict[str, _Position]) -> Iterator[_Row]:
-        """The rows of appends; leaves in `positions` where their runs stand afterwards."""
-        for run_id, events in appends:
-            run, sequence = (
-                positions.get(run_id) or self._positions.get(run_id) or self._look_up(run_id)
+    def _rows(
+        self,
+        writes: list[_Write],
+        positions: dict[str, _Position],
+        starts: list[_Position | None],
+    ) -> Iterator[_Row]:
+        """The rows of writes; leaves in `positions` where their runs stand afterwards."""
+        for run_id, events, _, tenant, _ in writes:
+            if run_id is None:
+                starts.append(None)
+                continue
+            start = (
+                positions.get(run_id)
+                or self._positions.get(run_id)
+                or self._look_up(run_id, tenant)
             )
+            run, sequence, owner = start
+            if tenant not in (None, owner):
+                raise _NotTheirs(f"it is not a run of tenant {tenant}; choose another id")
+            starts.append(start)
             for kind, task_id, at_us, body in events:
                 yield run, sequence, kind, task_id, at_us, body.decode()
                 sequence += 1
-            positions[run_id] = (run, sequence)
+            if events:  # else it may be a run that has ended, which nothing would take out again
+                positions[run_id] = _Position(run, sequence, owner)
 
-    def _look_up(self, run_id: str) -> _Position:
-        self._connection.execute(ENTER_RUN, {"run_id": run_id})
-        (run, following) = self._connection.execute(
-            "SELECT run, (SELECT coalesce(max(seq) + 1, 0) FROM events WHERE events.run = runs.run)"
-            " FROM runs WHERE run_id = ?",
-            (run_id,),
+    def _look_up(self, run_id: str, tenant: str | None) -> _Position:
+        owner = LOCAL_TENANT if tenant is None else tenant
+        self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
+        return _Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
+
+    def _apply(self, change: Change | _Forget) -> None:
+        execute = self._connection.execute
+        if isinstance(change, _Forget):
+            execute("DELETE FROM records WHERE kind = ? AND at_us < ?", change)
+            return
+        given = {**change._asdict(), "at_us": time.time_ns() // 1000}
+        was_expected = change.expected is ANY or self._is_expected(change)
+        if not was_expected:
+            raise RecordConflict(f"the {change.kind} {change.key!r} is not as it was")
+        execute(f"DELETE FROM records WHERE {_PLACE}", _place(change))  # noqa: S608 - constants
+        if change.body is not None:
+            execute(_NEW_RECORD, given)
+
+    def _is_expected(self, change: Change) -> bool:
+        found = self._connection.execute(
+            f"SELECT body FROM records WHERE {_PLACE}",  # noqa: S608 - constants only
+            _place(change),
         ).fetchone()
-        return run, following
+        return (None if found is None else bytes(found[0])) == change.expected
 
-    def _break(self, appends: list[_Append], error: Exception) -> None:
+    def _break(self, writes: list[_Write], error: Exception) -> None:
         """Let runs that lost events take no more: what follows would hide the loss."""
-        for run_id, _ in appends:
-            self._broken[run_id] = (
-                explain(self._place, error)
-                if blames_the_place(error)
-                else LogConflict(f"run {run_id} in {self._place} refused an event: {_why(error)}")
-            )
+        for write in writes:
+            reason = self._reason(write, error)
+            for view in self._losers(write, error):
+                self._broken[view] = reason
+                self._watchers.pop(view, None)
+            if write.done is not None:
+                _settle(write.done, reason)
 
-    def _tell_watchers(self, appends: list[_Append]) -> None:
-        for run_id, events in appends:
-            watcher = self._watchers.get(run_id)
-            if watcher is None:
-                continue
-            try:
-                watcher(events)
-            except Exception:
-                _logger.exception("a watcher of run %s failed and is let go", run_id)
-                self._watchers.pop(run_id, None)
+    def _reason(self, write: _Write, error: Exception) -> StoreError:
+        if blames_the_place(error):
+            return explain(self._place, error)
+        if isinstance(error, RecordConflict):
+            return RecordConflict(str(error))  # the one caught holds on to all that was written
+        if write.run_id is None:
+            return StoreError(f"{self._place} refused a document: {error!r}")
+        return LogConflict(f"run {write.run_id} in {self._place} refused an event: {_why(error)}")
+
+    def _losers(self, write: _Write, error: Exception) -> list[_View]:
+        """The views of the log in which a run takes no more."""
+        if write.run_id is None:
+            return []
+        if isinstance(error, _NotTheirs):
+            return [(write.tenant, write.run_id)]  # whose run it is has lost nothing
+        position = self._positions.pop(write.run_id, None)
+        owner = position.tenant if position else write.tenant or LOCAL_TENANT
+        return [(None, write.run_id), (owner, write.run_id)]
+
+    def _tell(self, writes: list[_Write], starts: list[_Position | None]) -> None:
+        for write, start in zip(writes, starts, strict=True):
+            if write.done is not None:
+                _settle(write.done, None)
+            if write.run_id is not None and start is not None:
+                self._tell_of_events(write.run_id, start, write.events)
+
+    def _tell_of_events(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
+        views = (None, run_id), (start.tenant, run_id)
+        for view in views:
+            self._tell_watcher(view, events)
+        for tenant, observer in tuple(self._observers):
+            if tenant in (None, start.tenant):
+                self._tell_observer((tenant, observer), run_id, start.following, events)
+        if events and events[-1].type in TERMINAL_TYPES:  # a log lives for long
+            self._positions.pop(run_id, None)
+            for view in views:
+                self._watchers.pop(view, None)
+
+    def _tell_watcher(self, view: _View, events: Sequence[NewEvent]) -> None:
+        watcher = self._watchers.get(view)
+        if watcher is None:
+            return
+        try:
+            watcher(events)
+        except Exception:
+            _logger.exception("a watcher of run %s failed and is let go", view[1])
+            self._watchers.pop(view, None)
+
+    def _tell_observer(
+        self,
+        observing: tuple[str | None, Observer],
+        run_id: str,
+        start: int,
+        events: Sequence[NewEvent],
+    ) -> None:
+        try:
+            observing[1](run_id, start, events)
+        except Exception:
+            _logger.exception("an observer failed and is let go")
+            self._observers.remove(observing)
+
+
+def _place(change: Change) -> dict[str, str]:
+    return {"kind": change.kind, "tenant": change.tenant, "key": change.key}
+
+
+def _settle(done: "Future[None]", error: StoreError | None) -> None:
+    if not done.set_running_or_notify_cancel():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, _NotTheirs):
+        return str(error)
     broke_a_rule = isinstance(error, sqlite3.IntegrityError)
     return f"{error}; is another process executing the same run?" if broke_a_rule else repr(error)
