@@ -161,11 +161,11 @@ class DyingLog:
         self._log = log
         self._left = appends
 
-    def append(self, run_id: str, events: Any) -> None:
+    def append(self, run_id: str, events: Any, changes: Any = ()) -> None:
         if self._left == 0:
             raise PowerCut
         self._left -= 1
-        self._log.append(run_id, events)
+        self._log.append(run_id, events, changes)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)

@@ -31,6 +31,9 @@ RUN_SCOPED_FIELDS = frozenset(
         "regressionVsBaseline",
         "tags",
         "metadata",
+        "origin",
+        "owner",
+        "transport",
     }
 )
 

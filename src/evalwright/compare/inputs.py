@@ -69,7 +69,7 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
     except RunNotFound as error:
         message = f"{named}: no run directory, no file of traces, and no run in the log: {error}"
         raise BadInput(message) from None
-    return _open_own_run(exported, work)
+    return _Opened(*lay_out(exported, work))
 
 
 def _refuse_other_folders(run: RunFolder, named: str) -> None:
@@ -81,7 +81,8 @@ def _refuse_other_folders(run: RunFolder, named: str) -> None:
         raise BadInput(message)
 
 
-def _open_own_run(exported: ExportedRun, work: Path) -> _Opened:
+def lay_out(exported: ExportedRun, work: Path) -> tuple[RunFolder, Path]:
+    """An own run as a run folder, and the file of its cases beside that."""
     responses = (Imported(response["case_id"], response) for response in exported.responses)
     run = spool(responses, exported.meta, work)
     cases = work.with_name(f"{work.name}-{_CASES}")
@@ -90,7 +91,7 @@ def _open_own_run(exported: ExportedRun, work: Path) -> _Opened:
         for number, case in enumerate(exported.cases):
             file.write((b",\n" if number else b"") + msgspec.json.encode(case))
         file.write(b"]")
-    return _Opened(run, cases)
+    return run, cases
 
 
 def find_cases(run: RunFolder) -> Path | None:

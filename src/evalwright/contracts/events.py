@@ -17,6 +17,8 @@ from evalwright.contracts.planning import (
     Baseline,
     Group,
     JudgePanel,
+    Origin,
+    Owner,
     RunId,
     RunSettings,
     Text,
@@ -78,7 +80,9 @@ class RunStarted(Payload, frozen=True):
     TYPE: ClassVar[str] = "run.started"
     workflow_id: Text
     inputs: dict[str, Any] | None = None
+    transport: Literal["rest", "mcp", "a2a", "ui"] | None = None
     engine_version: str | None = None
+    owner: Owner | None = None
     tags: list[str] | None = None
     metadata: dict[str, Any] | None = None
 
@@ -97,6 +101,29 @@ class RunFailed(Payload, frozen=True):
     TYPE: ClassVar[str] = "run.failed"
     error: ErrorDetail
     duration_ms: Count | None = None
+
+
+class RunCancelled(Payload, frozen=True):
+    """The run was given up, because somebody said so."""
+
+    TYPE: ClassVar[str] = "run.cancelled"
+    reason: str | None = None
+    cancelled_by: str | None = None
+    duration_ms: Count | None = None
+
+
+class RunPaused(Payload, frozen=True):
+    """No new task is begun until the run is resumed."""
+
+    TYPE: ClassVar[str] = "run.paused"
+    reason: str | None = None
+
+
+class RunResumed(Payload, frozen=True):
+    """A paused run goes on."""
+
+    TYPE: ClassVar[str] = "run.resumed"
+    reason: str | None = None
 
 
 class CapBreached(Payload, frozen=True):
@@ -118,6 +145,7 @@ class Planned(Payload, frozen=True):
     panel: JudgePanel | None = None
     baseline: Baseline | None = None
     group: Group | None = None
+    origin: Origin | None = None
 
 
 class EvalStarted(ClosedPayload, frozen=True):
@@ -163,6 +191,8 @@ class InvocationStarted(Payload, frozen=True):
     agent_id: AgentId
     source: Literal["workflow-node", "run-api", "chat-mention"]
     model_class: str | None = None
+    resolved_agent_version: str | None = None
+    resolved_channel: str | None = None
     tool_surface_count: Count | None = None
     memory_bound: bool | None = None
 
@@ -271,6 +301,9 @@ PAYLOADS: dict[str, type[Payload]] = {
         RunStarted,
         RunCompleted,
         RunFailed,
+        RunCancelled,
+        RunPaused,
+        RunResumed,
         CapBreached,
         Planned,
         EvalStarted,

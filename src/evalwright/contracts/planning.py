@@ -1,6 +1,6 @@
 """What a run is planned with: the agent, its settings, judges, a baseline, a group of repeats."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,8 @@ class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     ref: Text
     model_class: ModelClass | None = None
     model: str | None = None  # of a manifest agent
+    version: str | None = None  # where the agent is an installed one
+    channel: str | None = None  # that the version was found by
 
 
 class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -61,6 +63,33 @@ class Baseline(msgspec.Struct, frozen=True, rename="camel"):
     aggregate_score: Score
     tasks: list[BaselineTask]
     judges: list[str] = []
+
+
+class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whose a run is: the tenant, and who of them started it, by an id that says no more."""
+
+    tenant: Text
+    workspace: Text | None = None
+    principal: Text | None = None
+
+
+class ForkedFrom(msgspec.Struct, frozen=True, rename="camel"):
+    """The run that another one was made from."""
+
+    run_id: RunId
+    from_sequence: int
+    mode: Literal["replay", "branch"]
+
+
+class Origin(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a run of a host came from: its owner, and what its request said besides."""
+
+    owner: Owner
+    transport: Literal["rest", "mcp", "a2a", "ui"] = "rest"
+    metadata: dict[str, Any] | None = None
+    configurable: dict[str, Any] | None = None
+    forked_from: ForkedFrom | None = None
+    traceparent: str | None = None
 
 
 class Group(msgspec.Struct, frozen=True):

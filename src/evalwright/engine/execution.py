@@ -18,6 +18,7 @@ from evalwright.contracts.events import (
     InvocationCompleted,
     Payload,
     ProviderUsage,
+    RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -36,6 +37,7 @@ from evalwright.engine.verdict import reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
 from evalwright.scoring.thresholds import Cost, pass_score
 from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import Change
 
 YIELD_EVERY = 32  # tasks after which a worker that never waits lets others have their turn
 
@@ -63,6 +65,7 @@ class Means(msgspec.Struct, frozen=True):
 
     surroundings: Surroundings = msgspec.field(default_factory=Surroundings)
     panel: Panel | None = None
+    may_go_on: asyncio.Event | None = None  # not set while the run is paused
 
 
 LookForFindings = Callable[[Task, str, Sequence[Payload]], list[SafetyFinding]]
@@ -84,6 +87,7 @@ class Execution:
         self._agent = agent
         self._history = history
         self._plan: Plan = history.plan
+        self._may_go_on = means.may_go_on
         self._clock = clock
         self._redactor = means.surroundings.redactor
         self._recorder = Recorder(log, history.run_id, clock, self._redactor)
@@ -98,6 +102,7 @@ class Execution:
         self._look_for_findings = _findings_of_signals() if self._plan.is_adversarial else None
         self._invoker = Invoker(
             agent,
+            self._plan.agent,
             self._recorder,
             clock,
             means.surroundings,
@@ -105,9 +110,17 @@ class Execution:
             keep_deeds=self._plan.is_adversarial,
         )
 
-    def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
-        """Write the frame that every run begins with, and the facts it takes over from another."""
-        plan = self._plan
+    def open(
+        self,
+        resumed_from: str | None = None,
+        facts: Sequence[NewEvent] = (),
+        changes: Sequence[Change] = (),
+    ) -> None:
+        """Write the frame that every run begins with, and the facts it takes over from another.
+
+        Changes of documents that go with the run are written together with it, or not at all.
+        """
+        plan, origin = self._plan, self._plan.origin
         started = RunStarted(
             workflow_id=plan.suite.suite_id,
             inputs={
@@ -115,17 +128,27 @@ class Execution:
                 "agentId": plan.agent.agent_id,
                 "evalModes": plan.modes,
             },
+            transport=origin.transport if origin else None,
             engine_version=__version__,
+            owner=origin.owner if origin else None,
             tags=plan.tags or None,
             metadata=self._metadata(resumed_from),
         )
-        self._recorder.open([started, plan.eval_started(), plan.planned()], facts)
+        self._recorder.open([started, plan.eval_started(), plan.planned()], facts, changes)
 
-    def _metadata(self, resumed_from: str | None) -> dict[str, str] | None:
+    def _metadata(self, resumed_from: str | None) -> dict[str, Any] | None:
+        if self._plan.origin is not None:
+            return self._plan.origin.metadata
         metadata = {"resumedFrom": resumed_from} if resumed_from else {}
         if self._plan.group is not None:
             metadata["group"] = self._plan.group.id
         return metadata or None
+
+    async def cancel(self, reason: str | None, cancelled_by: str | None) -> None:
+        """End a run that is given up; nothing of it may be at work any more."""
+        self._close_open("cancelled", "the run was cancelled")
+        self._recorder.record(None, RunCancelled(reason, cancelled_by, self._duration_ms()))
+        await self._recorder.flush()
 
     async def settle(self) -> None:
         """Wait until what was written is durable."""
@@ -171,11 +194,16 @@ class Execution:
         await run_workers(self._plan.settings.concurrency, lambda: self._worker(pending))
 
     async def _worker(self, pending: TaskQueue) -> None:
-        while self._within_budget() and (index := await pending.take()) is not None:
+        while await self._goes_on() and (index := await pending.take()) is not None:
             await self._work_on(index)
             await self._recorder.keep_pace()
             if index % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
+
+    async def _goes_on(self) -> bool:
+        if self._may_go_on is not None:
+            await self._may_go_on.wait()
+        return self._within_budget()
 
     def _within_budget(self) -> bool:
         limit = self._plan.settings.max_cost_usd

@@ -117,4 +117,5 @@ def _plan(frame: dict[str, Event]) -> Plan:
         panel=planned.panel,
         baseline=planned.baseline,
         group=planned.group,
+        origin=planned.origin,
     )

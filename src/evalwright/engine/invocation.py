@@ -15,6 +15,7 @@ from evalwright.contracts.events import (
     Payload,
     ProviderUsage,
 )
+from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
@@ -58,6 +59,7 @@ class Invoker:
     def __init__(
         self,
         agent: Agent,
+        facts: AgentFacts,
         recorder: Recorder,
         clock: Clock,
         surroundings: Surroundings,
@@ -66,6 +68,7 @@ class Invoker:
         keep_deeds: bool,
     ) -> None:
         self._agent = agent
+        self._facts = facts
         self._recorder = recorder
         self._clock = clock
         self._surroundings = surroundings
@@ -114,6 +117,8 @@ class Invoker:
             self._agent.agent_id,
             "run-api",
             self._agent.model_class,
+            self._facts.version,
+            self._facts.channel,
             self._surface(invocation),
             bool(fixtures.memory_seed) if fixtures and not live else None,
         )

@@ -1,5 +1,7 @@
 """The list of runs: a few facts of each, read from the edges of its log."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -35,17 +37,18 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
-    """The runs of a log, newest first."""
-    return [_row(log, run_id) for run_id in log.run_ids()[:limit]]
+    """The evaluations of a log, newest first."""
+    return [_row(log, run_id) for run_id in islice(_evaluations(log), limit)]
 
 
 def find_run(log: EventLog, name: str) -> str:
     """The run id that a user means: `latest`, a full id, or the beginning of just one."""
     known = log.run_ids()
     if name == LATEST:
-        if not known:
+        newest = next(_evaluations(log), None)
+        if newest is None:
             raise RunNotFound(f"there are no runs in {log.place} yet; start with `evalwright run`")
-        return known[0]
+        return newest
     matches = [run_id for run_id in known if run_id.startswith(name)]
     if name in matches:
         return name
@@ -53,6 +56,18 @@ def find_run(log: EventLog, name: str) -> str:
         found = f"{len(matches)} runs begin with" if matches else "there is no run"
         raise RunNotFound(f"{found} {name!r} in {log.place}; `evalwright runs` lists them")
     return matches[0]
+
+
+def _evaluations(log: EventLog) -> Iterator[str]:
+    """The runs that are evaluations, newest first: a host also has others in its log."""
+    return (run_id for run_id in log.run_ids() if _is_evaluation(log.edges(run_id)[0]))
+
+
+def _is_evaluation(started: Event) -> bool:
+    try:
+        return "evalSuiteRef" in (started.decode(RunStarted).inputs or {})
+    except msgspec.DecodeError:
+        return True  # damaged, which is for those to say who look at it
 
 
 def last_continuation(log: EventLog, run_id: str) -> str:
@@ -77,9 +92,11 @@ def _resumed_from(started: Event) -> str | None:
 
 def _metadata(started: Event) -> dict[str, Any]:
     try:
-        return started.decode(RunStarted).metadata or {}
+        opened = started.decode(RunStarted)
     except msgspec.DecodeError:  # damaged, which is for those to say who ask for it
         return {}
+    # What a client of a host wrote there means nothing to us.
+    return {} if opened.owner else opened.metadata or {}
 
 
 def runs_of_group(log: EventLog, group_id: str) -> list[str]:

@@ -18,6 +18,7 @@ from evalwright.contracts.planning import (
     FailOn,
     Group,
     JudgePanel,
+    Origin,
     RunSettings,
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite
@@ -86,6 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
     panel: JudgePanel | None = None
     baseline: Baseline | None = None
     group: Group | None = None
+    origin: Origin | None = None
 
     @property
     def is_live(self) -> bool:
@@ -110,7 +112,15 @@ class Plan(msgspec.Struct, frozen=True):
 
     def planned(self) -> Planned:
         """The event from which a resumed or replayed run rebuilds this plan."""
-        return Planned(self.suite, self.agent, self.settings, self.panel, self.baseline, self.group)
+        return Planned(
+            self.suite,
+            self.agent,
+            self.settings,
+            self.panel,
+            self.baseline,
+            self.group,
+            self.origin,
+        )
 
 
 def plan_run(

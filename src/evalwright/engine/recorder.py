@@ -10,6 +10,7 @@ from evalwright.contracts.events import CONTENT_FREE, Payload
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.engine.clock import Clock
 from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import Change
 
 MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits with them
 
@@ -41,11 +42,16 @@ class Recorder:
 
         return record
 
-    def open(self, frame: Sequence[Payload], facts: Sequence[NewEvent] = ()) -> None:
+    def open(
+        self,
+        frame: Sequence[Payload],
+        facts: Sequence[NewEvent] = (),
+        changes: Sequence[Change] = (),
+    ) -> None:
         """Append what a run begins with, and facts recorded elsewhere, as one unit."""
         now = self._clock.now_us()
         copied = [event._replace(at_us=now) for event in facts]
-        self._log.append(self.run_id, self._events(None, frame) + copied)
+        self._log.append(self.run_id, self._events(None, frame) + copied, changes)
 
     def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
         now, body = self._clock.now_us(), self._body

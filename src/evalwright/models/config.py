@@ -26,6 +26,7 @@ _TOML_PLACE = re.compile(r" \(at (line \d+, column \d+|end of document)\)$")
 _WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - at `(?P<at>.+)`)?$")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
 
+_SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "host"))
 _TIER_NUMBERS = frozenset("1234567")
 
 Positive = Annotated[float, Meta(gt=0, le=1_000_000)]
@@ -71,6 +72,7 @@ class Config(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...] = ()  # names of environment variables
     source: str = FILE_NAME
     tiers: dict[str, TierSettings] = {}
+    host: dict[str, Any] = {}  # for the host to read
 
 
 def find_config(start: Path) -> Path | None:
@@ -83,8 +85,11 @@ def find_config(start: Path) -> Path | None:
 def load_config(start: Path | None = None) -> Config:
     """Read the nearest `evalwright.toml`, or give the defaults."""
     path = find_config(start or Path())
-    if path is None:
-        return Config()
+    return Config() if path is None else read_config(path)
+
+
+def read_config(path: Path) -> Config:
+    """Read a file that is named."""
     try:
         with path.open("rb") as file:
             source = file.read(MAX_BYTES + 1)
@@ -110,11 +115,12 @@ def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
     }
     secrets = _secrets(document.get("secrets", []), problems)
     tiers = _tiers(document, problems)
-    others = document.keys() - {"models", "prices", "secrets", "tiers"}
-    problems += (_unknown(field, field, "models, prices, secrets, tiers") for field in others)
+    host = _tables(document, "host", problems)
+    others = document.keys() - _SECTIONS
+    problems += (_unknown(field, field, ", ".join(_SECTIONS)) for field in others)
     if problems:
         raise InvalidDocument(name, sorted(problems, key=lambda problem: problem.path))
-    return Config(models, prices, secrets, name, tiers)
+    return Config(models, prices, secrets, name, tiers, host)
 
 
 def _tiers(document: dict[str, Any], problems: list[Problem]) -> dict[str, TierSettings]:
@@ -230,6 +236,15 @@ def _secrets(value: Any, problems: list[Problem]) -> tuple[str, ...]:
 
 
 T = TypeVar("T")
+
+
+def convert_table(table: Any, kind: type[T], path: str, name: str) -> T:
+    """A table as its type; raises `InvalidDocument`, which names the file and the field."""
+    problems: list[Problem] = []
+    converted = _convert(table, kind, path, problems)
+    if converted is None:
+        raise InvalidDocument(name, problems)
+    return converted
 
 
 def _convert(table: Any, kind: type[T], path: str, problems: list[Problem]) -> T | None:

@@ -32,6 +32,7 @@ _FOLDERS = ("baseline", "new", "assets")
 _TOP_NAMES = {"report.html", MACHINE_REPORT, "cases.json", *_FOLDERS}
 _ROWS_IN_PAGE = 100
 _ROWS_IN_CHUNK = 2_500
+_BUFFER = 1 << 18  # of files that are written, or read, a little at a time
 
 Progress = Callable[[int, int], None]
 
@@ -178,8 +179,8 @@ class _Build:
         cases = write_cases(plan, len(plan), self._settings(), self._request.cases)
         with (
             contextlib.closing(cases) as written,  # whatever happens, its processes end first
-            (self._folder / "cases.json").open("xb") as definitions,
-            (self._work / "items").open("xb") as items,
+            (self._folder / "cases.json").open("xb", _BUFFER) as definitions,
+            (self._work / "items").open("xb", _BUFFER) as items,
         ):
             definitions.write(b"[")
             for number, case in enumerate(written):
@@ -286,7 +287,7 @@ class _Build:
         return hrefs
 
     def _items(self) -> Iterator[bytes]:
-        with (self._work / "items").open("rb") as file:
+        with (self._work / "items").open("rb", _BUFFER) as file:
             for line in file:
                 yield line.rstrip(b"\n")
 
@@ -309,7 +310,7 @@ class _Build:
             "notes": list(notes),
         }
         opening = msgspec.json.format(msgspec.json.encode(head), indent=2)
-        with (self._folder / MACHINE_REPORT).open("xb") as file:
+        with (self._folder / MACHINE_REPORT).open("xb", _BUFFER) as file:
             file.write(opening.removesuffix(b"\n}") + b',\n  "items": [')
             for number, item in enumerate(self._items()):
                 file.write((b",\n    " if number else b"\n    ") + item)

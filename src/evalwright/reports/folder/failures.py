@@ -5,11 +5,12 @@ from pathlib import Path
 import msgspec
 
 from evalwright.compare.run_folder import Unreadable, read_inside
+from evalwright.trace.once import once
 
 _CAPTURES = "_runner_failures"
 
 
-class Captures(msgspec.Struct, frozen=True):
+class Captures(msgspec.Struct, frozen=True, dict=True):
     """Where the bodies of one side may lie: the run directory, and folders above it."""
 
     run: Path
@@ -24,7 +25,7 @@ class Captures(msgspec.Struct, frozen=True):
         """
         if "\0" in reference:
             return Unreadable("its name holds a NUL character")
-        for folder in self._folders():
+        for folder in self._folders:
             try:
                 path = (folder / reference).resolve()
                 if not path.is_file():
@@ -36,13 +37,18 @@ class Captures(msgspec.Struct, frozen=True):
             return read_inside(path.parent, path.name)
         return Unreadable("it was not found")
 
+    @once
     def _folders(self) -> list[Path]:
-        run, top = self.run.resolve(), self.top.resolve()
-        above = [parent for parent in run.parents if parent.is_relative_to(top)]
-        return [run, *above]
+        """The run directory, then those above it; found once, as every look costs many calls."""
+        run = self.run.resolve()
+        return [run, *(parent for parent in run.parents if parent.is_relative_to(self._top))]
+
+    @once
+    def _top(self) -> Path:
+        return self.top.resolve()
 
     def _is_capture(self, path: Path) -> bool:
-        if path.is_relative_to(self.run.resolve()):
+        if path.is_relative_to(self._folders[0]):
             return True
-        top = self.top.resolve()
+        top = self._top
         return path.is_relative_to(top) and _CAPTURES in path.relative_to(top).parts[:-1]

@@ -19,7 +19,7 @@ from evalwright.compare.matching import PlannedCase
 from evalwright.contracts.errors import CannotEvaluate
 from evalwright.reports.folder.case import CaseWriter, Settings, Written
 
-_BATCH = 32
+_BATCH = 64
 _WORTH_PROCESSES = 200
 _MOST_PROCESSES = 4  # each holds its own detectors and templates
 _WAITING_FOR_EACH = 2

@@ -60,4 +60,5 @@ def relative_href(href: str | None) -> str:
     """A link that stays in the report folder, or nothing."""
     if not href or not href.isprintable() or _SCHEME_OR_ROOT.match(href):
         return ""
-    return "" if ".." in href.replace("\\", "/").split("/") else href
+    climbs = ".." in href and ".." in href.replace("\\", "/").split("/")
+    return "" if climbs else href
