@@ -1,0 +1,144 @@
+"""`evalwright keys`: make, list and revoke the keys of the host."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+
+from evalwright.cli.options import db_option, log_exists, opened_log
+from evalwright.cli.output import say, tell, write_stdout
+from evalwright.cli.parameters import json_option
+from evalwright.contracts.errors import BadInput
+from evalwright.host.keys import Key, create_key, list_keys, revoke_key
+from evalwright.host.scopes import DEFAULT_SCOPES
+from evalwright.store.location import chosen_path
+
+_DURATION = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[hd])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+@click.group(
+    epilog="Examples: evalwright keys create --tenant acme --expires 30d; evalwright keys list"
+)
+def command() -> None:
+    """Make, list and revoke keys: whoever calls the host sends one.
+
+    A key belongs to one tenant and sees nothing of any other.
+    """
+
+
+@command.command(epilog="Example: evalwright keys create --tenant acme --scope runs:read")
+@click.option(
+    "--tenant", required=True, metavar="T", help="Whose runs, suites and agents it is for."
+)
+@click.option("--workspace", metavar="W", help="A part of the tenant, noted on its runs.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="S",
+    help="What it may do, as runs:read or deploy:*; repeat it for more. Without any: everything"
+    " with runs, suites, agents and annotations.",
+)
+@click.option(
+    "--expires",
+    "expires_at",
+    callback=lambda _ctx, _param, text: _ending(text),
+    metavar="D",
+    help="When it ends: 12h, 30d, 2030-12-31, 2030-12-31T18:00:00Z. Without: never.",
+)
+@click.option(
+    "--test", "is_test", is_flag=True, help="A key for tests, with a prefix that says so."
+)
+@json_option
+@db_option
+def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: Any) -> None:
+    """Make a key and print it, this once: only a hash of it is kept."""
+    with opened_log(db) as log:
+        text, key = create_key(log.records, _now(), scopes=scopes or DEFAULT_SCOPES, **asked)
+    if as_json:
+        write_stdout(_json({"key": text, "keyId": key.key_id}))
+        return
+    tell(text)
+    ends = f"expires {_minute(key.expires_at)} UTC" if key.expires_at else "never expires"
+    say(f"key {key.key_id} of tenant {key.tenant}, {ends}; may {' '.join(key.scopes)}")
+    say("Keep it now: it is not shown again, and it cannot be recovered.")
+
+
+@command.command("list", epilog="Example: evalwright keys list --tenant acme")
+@click.option("--tenant", metavar="T", help="Only the keys of this tenant.")
+@json_option
+@db_option
+def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
+    """List keys, oldest first; what opens doors is not kept, so it cannot be listed."""
+    keys, now = _keys(db, tenant), _now()
+    if as_json:
+        write_stdout(_json([{**msgspec.to_builtins(key), "state": key.state(now)} for key in keys]))
+    elif keys:
+        tell("\n\n".join(_lines(key, now) for key in keys))
+    else:
+        say(_no_key(db, f" of tenant {tenant}" if tenant is not None else ""))
+
+
+@command.command(epilog="Example: evalwright keys revoke p4xqk2vha3ztc7me")
+@click.argument("key_id", metavar="KEYID")
+@db_option
+def revoke(*, key_id: str, db: str | None) -> None:
+    """Let the key with this id open nothing from now on; doing it again changes nothing."""
+    if not log_exists(db):
+        raise BadInput(_no_key(db))
+    with opened_log(db) as log:
+        key = revoke_key(log.records, key_id, _now())
+    tell(f"key {key.key_id} of tenant {key.tenant} is revoked since {_minute(key.revoked_at)} UTC")
+
+
+def _ending(text: str | None) -> datetime | None:
+    """The moment that is meant by a duration from now, or by a date or time, in UTC unless said."""
+    if text is None:
+        return None
+    try:
+        duration = _DURATION.fullmatch(text)
+        if duration:
+            return _now() + int(duration["count"]) * _UNITS[duration["unit"]]
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        forms = "12h, 30d, 2030-12-31 or 2030-12-31T18:00:00Z"
+        raise click.BadParameter(f"{text!r} is no end of a key; write {forms}.") from None
+
+
+def _keys(db: str | None, tenant: str | None) -> list[Key]:
+    if not log_exists(db):
+        return []
+    with opened_log(db) as log:
+        return list_keys(log.records, tenant)
+
+
+def _no_key(db: str | None, whose: str = "") -> str:
+    return f"{chosen_path(db)}: there is no key{whose}; make one with `evalwright keys create`"
+
+
+def _lines(key: Key, now: datetime) -> str:
+    kind = "test key" if key.is_test else "key"
+    workspace = f", workspace {key.workspace}" if key.workspace else ""
+    ends = f", expires {_minute(key.expires_at)} UTC" if key.expires_at else ""
+    return (
+        f"{key.key_id}  {kind.ljust(8)}  {key.state(now)}\n"
+        f"  tenant {key.tenant}{workspace}\n"
+        f"  created {_minute(key.created_at)} UTC{ends}\n"
+        f"  may {' '.join(key.scopes)}"
+    )
+
+
+def _minute(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,255 @@
+"""Where the host may connect to on a tenant's word: webhooks and HTTP agents.
+
+The address in the text is checked first (`Egress.check_url`). A name is looked up once for each
+connection, every answer is checked, and the connection goes to an answer that was checked: a name
+that changes its mind between the check and the connection gains nothing.
+"""
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from evalwright.contracts.errors import EvalwrightError
+from evalwright.host.egress_addresses import Address, kind_of
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MAX_URL_LENGTH = 2048
+LOOKUPS_AT_ONCE = 16
+LOOKUP_S = 5.0
+
+Reason = Literal[
+    "malformed_url",
+    "scheme_forbidden",
+    "credentials_forbidden",
+    "port_forbidden",
+    "host_forbidden",
+    "address_forbidden",
+]
+Lookup = Callable[[str, int], Awaitable[list[str]]]
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_FIRST_FREE_PORT = 1024
+_VISIBLE = re.compile(r"[!-\[\]-~]+")  # ASCII without blanks and without the backslash
+_NAME = re.compile(
+    r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_METADATA_NAMES = ("metadata", "metadata.google.internal", "instance-data.ec2.internal")
+_PRIVATE_DOMAINS = ("localhost", "internal", "local", "localdomain", "lan", "home.arpa")
+
+
+class EgressRefused(EvalwrightError, ValueError):
+    """The host does not connect there; `reason` says which rule forbids it.
+
+    It does not say what a name resolves to: that would tell tenants about the operator's network.
+    """
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class EgressPolicy(msgspec.Struct, frozen=True):
+    """What an operator allows beyond public addresses; a tenant has no say in it."""
+
+    allow_private: bool = False  # private and loopback addresses, never those of metadata services
+    allow_http: bool = False  # also where https is the rule
+    allowed_hosts: frozenset[str] = frozenset()  # reached wherever they lead to
+
+
+class Target(NamedTuple):
+    """What an address in text leads to; `address` is None where a name must be looked up."""
+
+    host: str
+    port: int
+    address: Address | None
+
+
+class Egress:
+    """The guard of outgoing connections."""
+
+    def __init__(
+        self,
+        policy: EgressPolicy | None = None,
+        *,
+        lookup: Lookup | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.ssl_context = ssl_context
+        self._policy = policy or EgressPolicy()
+        self._allowed_hosts = {_plain(host) for host in self._policy.allowed_hosts}
+        self._lookup = lookup or SystemLookup()
+
+    def check_url(self, url: str, *, https_only: bool) -> Target:
+        """Check all that an address shows without a lookup; raises `EgressRefused`."""
+        parts = _split(url)
+        if "@" in parts.netloc:
+            raise EgressRefused("credentials_forbidden", "the URL must not hold credentials")
+        if parts.fragment or url.endswith("#"):
+            raise EgressRefused("malformed_url", "the URL must not have a fragment")
+        return self.check_target(parts.scheme, parts.hostname, parts.port, https_only=https_only)
+
+    def check_target(
+        self, scheme: str, host: str | None, port: int | None, *, https_only: bool
+    ) -> Target:
+        """Check an address that was taken apart already; raises `EgressRefused`."""
+        self._check_scheme(scheme, https_only=https_only)
+        if not host:
+            raise EgressRefused("malformed_url", "the URL names no host")
+        plain = _plain(host)
+        port = _DEFAULT_PORTS[scheme] if port is None else port
+        address = _literal(plain)
+        if plain not in self._allowed_hosts:
+            self._check_host(plain, address)
+            self._check_port(port)
+        return Target(plain, port, address)
+
+    async def check_destination(self, url: str, *, https_only: bool) -> None:
+        """Check an address and what its name leads to now; raises `EgressRefused`.
+
+        A name that nobody knows yet passes: nothing is sent to it before it was checked again.
+        """
+        target = self.check_url(url, https_only=https_only)
+        if target.address is not None:
+            return
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                await self.resolve(target.host, target.port)
+        except OSError:  # of the lookup; a timeout is one too
+            return
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """Look a name up; raises `EgressRefused` when any of its addresses is forbidden."""
+        found = await self._lookup(host, port)
+        plain = _plain(host)
+        if plain not in self._allowed_hosts:
+            for address in found:
+                self._check_address(plain, ip_address(address))
+        return found
+
+    def session(
+        self,
+        *,
+        https_only: bool,
+        timeout_s: float | None = None,
+        keep_alive: bool = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> "aiohttp.ClientSession":
+        """A session all of whose connections are guarded; it knows no proxies and no cookies.
+
+        Callers say `allow_redirects=False`. A redirect that is followed all the same is checked
+        like any other address.
+        """
+        from evalwright.host.egress_session import open_session
+
+        return open_session(
+            self,
+            https_only=https_only,
+            timeout_s=timeout_s,
+            keep_alive=keep_alive,
+            headers=headers,
+        )
+
+    def _check_scheme(self, scheme: str, *, https_only: bool) -> None:
+        if scheme == "https" or (scheme == "http" and self._permits_http(https_only=https_only)):
+            return
+        wanted = "https" if https_only else "http or https"
+        raise EgressRefused("scheme_forbidden", f"the URL must begin with {wanted}")
+
+    def _permits_http(self, *, https_only: bool) -> bool:
+        return self._policy.allow_http or not https_only
+
+    def _check_host(self, host: str, address: Address | None) -> None:
+        if address is not None:
+            self._check_address(host, address)
+        elif host in _METADATA_NAMES or (_is_private_name(host) and not self._policy.allow_private):
+            raise EgressRefused(
+                "host_forbidden", f"{host} is no public host; use one with a public address"
+            )
+
+    def _check_address(self, host: str, address: Address) -> None:
+        kind = kind_of(address)
+        if kind == "public" or (kind in {"private", "loopback"} and self._policy.allow_private):
+            return
+        raise EgressRefused("address_forbidden", f"{host} does not lead to a public address")
+
+    def _check_port(self, port: int) -> None:
+        if port in _DEFAULT_PORTS.values() or self._policy.allow_private:
+            return
+        if port < _FIRST_FREE_PORT:
+            raise EgressRefused(
+                "port_forbidden", f"port {port} is not for the web; use 443, 80 or one from 1024 on"
+            )
+
+
+class SystemLookup:
+    """The resolver of this machine, in threads of its own: slow names hold up nothing else."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="egress-lookup")
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """The addresses of a name, each once; raises `OSError` when there are none."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _getaddrinfo, host, port)
+        return list(dict.fromkeys(found))
+
+
+def _getaddrinfo(host: str, port: int) -> list[str]:
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def _split(url: str) -> SplitResult:
+    if len(url) > MAX_URL_LENGTH:
+        raise EgressRefused("malformed_url", f"the URL is longer than {MAX_URL_LENGTH} characters")
+    if not _VISIBLE.fullmatch(url):
+        raise EgressRefused(
+            "malformed_url", "the URL must be visible ASCII without backslashes; encode the rest"
+        )
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port != 0
+    except ValueError as error:
+        raise EgressRefused("malformed_url", f"not a URL: {error}") from None
+    if not has_port:
+        raise EgressRefused("port_forbidden", "port 0 cannot be reached")
+    return parts
+
+
+def _plain(host: str) -> str:
+    return host.lower().removesuffix(".")
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a host is written as; None for a name. Other notations are refused.
+
+    C libraries read `2130706433`, `0x7f.1` and `0177.0.0.1` as addresses too.
+    """
+    try:
+        if ":" in host and "%" not in host:
+            return IPv6Address(host)
+        if _NUMBER.fullmatch(host.rpartition(".")[2]):
+            return IPv4Address(host)
+    except ValueError:
+        raise EgressRefused(
+            "host_forbidden", f"{host} is not how an address is written; use 192.0.2.1 or [::1]"
+        ) from None
+    if len(host) > 253 or not _NAME.fullmatch(host):
+        raise EgressRefused(
+            "host_forbidden", f"{host} is not a host name; write letters beyond ASCII as xn--…"
+        )
+    return None
+
+
+def _is_private_name(host: str) -> bool:
+    return "." not in host or any(host.endswith(f".{domain}") for domain in _PRIVATE_DOMAINS)

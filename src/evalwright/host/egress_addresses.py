@@ -1,0 +1,75 @@
+"""What kind of address an IP address is: a tenant's word leads to public ones only."""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Literal
+
+Address = IPv4Address | IPv6Address
+AddressKind = Literal[
+    "public", "private", "loopback", "link-local", "metadata", "multicast", "reserved"
+]
+
+# The special-purpose registries of IANA, and where clouds tell their machines secrets. The first
+# match counts.
+_KINDS_V4: tuple[tuple[IPv4Network, AddressKind], ...] = (
+    (IPv4Network("169.254.169.254/32"), "metadata"),  # most clouds
+    (IPv4Network("169.254.170.0/24"), "metadata"),  # containers on AWS
+    (IPv4Network("168.63.129.16/32"), "metadata"),  # Azure, in the midst of public addresses
+    (IPv4Network("100.100.100.200/32"), "metadata"),  # Alibaba
+    (IPv4Network("192.0.0.192/32"), "metadata"),  # Oracle
+    (IPv4Network("0.0.0.0/8"), "reserved"),
+    (IPv4Network("10.0.0.0/8"), "private"),
+    (IPv4Network("100.64.0.0/10"), "private"),  # shared by the customers of a carrier
+    (IPv4Network("127.0.0.0/8"), "loopback"),
+    (IPv4Network("169.254.0.0/16"), "link-local"),
+    (IPv4Network("172.16.0.0/12"), "private"),
+    (IPv4Network("192.0.0.0/24"), "reserved"),
+    (IPv4Network("192.0.2.0/24"), "reserved"),
+    (IPv4Network("192.88.99.0/24"), "reserved"),
+    (IPv4Network("192.168.0.0/16"), "private"),
+    (IPv4Network("198.18.0.0/15"), "reserved"),
+    (IPv4Network("198.51.100.0/24"), "reserved"),
+    (IPv4Network("203.0.113.0/24"), "reserved"),
+    (IPv4Network("224.0.0.0/4"), "multicast"),
+    (IPv4Network("240.0.0.0/4"), "reserved"),
+)
+_KINDS_V6: tuple[tuple[IPv6Network, AddressKind], ...] = (
+    (IPv6Network("fd00:ec2::254/128"), "metadata"),
+    (IPv6Network("fd20:ce::254/128"), "metadata"),
+    (IPv6Network("::1/128"), "loopback"),
+    (IPv6Network("fc00::/7"), "private"),
+    (IPv6Network("fe80::/10"), "link-local"),
+    (IPv6Network("ff00::/8"), "multicast"),
+    (IPv6Network("2001::/23"), "reserved"),  # Teredo and other protocols
+    (IPv6Network("2001:db8::/32"), "reserved"),
+    (IPv6Network("3fff::/20"), "reserved"),
+    (IPv6Network("2000::/3"), "public"),  # all that is given out to the public so far
+)
+# Forms that carry an IPv4 address, with the number of bits behind it: mapped, NAT64, 6to4, and the
+# old "compatible" one, of which `::` and `::1` are no examples.
+_CARRIERS: tuple[tuple[IPv6Network, int], ...] = (
+    (IPv6Network("::ffff:0:0/96"), 0),
+    (IPv6Network("64:ff9b::/96"), 0),
+    (IPv6Network("2002::/16"), 80),
+    (IPv6Network("::/96"), 0),
+)
+_OLDEST_COMPATIBLE = 0x10000
+
+
+def kind_of(address: Address) -> AddressKind:
+    """The kind of an address; one that carries an IPv4 address is what that one is."""
+    if isinstance(address, IPv4Address):
+        return next((kind for network, kind in _KINDS_V4 if address in network), "public")
+    carried = _carried(address)
+    if carried is not None:
+        return kind_of(carried)
+    return next((kind for network, kind in _KINDS_V6 if address in network), "reserved")
+
+
+def _carried(address: IPv6Address) -> IPv4Address | None:
+    number = int(address)
+    if number < _OLDEST_COMPATIBLE:
+        return None
+    for network, behind in _CARRIERS:
+        if address in network:
+            return IPv4Address(number >> behind & 0xFFFFFFFF)
+    return None

@@ -1,0 +1,248 @@
+"""How much is let in: requests per time, requests and streams at once, and what a body may be."""
+
+import ipaddress
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.jsonvalue import NotJson, child, parse, repeated_key
+from evalwright.host.errors import ApiError
+
+MOST_BUCKETS = 100_000  # of a kind, however many clients come
+FEWEST_TO_SWEEP = 1_000
+MAX_DEPTH = 64
+LONGEST_QUOTE = 200  # of what a body holds, in a message about it
+BUSY_SECONDS = 1  # after which a place may be free again
+
+_SECOND_NS = 1_000_000_000
+_MS_NS = 1_000_000
+_LEAST, _GREATEST = -(2**63), 2**63 - 1  # of whole numbers
+
+ClockNs = Callable[[], int]
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """So many requests per second in the long run, and so many at once after a rest."""
+
+    per_second: float
+    burst: int
+
+
+class Buckets:
+    """Token buckets of one rate, by id.
+
+    For each id it is only kept when its bucket will be full again; one that is full is forgotten.
+    """
+
+    def __init__(self, rate: Rate, most: int = MOST_BUCKETS) -> None:
+        assert rate.per_second > 0, "a rate of nothing would never let anybody in"
+        assert rate.burst >= 1, "a bucket must hold one request"
+        self._interval = max(1, round(_SECOND_NS / rate.per_second))
+        self._capacity = self._interval * rate.burst
+        self._full_at: dict[str, int] = {}
+        self._most = most
+        self._sweep_at = FEWEST_TO_SWEEP
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def wait_ns(self, name: str, now: int) -> int:
+        """How long until a request may be taken; 0 if one may be taken now."""
+        full_at = max(self._full_at.get(name, now), now)
+        return max(0, full_at + self._interval - self._capacity - now)
+
+    def take(self, name: str, now: int) -> None:
+        """Take a request, which must not have to wait."""
+        full_at = max(self._full_at.pop(name, now), now) + self._interval
+        if len(self._full_at) >= min(self._sweep_at, self._most):
+            self._sweep(now)
+        self._full_at[name] = full_at  # at the end: whoever came last is forgotten last
+
+    def _sweep(self, now: int) -> None:
+        self._full_at = {name: at for name, at in self._full_at.items() if at > now}
+        # Half of the room must be free afterwards: a sweep for every request would take too long.
+        for name in list(self._full_at)[: max(0, len(self._full_at) - self._most // 2)]:
+            del self._full_at[name]
+        self._sweep_at = max(FEWEST_TO_SWEEP, 2 * len(self._full_at))
+
+
+class RateLimits:
+    """The rates of keys, of tenants and of clients without a key."""
+
+    def __init__(
+        self,
+        per_key: Rate,
+        per_tenant: Rate,
+        per_address: Rate,
+        clock_ns: ClockNs = time.monotonic_ns,
+    ) -> None:
+        self._rates = {"key": per_key, "tenant": per_tenant, "global": per_address}
+        self._keys = Buckets(per_key)
+        self._tenants = Buckets(per_tenant)
+        self._addresses = Buckets(per_address)
+        self._clock_ns = clock_ns
+
+    def take(self, key_id: str, tenant: str) -> None:
+        """Count a request; raises `ApiError` 429, and counts nothing, where one is too many."""
+        now = self._clock_ns()
+        waits = {
+            "key": self._keys.wait_ns(key_id, now),
+            "tenant": self._tenants.wait_ns(tenant, now),
+        }
+        longest = max(waits, key=waits.__getitem__)
+        if waits[longest]:
+            raise self._too_many(longest, waits[longest])
+        self._keys.take(key_id, now)
+        self._tenants.take(tenant, now)
+
+    def take_address(self, address: str) -> None:
+        """Count a request without a valid key; raises `ApiError` 429 where one is too many."""
+        now = self._clock_ns()
+        client = _client(address)
+        if wait := self._addresses.wait_ns(client, now):
+            raise self._too_many("global", wait)
+        self._addresses.take(client, now)
+
+    def _too_many(self, scope: str, wait_ns: int) -> ApiError:
+        rate = self._rates[scope]
+        message = f"more than {rate.per_second:g} requests per second; wait and try again"
+        return _rate_limited(message, scope, rate.per_second, wait_ns)
+
+
+class Places:
+    """Places for what goes on at the same time: so many in all, so many for one tenant.
+
+    They are held and given back on one thread, that of the event loop.
+    """
+
+    def __init__(self, things: str, most: int, most_per_tenant: int) -> None:
+        self._things = things  # "requests", "streams": for messages
+        self._most = most
+        self._most_per_tenant = most_per_tenant
+        self._held = 0
+        self._held_by_tenant: dict[str, int] = {}
+
+    @property
+    def held(self) -> int:
+        """How many are taken in all."""
+        return self._held
+
+    def held_by(self, tenant: str) -> int:
+        """How many a tenant has taken."""
+        return self._held_by_tenant.get(tenant, 0)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Take one of all places; raises `ApiError` 503 if there is none."""
+        if self._held >= self._most:
+            raise ApiError(
+                503,
+                "service_unavailable",
+                f"the host has as many {self._things} at once as it can bear; try again",
+                {"retryAfter": BUSY_SECONDS},
+                {"Retry-After": str(BUSY_SECONDS)},
+            )
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
+    @contextmanager
+    def hold_for(self, tenant: str) -> Iterator[None]:
+        """Take one of a tenant's places; raises `ApiError` 429 if there is none."""
+        if self.held_by(tenant) >= self._most_per_tenant:
+            message = f"more than {self._most_per_tenant} {self._things} at once; try again"
+            wait = BUSY_SECONDS * _SECOND_NS
+            raise _rate_limited(message, "tenant", self._most_per_tenant, wait)
+        self._held_by_tenant[tenant] = self.held_by(tenant) + 1
+        try:
+            yield
+        finally:
+            self._held_by_tenant[tenant] -= 1
+            if not self._held_by_tenant[tenant]:
+                del self._held_by_tenant[tenant]
+
+
+def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
+    """The JSON value of a request's body; raises `ApiError` 400 for what is no plain JSON.
+
+    Refused is whatever two parsers could read differently, and what cannot be written again.
+    """
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise _bad_body("$", f"byte {error.start} is not UTF-8; send UTF-8") from None
+    try:
+        value = parse(body)
+    except NotJson as error:
+        reason = "an escaped surrogate stands alone" if _has_surrogate(body) else error.reason
+        raise _bad_body(error.path, f"{reason}; send one JSON value") from None
+    fault = _find_fault([value], max_depth + 1)
+    if fault is not None:
+        raise _bad_body(reduce(child, fault.keys[1:], "$"), fault.reason)
+    key = repeated_key(body)
+    if key is not None:
+        raise _bad_body("$", f"the key {key[:LONGEST_QUOTE]!r} is there twice; give it once")
+    return value
+
+
+class _Fault(NamedTuple):
+    keys: tuple[str | int, ...]  # the way to it
+    reason: str
+
+
+def _find_fault(container: dict[str, Any] | list[Any], levels: int) -> _Fault | None:
+    """What makes a value unfit, with few steps for each of its parts: a body may have a million."""
+    if not levels:
+        return _Fault((), "this is nested too deeply; send it flatter")
+    members = container.items() if isinstance(container, dict) else enumerate(container)
+    for key, member in members:
+        kind = type(member)
+        fault = None
+        if kind is dict or kind is list:
+            fault = _find_fault(member, levels - 1)
+        elif kind is int and not _LEAST <= member <= _GREATEST:
+            fault = _Fault((), "a whole number must fit into 64 bits; send it as a string")
+        if fault is not None:
+            return _Fault((key, *fault.keys), fault.reason)
+    return None
+
+
+def _has_surrogate(body: bytes) -> bool:
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _bad_body(path: str, reason: str) -> ApiError:
+    path = path if len(path) <= LONGEST_QUOTE else f"{path[:LONGEST_QUOTE]}…"
+    return ApiError(400, "validation_error", f"body, {path}: {reason}", {"path": path})
+
+
+def _rate_limited(message: str, scope: str, limit: float, wait_ns: int) -> ApiError:
+    seconds, milliseconds = -(-wait_ns // _SECOND_NS), -(-wait_ns // _MS_NS)
+    details = {"retryAfterMs": milliseconds, "scope": scope, "limit": limit}
+    return ApiError(429, "rate_limited", message, details, {"Retry-After": str(seconds)})
+
+
+def _client(address: str) -> str:
+    """Whom an address stands for: in IPv6 one client has a whole network of 64 bits."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return parsed.packed[:8].hex()

@@ -1,0 +1,288 @@
+"""The log of the host: one JSON object a line, or lines for people on a terminal.
+
+What the host says about itself is an `Entry`, a closed type that has no field for content. Of what
+libraries say, the first line is kept, masked; of an exception its type and where it came from, as
+its message may hold anything.
+"""
+
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+import msgspec
+
+from evalwright.host.telemetry.facts import ActivityEnded, LimitReached, RunEnded
+from evalwright.host.telemetry.masking import masked, may_hold_credential
+
+MAX_TEXT = 512  # characters of any field
+MAX_FRAMES = 12  # of an exception's origin, the innermost
+
+_SERVER_ERROR = 500
+
+_logger = logging.getLogger("evalwright.host")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One thing that happened; `metric_kind` where the protocol has a name for it."""
+
+    event: str
+    metric_kind: str | None = None
+    method: str | None = None
+    route: str | None = None
+    status: int | str | None = None
+    error_code: str | None = None
+    latency_ms: float | None = None
+    action: str | None = None
+    outcome: str | None = None
+    resource: str | None = None
+    run_id: str | None = None
+    workflow_id: str | None = None
+    node_id: str | None = None
+    provider: str | None = None
+    tokens_input: int | None = None
+    tokens_output: int | None = None
+    usd: float | None = None
+    estimated: bool | None = None
+    kind: str | None = None
+    limit: float | None = None
+    observed: float | None = None
+    duration_ms: int | None = None
+    tenant: str | None = None
+    key_id: str | None = None
+    scope: str | None = None
+    correlation_id: str | None = None
+    trace_id: str | None = None
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """An answered request; the route is its template, None where none matched."""
+
+    method: str
+    route: str | None
+    status: int
+    seconds: float
+    correlation_id: str
+    tenant: str | None = None
+    key_id: str | None = None
+    scope: str | None = None
+    run_id: str | None = None
+    error_code: str | None = None
+    trace_id: str | None = None
+
+
+class RunNames(msgspec.Struct, frozen=True):
+    """By which names a run is found again in the log."""
+
+    run_id: str
+    workflow_id: str
+    tenant: str
+    correlation_id: str | None = None
+    trace_id: str | None = None
+
+
+def access(request: Access) -> None:
+    """Log an answered request."""
+    level = logging.ERROR if request.status >= _SERVER_ERROR else logging.INFO
+    _write(
+        level,
+        Entry(
+            event="request",
+            method=request.method,
+            route=request.route,
+            status=request.status,
+            error_code=request.error_code,
+            latency_ms=round(request.seconds * 1000, 3),
+            run_id=request.run_id,
+            tenant=request.tenant,
+            key_id=request.key_id,
+            scope=request.scope,
+            correlation_id=request.correlation_id,
+            trace_id=request.trace_id,
+        ),
+    )
+
+
+def run_created(run: RunNames) -> None:
+    """Log that a run exists."""
+    _write(logging.INFO, _of_run(run, "run.created"))
+
+
+def run_completed(run: RunNames, end: RunEnded) -> None:
+    """Log how a run ended."""
+    level = logging.ERROR if end.status == "failed" else logging.INFO
+    took = None if end.seconds is None else round(end.seconds * 1000)
+    entry = _of_run(run, "run.completed")
+    _write(
+        level,
+        msgspec.structs.replace(
+            entry, status=end.status, error_code=end.error_code, duration_ms=took
+        ),
+    )
+
+
+def cost_recorded(run: RunNames, activity: ActivityEnded) -> None:
+    """Log what a model call took."""
+    usage = activity.usage
+    assert usage is not None, "tools have no usage"
+    priced = usage.usd is not None
+    _write(
+        logging.INFO,
+        msgspec.structs.replace(
+            _of_run(run, "cost.recorded"),
+            node_id=activity.node_id,
+            provider=activity.provider,
+            tokens_input=usage.input_tokens,
+            tokens_output=usage.output_tokens,
+            usd=usage.usd,
+            estimated=True if priced else None,
+        ),
+    )
+
+
+def limit_reached(run: RunNames, limit: LimitReached) -> None:
+    """Log that a run reached a limit."""
+    entry = _of_run(run, "cap.exceeded")
+    _write(
+        logging.ERROR,
+        msgspec.structs.replace(entry, kind=limit.kind, limit=limit.limit, observed=limit.observed),
+    )
+
+
+def audit(
+    action: str,
+    outcome: Literal["allowed", "denied", "done"],
+    *,
+    tenant: str | None = None,
+    key_id: str | None = None,
+    scope: str | None = None,
+    resource: str | None = None,
+    run_id: str | None = None,
+    error_code: str | None = None,
+    correlation_id: str | None = None,
+) -> None:
+    """Log who did, or was refused, something that matters; `resource` is an id, never a text."""
+    _write(
+        logging.WARNING if outcome == "denied" else logging.INFO,
+        Entry(
+            event="audit",
+            action=action,
+            outcome=outcome,
+            tenant=tenant,
+            key_id=key_id,
+            scope=scope,
+            resource=resource,
+            run_id=run_id,
+            error_code=error_code,
+            correlation_id=correlation_id,
+        ),
+    )
+
+
+def _of_run(run: RunNames, event: str) -> Entry:
+    return Entry(
+        event=event,
+        metric_kind=f"openwop.{event}",
+        run_id=run.run_id,
+        workflow_id=run.workflow_id,
+        tenant=run.tenant,
+        correlation_id=run.correlation_id,
+        trace_id=run.trace_id,
+    )
+
+
+def _write(level: int, entry: Entry) -> None:
+    if _logger.isEnabledFor(level):
+        _logger.log(level, "%s", entry.event, extra={"entry": entry})
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object, without the end of the line."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        frame = {
+            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+        }
+        return msgspec.json.encode(frame | _fields(record)).decode()
+
+
+class PlainLines(logging.Formatter):
+    """A record as a line for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The time, what happened, and the rest as names and values."""
+        moment = datetime.fromtimestamp(record.created).astimezone()
+        fields = _fields(record)
+        fields.pop("metricKind", None)
+        told = [fields.pop(name) for name in ("event", "message") if name in fields]
+        told += [f"{name}={_shown(value)}" for name, value in fields.items()]
+        line = f"{moment:%H:%M:%S} {record.levelname:<8} {' '.join(map(str, told))}"
+        return "".join(each if each.isprintable() else "�" for each in line)
+
+
+def _shown(value: Any) -> str:
+    return " < ".join(value) if isinstance(value, list) else str(value)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    entry = getattr(record, "entry", None)
+    fields = msgspec.to_builtins(entry) if isinstance(entry, Entry) else _foreign(record)
+    texts = {name: _short(text) for name, text in fields.items() if isinstance(text, str)}
+    if may_hold_credential("\n".join(texts.values())):
+        texts = {name: masked(text) for name, text in texts.items()}
+    return fields | texts
+
+
+def _foreign(record: logging.LogRecord) -> dict[str, Any]:
+    """What a library logged; further lines of its message often hold reprs of values."""
+    first, *_ = record.getMessage().strip().splitlines() or [""]
+    fields: dict[str, Any] = {"event": "log", "logger": record.name, "message": first}
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:
+        frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
+        fields["error"] = type(error).__qualname__
+        fields["stack"] = [
+            f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames)
+        ]
+    return fields
+
+
+def _short(text: str) -> str:
+    """The beginning of a text, without what cannot be written."""
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode()
+
+
+@contextmanager
+def logging_to(stream: TextIO | None = None, level: int = logging.INFO) -> Iterator[None]:
+    """Write all logs to a stream, stderr unless another is given, until the block ends.
+
+    A server must be told to leave logging alone (`log_config=None, access_log=False`): its access
+    log holds queries, and the host has its own.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(PlainLines() if handler.stream.isatty() else JsonLines())
+    loggers = {
+        logging.getLogger(): logging.WARNING,
+        logging.getLogger("evalwright"): level,
+        logging.getLogger("uvicorn"): level,
+    }
+    levels_before = {logger: logger.level for logger in loggers}
+    unwanted = logging.getLogger("uvicorn.access")
+    unwanted_before = unwanted.disabled
+    for logger, wanted in loggers.items():
+        logger.setLevel(wanted)
+    unwanted.disabled = True
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        unwanted.disabled = unwanted_before
+        for logger, before in levels_before.items():
+            logger.setLevel(before)

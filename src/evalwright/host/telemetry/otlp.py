@@ -1,0 +1,113 @@
+"""Spans sent to an OpenTelemetry collector; needs the extra `otel`."""
+
+import threading
+from collections.abc import Sequence
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.trace.span import TraceState
+
+from evalwright import __version__
+from evalwright.host.telemetry.run_spans import Span
+from evalwright.host.telemetry.trace_context import TraceContext
+
+CLOSE_SECONDS = 5.0  # a collector that does not answer must not hold up the end of the host
+_UNNAMED = "unknown_service"
+
+
+class OtlpTracer:
+    """Sends spans by OTLP over HTTP, in batches and from a thread of its own.
+
+    The OTEL_ variables for headers, time limits, batches, the sampler and the name of the service
+    have their usual meaning.
+    """
+
+    is_recording = True
+
+    def __init__(self, traces_url: str | None) -> None:
+        self._ids = _GivenIds()
+        self._provider = TracerProvider(
+            resource=_resource(), id_generator=self._ids, shutdown_on_exit=False
+        )
+        exporter = OTLPSpanExporter(endpoint=traces_url)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("evalwright", __version__)
+
+    def samples(self, trace_id: str) -> bool:
+        """Whether the sampler wants a trace that begins here."""
+        sampler = self._provider.sampler
+        result = sampler.should_sample(None, int(trace_id, 16), "openwop.run")
+        return result.decision is Decision.RECORD_AND_SAMPLE
+
+    def export(self, span: Span) -> None:
+        """Queue a span; the queue is limited, and what does not fit is dropped."""
+        context = span.context
+        self._ids.trace_id = int(context.trace_id, 16)
+        self._ids.span_id = int(context.span_id, 16)
+        sent = self._tracer.start_span(
+            span.name,
+            context=trace.set_span_in_context(_parent(span)),
+            attributes=span.attributes,
+            links=_links(span),
+            start_time=span.start_us * 1000,
+        )
+        if span.status == "error":
+            sent.set_status(Status(StatusCode.ERROR))
+        sent.end(span.end_us * 1000)
+
+    def close(self) -> None:
+        """Send what is queued, and wait for it a little."""
+        # The package waits for as long as its own retries take.
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+
+
+class _GivenIds(IdGenerator):
+    """Gives the ids of the span that is being sent."""
+
+    trace_id = 0
+    span_id = 0
+
+    def generate_trace_id(self) -> int:
+        return self.trace_id
+
+    def generate_span_id(self) -> int:
+        return self.span_id
+
+
+def _resource() -> Resource:
+    """The host's name and version; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go first."""
+    ours = Resource({SERVICE_NAME: "evalwright", SERVICE_VERSION: __version__})
+    theirs = Resource.create()
+    if str(theirs.attributes.get(SERVICE_NAME, _UNNAMED)).startswith(_UNNAMED):
+        return theirs.merge(ours)
+    return ours.merge(theirs)
+
+
+def _parent(span: Span) -> trace.Span:
+    if span.parent_id is None:
+        return trace.INVALID_SPAN
+    context = span.context
+    parent = TraceContext(context.trace_id, span.parent_id, context.sampled, context.state)
+    return NonRecordingSpan(_span_context(parent))
+
+
+def _links(span: Span) -> Sequence[Link]:
+    return [Link(_span_context(span.link))] if span.link else []
+
+
+def _span_context(context: TraceContext) -> SpanContext:
+    return SpanContext(
+        int(context.trace_id, 16),
+        int(context.span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(context.sampled)),
+        trace_state=TraceState.from_header([context.state] if context.state else []),
+    )

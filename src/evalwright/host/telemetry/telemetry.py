@@ -1,0 +1,165 @@
+"""The one door to telemetry: the host tells it what happens; it measures, logs and traces."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from evalwright.contracts.events import TERMINAL_TYPES, Event
+from evalwright.engine.clock import Clock
+from evalwright.host.telemetry import logs
+from evalwright.host.telemetry.facts import (
+    ActivityEnded,
+    Fact,
+    Fork,
+    LimitReached,
+    RunBegan,
+    RunEnded,
+    RunFold,
+)
+from evalwright.host.telemetry.metrics import Metrics
+from evalwright.host.telemetry.run_spans import RunSpans
+from evalwright.host.telemetry.trace_context import TraceContext, derived_trace_id
+from evalwright.host.telemetry.tracing import NoTracer, Tracer, open_tracer
+from evalwright.models.names import PROVIDERS
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a run comes from: the request that created it, the run it is a fork of."""
+
+    correlation_id: str | None = None
+    parent: TraceContext | None = None
+    fork: Fork | None = None
+
+
+UNKNOWN_ORIGIN = Origin()
+
+
+class Telemetry:
+    """Measures, logs and traces; to be used by one thread, that of the event loop."""
+
+    def __init__(
+        self, clock: Clock, tracer: Tracer | None = None, providers: Iterable[str] = ()
+    ) -> None:
+        self.metrics = Metrics()
+        self._clock = clock
+        self._tracer = tracer or NoTracer()
+        self._providers = frozenset((*PROVIDERS, *providers))
+        self._runs: dict[str, _Run] = {}
+        self.metrics.run_active.read_from(self._active_runs)
+
+    @classmethod
+    def open(
+        cls,
+        clock: Clock,
+        environment: Mapping[str, str],
+        otlp_endpoint: str | None = None,
+        providers: Iterable[str] = (),
+    ) -> "Telemetry":
+        """Telemetry as configured; `providers` are those declared besides the built-in ones."""
+        return cls(clock, open_tracer(environment, otlp_endpoint), providers)
+
+    def expect(self, run_id: str, tenant: str, origin: Origin) -> None:
+        """Say where a run comes from, before its first event is appended."""
+        self._runs[run_id] = self._new_run(run_id, tenant, origin)
+
+    def adopt(self, started: Event, tenant: str, origin: Origin = UNKNOWN_ORIGIN) -> None:
+        """Take over a run that an earlier process began, by its `run.started`."""
+        run = self._new_run(started.run_id, tenant, origin)
+        run.fold.resume(started)
+        run.has_begun = True
+        self._runs[started.run_id] = run
+
+    def forget(self, run_id: str) -> None:
+        """Let go of a run that was expected and could not be created."""
+        self._runs.pop(run_id, None)
+
+    def trace_of(self, run_id: str) -> TraceContext | None:
+        """The place in a trace that calls made for a run are to name; None once it has ended."""
+        run = self._runs.get(run_id)
+        return run.spans.context if run else None
+
+    def on_request(self, request: logs.Access) -> None:
+        """Take in an answered request."""
+        self.metrics.count_request(request.route, request.method, request.status, request.seconds)
+        logs.access(request)
+
+    def on_delivery(self, outcome: str, seconds: float | None = None) -> None:
+        """Take in a delivery to a webhook: `delivered`, or the kind of its failure."""
+        self.metrics.count_delivery(outcome, seconds)
+
+    def on_events(self, run_id: str, tenant: str, events: Sequence[Event]) -> None:
+        """Take in events of a run that became durable together, in order."""
+        if not events:
+            return
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = self._new_run(run_id, tenant, UNKNOWN_ORIGIN)
+        run.has_begun = True
+        now_us = self._clock.now_us()
+        self.metrics.count_append(events, now_us)
+        for event in events:
+            for fact in run.fold.take(event):
+                self._take(run, fact)
+        self._trace_append(run, events, now_us)
+        if events[-1].type in TERMINAL_TYPES:
+            del self._runs[run_id]
+
+    def close(self) -> None:
+        """Send what is left to send."""
+        self._tracer.close()
+
+    def _active_runs(self) -> int:
+        return sum(run.has_begun for run in self._runs.values())
+
+    def _new_run(self, run_id: str, tenant: str, origin: Origin) -> "_Run":
+        spans = RunSpans(run_id, origin.parent, origin.fork, is_sampled=self._samples(run_id))
+        return _Run(run_id, tenant, origin, RunFold(self._providers, origin.fork), spans)
+
+    def _samples(self, run_id: str) -> bool:
+        return self._tracer.samples(derived_trace_id(run_id))
+
+    def _take(self, run: "_Run", fact: Fact) -> None:
+        self.metrics.count(fact)
+        match fact:
+            case RunBegan():
+                logs.run_created(run.names())
+            case ActivityEnded() if fact.usage is not None and not fact.is_repeated:
+                logs.cost_recorded(run.names(), fact)
+            case LimitReached():
+                logs.limit_reached(run.names(), fact)
+            case RunEnded():
+                logs.run_completed(run.names(), fact)
+        if self._tracer.is_recording:
+            span = run.spans.span(fact, run.fold.workflow_id, run.fold.began_us)
+            if span is not None:
+                self._tracer.export(span)
+
+    def _trace_append(self, run: "_Run", events: Sequence[Event], now_us: int) -> None:
+        if self._tracer.is_recording:
+            self._tracer.export(
+                run.spans.append(run.fold.workflow_id, events[0], events[-1], now_us)
+            )
+
+
+class _Run:
+    """What is known of a run that has not ended."""
+
+    def __init__(
+        self, run_id: str, tenant: str, origin: Origin, fold: RunFold, spans: RunSpans
+    ) -> None:
+        self._run_id = run_id
+        self._tenant = tenant
+        self._origin = origin
+        self.fold = fold
+        self.spans = spans
+        self.has_begun = False
+
+    def names(self) -> logs.RunNames:
+        """By which names it is logged."""
+        return logs.RunNames(
+            self._run_id,
+            self.fold.workflow_id,
+            self._tenant,
+            self._origin.correlation_id,
+            self.spans.context.trace_id,
+        )

@@ -1,0 +1,117 @@
+"""Sessions behind the guard, over real connections: what is connected to is what was checked."""
+
+import asyncio
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from evalwright.host.egress import Egress, EgressPolicy, EgressRefused
+from subjects.endpoint import Endpoint, Reply, answer, serving
+
+PUBLIC = "93.184.215.14"
+PRIVATE = EgressPolicy(allow_private=True)
+
+
+class Names:
+    """A resolver whose answers change with every question; the last one stays."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        return [self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving(lambda request: answer("yes")) as endpoint:
+        yield endpoint
+
+
+def post(egress: Egress, url: str, **options: bool) -> int:
+    async def call() -> int:
+        async with (
+            egress.session(https_only=False) as session,
+            session.post(url, data=b"{}", **options) as response,
+        ):
+            return response.status
+
+    return asyncio.run(call())
+
+
+def test_a_name_is_looked_up_once_and_connected_to_where_that_lookup_led(endpoint):
+    names = Names("127.0.0.1", "127.0.0.2")
+    status = post(Egress(PRIVATE, lookup=names), f"http://agent.example.com:{endpoint.port}/")
+    assert (status, names.asked) == (200, ["agent.example.com"])
+    assert endpoint.requests[0].headers["Host"] == f"agent.example.com:{endpoint.port}"
+
+
+def test_a_name_that_turns_private_after_it_was_checked_is_not_connected_to(endpoint):
+    names = Names(PUBLIC, "127.0.0.1")
+    egress = Egress(lookup=names)
+    url = f"http://agent.example.com:{endpoint.port}/"
+    asyncio.run(egress.check_destination(url, https_only=False))
+    with pytest.raises(EgressRefused) as caught:
+        post(egress, url)
+    assert caught.value.reason == "address_forbidden"
+    assert endpoint.requests == []
+
+
+def test_a_host_that_the_operator_named_is_reached_at_its_private_address(endpoint):
+    policy = EgressPolicy(allowed_hosts=frozenset({"agents.internal"}))
+    egress = Egress(policy, lookup=Names("127.0.0.1"))
+    assert post(egress, f"http://agents.internal:{endpoint.port}/") == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:7f00:1]", "127.1", "2130706433"])
+def test_an_address_that_no_resolver_sees_is_refused_all_the_same(endpoint, host):
+    with pytest.raises((EgressRefused, aiohttp.InvalidURL)):
+        post(Egress(), f"http://{host}:{endpoint.port}/")
+    assert endpoint.requests == []
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:{port}/", "http://169.254.169.254/"])
+def test_a_redirect_to_a_forbidden_address_is_not_followed(location):
+    with serving(lambda request: Reply(b"", 307, {"Location": places[0]})) as endpoint:
+        places = [location.format(port=endpoint.port)]
+        policy = EgressPolicy(allowed_hosts=frozenset({"agents.internal"}))
+        egress = Egress(policy, lookup=Names("127.0.0.1"))
+        url = f"http://agents.internal:{endpoint.port}/"
+        assert post(egress, url, allow_redirects=False) == 307
+        with pytest.raises(EgressRefused):
+            post(egress, url, allow_redirects=True)
+    assert len(endpoint.requests) == 2
+
+
+def test_a_proxy_of_the_environment_is_not_used(endpoint, monkeypatch):
+    with serving(lambda request: answer("proxied")) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        post(Egress(PRIVATE), endpoint.url)
+    assert (len(endpoint.requests), len(proxy.requests)) == (1, 0)
+
+
+def test_a_session_for_https_refuses_http(endpoint):
+    async def call() -> None:
+        async with Egress(PRIVATE).session(https_only=True) as session:
+            await session.post(endpoint.url)
+
+    with pytest.raises(EgressRefused) as caught:
+        asyncio.run(call())
+    assert caught.value.reason == "scheme_forbidden"
+
+
+def test_a_slow_lookup_counts_against_the_time_that_a_request_has():
+    async def never(host: str, port: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    async def call() -> None:
+        async with Egress(lookup=never).session(https_only=True, timeout_s=0.05) as session:
+            await session.post("https://hooks.example.com/")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(call())

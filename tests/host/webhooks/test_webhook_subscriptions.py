@@ -1,0 +1,197 @@
+"""Subscriptions: made, kept, found and ended, each for its own tenant."""
+
+import asyncio
+import hashlib
+
+import pytest
+from webhook_station import ManualClock
+
+from evalwright.contracts.errors import InvalidDocument
+from evalwright.host.egress import Egress, EgressRefused
+from evalwright.host.webhooks.subscriptions import (
+    MAX_PER_TENANT,
+    REMEMBERED_S,
+    Subscription,
+    Subscriptions,
+    Wanted,
+)
+from evalwright.store.sqlite import SqliteLog
+
+URL = "https://hooks.example.com/openwop"
+
+
+async def public(host: str, port: int) -> list[str]:
+    return ["93.184.215.14"]
+
+
+class Desk:
+    def __init__(self, log: SqliteLog) -> None:
+        self.clock = ManualClock()
+        self.subscriptions = Subscriptions(log.records, Egress(lookup=public), self.clock)
+
+    def create(self, *events: str, tenant="acme", workspace=None, url=URL, **more) -> Subscription:
+        wanted = Wanted(url, events or ("run.completed",), **more)
+        return asyncio.run(self.subscriptions.create(tenant, workspace, wanted))
+
+    def delete(self, webhook_id: str, tenant="acme", workspace=None) -> bool:
+        return asyncio.run(self.subscriptions.delete(tenant, workspace, webhook_id))
+
+    def problems(self, *events: str, **more) -> str:
+        with pytest.raises(InvalidDocument) as caught:
+            self.create(*events, **more)
+        return str(caught.value)
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = SqliteLog(tmp_path / "log.db")
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def desk(log) -> Desk:
+    return Desk(log)
+
+
+def test_a_secret_of_32_bytes_is_made_for_each_subscription(desk):
+    first, second = desk.create(), desk.create()
+    assert len(bytes.fromhex(first.secret)) == 32
+    assert first.secret != second.secret
+    assert first.webhook_id != second.webhook_id
+
+
+def test_a_secret_of_the_callers_own_is_kept(desk):
+    created = desk.create(secret="0123456789abcdef")
+    assert desk.subscriptions.find("acme", created.webhook_id).secret == "0123456789abcdef"
+
+
+@pytest.mark.parametrize("secret", ["", "0123456789abcde", "x" * 257])
+def test_a_secret_that_is_too_short_or_too_long_is_refused(desk, secret):
+    assert "$.secret: must have 16 to 256 characters" in desk.problems(secret=secret)
+
+
+def test_the_fingerprint_is_all_that_is_shown_of_a_secret(desk):
+    created = desk.create()
+    assert created.fingerprint == hashlib.sha256(created.secret.encode()).hexdigest()[:8]
+    assert created.secret not in repr(created)
+    assert created.fingerprint in repr(created)
+
+
+def test_a_subscription_survives_a_restart(desk, log):
+    created = desk.create("eval.*", tags=["ci"], workspace="w")
+    assert Desk(log).subscriptions.of_tenant("acme") == (created,)
+
+
+def test_a_subscription_is_found_by_its_own_tenant_only(desk):
+    created = desk.create()
+    assert desk.subscriptions.find("other", created.webhook_id) is None
+    assert desk.subscriptions.of_tenant("other") == ()
+    assert not desk.delete(created.webhook_id, tenant="other")
+    assert desk.subscriptions.find("acme", created.webhook_id) == created
+
+
+def test_a_subscription_of_a_workspace_is_not_ended_from_another(desk):
+    created = desk.create(workspace="one")
+    assert not desk.delete(created.webhook_id, workspace="two")
+    assert desk.delete(created.webhook_id, workspace="one")
+
+
+def test_what_was_ended_is_gone_at_once(desk):
+    created = desk.create()
+    assert desk.subscriptions.of_tenant("acme") == (created,)
+    assert desk.delete(created.webhook_id)
+    assert desk.subscriptions.of_tenant("acme") == ()
+    assert not desk.delete(created.webhook_id)
+
+
+def test_what_another_process_made_is_found_after_a_moment(desk, log):
+    assert desk.subscriptions.of_tenant("acme") == ()
+    created = Desk(log).create()
+    desk.clock.seconds += REMEMBERED_S
+    assert desk.subscriptions.of_tenant("acme") == (created,)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://hooks.example.com/", "scheme_forbidden"),
+        ("https://127.0.0.1/", "address_forbidden"),
+        ("https://[::ffff:7f00:1]/", "address_forbidden"),
+        ("https://localhost/", "host_forbidden"),
+    ],
+)
+def test_a_url_that_the_host_would_not_post_to_is_refused(desk, url, reason):
+    with pytest.raises(EgressRefused) as caught:
+        desk.create(url=url)
+    assert caught.value.reason == reason
+    assert desk.subscriptions.of_tenant("acme") == ()
+
+
+def test_a_subscription_names_at_least_one_event(desk):
+    with pytest.raises(InvalidDocument, match="must name 1 to 100 event types"):
+        asyncio.run(desk.subscriptions.create("acme", None, Wanted(URL, [])))
+
+
+@pytest.mark.parametrize("pattern", ["", "run completed", "eval.", "ev*", "*.run", "x" * 129])
+def test_what_is_no_event_type_is_refused(desk, pattern):
+    assert "$.events[0]: must be an event type" in desk.problems(pattern)
+
+
+def test_a_type_that_can_hold_content_needs_a_word_for_it(desk):
+    told = desk.problems("run.completed", "agent.reasoned")
+    assert told.startswith("webhook: $.events[1]: agent.reasoned can hold content")
+    assert "includeContent" in told
+    assert desk.create("agent.reasoned", include_content=True).include_content
+
+
+def test_every_problem_is_told_at_once(desk):
+    told = desk.problems("node.completed", secret="short", tags=["x" * 257])
+    assert [line.split(": ")[1] for line in told.splitlines()] == [
+        "$.events[0]",
+        "$.tags",
+        "$.secret",
+    ]
+
+
+def test_a_tenant_can_have_only_so_many(desk):
+    for _ in range(MAX_PER_TENANT):
+        desk.create()
+    assert "webhooks already (delete one first)" in desk.problems()
+    desk.create(tenant="other")
+
+
+def a_subscription(*events: str, tags=(), workspace=None) -> Subscription:
+    return Subscription(
+        webhook_id="wh_1",
+        tenant="acme",
+        workspace=workspace,
+        url=URL,
+        events=events or ("run.completed",),
+        tags=tags,
+        include_content=False,
+        secret="s",
+        created_us=0,
+    )
+
+
+def test_types_and_patterns_of_types_are_matched():
+    exact, family, every = a_subscription(), a_subscription("eval.*"), a_subscription("*")
+    cases = {"run.completed": (1, 0, 1), "eval.scored": (0, 1, 1), "evalwright.found": (0, 0, 0)}
+    for event_type, expected in cases.items():
+        told = tuple(one.wants(event_type, None, []) for one in (exact, family, every))
+        assert told == expected, event_type
+
+
+def test_a_run_needs_at_least_one_of_the_tags():
+    subscription = a_subscription(tags=("prod", "nightly"))
+    assert subscription.wants("run.completed", None, ["ci", "nightly"])
+    assert not subscription.wants("run.completed", None, ["ci"])
+    assert not subscription.wants("run.completed", None, [])
+
+
+def test_a_subscription_of_a_workspace_sees_the_runs_of_it_only():
+    subscription = a_subscription(workspace="one")
+    assert subscription.wants("run.completed", "one", [])
+    assert not subscription.wants("run.completed", "two", [])
+    assert not subscription.wants("run.completed", None, [])
