@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts clean
+.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts bench-host clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -59,6 +59,9 @@ bench-models: setup ## measure model calls, judges and the tool loop
 bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the linter on a made library
 	$(BIN)/python benchmarks/prompteval_judge/bench.py
 	$(BIN)/python benchmarks/prompteval_lint/bench.py
+
+bench-host: setup ## measure the host: creates, reads, streams, runs in flight
+	$(BIN)/python benchmarks/host/bench.py
 
 clean: ## remove what the targets above made
 	rm -rf .venv .uv benchmarks/.envs benchmarks/results

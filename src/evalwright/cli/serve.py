@@ -1,0 +1,141 @@
+"""`evalwright serve`: the HTTP host."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from evalwright.cli.options import db_option, opened_log
+from evalwright.cli.output import say
+from evalwright.contracts.errors import BadInput
+from evalwright.models.config import Config, load_config, read_config
+from evalwright.store.records import LOCAL_TENANT
+
+if TYPE_CHECKING:
+    from evalwright.host.host import Host
+
+EXAMPLES = """\b
+Examples:
+  evalwright serve
+  evalwright serve --port 9000 --db evals.db --config evalwright.toml
+"""
+FIRST_KEY = """
+A key for tenant {tenant}, shown this once:
+
+  {key}
+
+Try it:
+
+  curl -s -X POST {url}/v1/runs -H 'Authorization: Bearer {key}' \\
+    -H 'Content-Type: application/json' \\
+    -d '{{"mode":"eval","evalSuiteRef":"{suite}","agentId":"{agent}"}}'
+
+More keys: evalwright keys create --tenant NAME{db}
+"""
+CONFORMANCE = """
+******************************************************************************************
+* CONFORMANCE MODE: test seams and fixture workflows are open to every key of this host. *
+* Never use it where real data is.                                                       *
+******************************************************************************************
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "--host",
+    "address",
+    default="127.0.0.1",
+    show_default=True,
+    envvar="EVALWRIGHT_HOST",
+    show_envvar=True,
+    help="Where to listen.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8787,
+    show_default=True,
+    envvar="EVALWRIGHT_PORT",
+    show_envvar=True,
+    help="The port; 0: any free one.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="EVALWRIGHT_CONFIG",
+    show_envvar=True,
+    help="The settings; else the nearest evalwright.toml in this folder or above.",
+)
+@click.option(
+    "--conformance", is_flag=True, help="Open the seams of the conformance suite; for tests only."
+)
+@db_option
+def command(
+    *, address: str, port: int, config: Path | None, conformance: bool, db: str | None
+) -> int:
+    """Serve evaluation runs over HTTP, for many tenants.
+
+    Without configuration it keeps its log in SQLite, offers a bundled agent and suite, and prints a
+    key and a line to try. Ctrl-C stops it in good order: runs go on at the next start.
+    """
+    from evalwright.host.host import Host
+    from evalwright.host.serving import create_server, open_socket, serve
+    from evalwright.host.telemetry import Telemetry, logging_to
+
+    settings = _config(config)
+    listener = open_socket(address, port)
+    with logging_to(), opened_log(db) as log:
+        host = Host(
+            log,
+            settings,
+            is_conformance=conformance,
+            open_telemetry=lambda clock, endpoint: Telemetry.open(
+                clock, os.environ, endpoint, providers=settings.models
+            ),
+        )
+        url = _url(address, listener.getsockname()[1])
+        key = _first_key(host)
+
+        def greet() -> None:
+            if conformance:
+                say(CONFORMANCE)
+            say(f"evalwright: listening on {url}, log in {log.place}")
+            if key is not None:
+                _tell_key(host, key, url, db)
+
+        serve(create_server(host, greet), listener)
+    return 0
+
+
+def _config(path: Path | None) -> Config:
+    if path is None:
+        return load_config()
+    if not path.is_file():
+        raise BadInput(f"--config {path}: not a file")
+    return read_config(path)
+
+
+def _url(address: str, port: int) -> str:
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _first_key(host: "Host") -> str | None:
+    """A key for a host that has none yet."""
+    from evalwright.host.keys import create_key, list_keys
+
+    if list_keys(host.records):
+        return None
+    key, _ = create_key(host.records, datetime.now(UTC), LOCAL_TENANT)
+    return key
+
+
+def _tell_key(host: "Host", key: str, url: str, db: str | None) -> None:
+    from evalwright.host.catalogue import BUNDLED_AGENT
+
+    bundled = host.catalogue.agent(LOCAL_TENANT, BUNDLED_AGENT)
+    suite = bundled.eval_suite_ref if bundled else "SUITE@VERSION"
+    agent = bundled.agent_id if bundled else "AGENT"
+    at = f" --db {db}" if db else ""
+    say(FIRST_KEY.format(tenant=LOCAL_TENANT, key=key, url=url, suite=suite, agent=agent, db=at))

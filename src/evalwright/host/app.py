@@ -1,0 +1,177 @@
+"""The application: routes of the wire under one set of rules for errors, limits and keys."""
+
+import logging
+import re
+import secrets
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from evalwright.contracts.errors import InvalidDocument, RunNotFound, StoreError
+from evalwright.host.errors import ApiError
+from evalwright.host.host import Host
+from evalwright.host.idempotency import REPLAY_HEADER, Ticket
+from evalwright.host.keys import authenticate
+from evalwright.host.principal import Principal
+from evalwright.host.routing import Call, Route, RouteTable, invalid, json_response
+from evalwright.host.telemetry import Access
+
+CORRELATION_HEADER = "x-correlation-id"
+
+_CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_NOBODY = Principal("", "", None, frozenset(), "anonymous")
+
+_logger = logging.getLogger(__name__)
+
+
+class App:
+    """The application of a host, as a server calls it."""
+
+    def __init__(self, host: Host, routes: list[Route]) -> None:
+        self._host = host
+        self._routes = RouteTable(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or take part in the beginning and end of the server."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        request = Request(scope, receive)
+        response = await self._respond(request)
+        await response(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self._host.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            _logger.exception("the host cannot begin, or not end in good order")
+            await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _respond(self, request: Request) -> Response:
+        started = time.perf_counter()
+        found = self._routes.find(request.method, request.scope["path"])
+        call = Call(self._host, request, _NOBODY, _correlation_id(request))
+        if isinstance(found, ApiError):
+            route, response = None, error_response(found, call.correlation_id)
+        else:
+            route, call.path = found
+            response = await _answer(call, route)
+        response.headers.update(call.trace.headers())
+        response.headers["X-Correlation-Id"] = call.correlation_id
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        self._host.telemetry.on_request(
+            Access(
+                method=request.method if route else "other",
+                route=route.path if route else None,
+                status=response.status_code,
+                seconds=time.perf_counter() - started,
+                correlation_id=call.correlation_id,
+                tenant=call.principal.tenant or None,
+                key_id=call.principal.key_id or None,
+                run_id=call.path.get("runId"),
+            )
+        )
+        return response
+
+
+async def _answer(call: Call, route: Route) -> Response:
+    try:
+        with ExitStack() as held:
+            held.enter_context(call.host.requests.hold())
+            if not route.is_open:
+                _let_in(call, route, held)
+            route.read_query(call)
+            await route.read_body(call)
+            return await _once(call, route)
+    except Exception as error:  # noqa: BLE001 - every failure is answered, in one shape
+        return error_response(error, call.correlation_id)
+
+
+def _let_in(call: Call, route: Route, held: ExitStack) -> None:
+    """Know the caller, count the request, and see whether the key may do this; in this order."""
+    host, headers = call.host, call.request.headers
+    try:
+        call.principal = authenticate(host.records, headers.get("authorization"), datetime.now(UTC))
+    except ApiError:
+        client = call.request.client
+        host.rates.take_address(client.host if client else "")
+        raise
+    host.rates.take(call.principal.key_id, call.principal.tenant)
+    held.enter_context(host.requests.hold_for(call.principal.tenant))
+    route.check_scopes(call.principal)
+
+
+async def _once(call: Call, route: Route) -> Response:
+    """Handle a request; one that carries an Idempotency-Key only the first time it comes."""
+    key = call.request.headers.get("idempotency-key") if route.is_mutation else None
+    if key is None:
+        return await route.handler(call)
+    endpoint = f"{route.method} {call.request.scope['path']}"
+    entered = await call.host.idempotency.enter(call.principal, endpoint, key, call.raw)
+    if isinstance(entered, Response):
+        return entered
+    call.ticket = entered
+    return await _with_ticket(call, route, entered)
+
+
+async def _with_ticket(call: Call, route: Route, ticket: Ticket) -> Response:
+    try:
+        response = await route.handler(call)
+    except Exception as error:
+        if not isinstance(error, ApiError | RunNotFound | InvalidDocument):
+            await ticket.give_back()
+            raise
+        response = error_response(error, call.correlation_id)
+    except BaseException:  # the host is being stopped
+        await ticket.give_back()
+        raise
+    await ticket.finish(response)
+    response.headers[REPLAY_HEADER] = "false"
+    return response
+
+
+def error_response(error: Exception, correlation_id: str) -> Response:
+    """Any failure, in the envelope of the wire."""
+    known = _known(error)
+    if known is None:
+        # Neither message nor arguments: they may hold what a tenant sent.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
+        _logger.error("internal error %s at %s", type(error).__name__, where)
+        known = ApiError(
+            500, "internal_error", "the host failed; the correlation id tells it where"
+        )
+    details = {**(known.details or {}), "correlationId": correlation_id}
+    body = {"error": known.code, "message": known.message, "details": details}
+    return json_response(body, known.status, known.headers)
+
+
+def _known(error: Exception) -> ApiError | None:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, RunNotFound):
+        return ApiError(404, "not_found", "there is no such run")
+    if isinstance(error, InvalidDocument):
+        return invalid(error.problems)
+    if isinstance(error, StoreError):
+        _logger.error("the store failed: %s", error)
+        retry = {"retryAfter": 5}
+        message = "the store cannot be used; try again"
+        return ApiError(503, "service_unavailable", message, retry, {"Retry-After": "5"})
+    return None
+
+
+def _correlation_id(request: Request) -> str:
+    given = request.headers.get(CORRELATION_HEADER, "")
+    return given if _CORRELATION.fullmatch(given) else secrets.token_hex(12)

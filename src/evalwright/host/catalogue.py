@@ -1,0 +1,295 @@
+"""What tenants and the operator registered: suites, agents, and the packs that bring both."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from evalwright.agents.bundled import bundled
+from evalwright.agents.load import is_manifest, load_agent
+from evalwright.agents.manifest import agent_of, read_parts
+from evalwright.agents.protocol import Agent
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.manifest import Manifest, MemoryShape
+from evalwright.contracts.suite import ModelClass, Suite, parse_suite
+from evalwright.host.settings import AgentSettings, HostSettings
+from evalwright.host.versions import version_key
+from evalwright.models.protocol import Model
+from evalwright.store.records import Change, RecordConflict, Records
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from evalwright.agents.packs.pack import Pack
+    from evalwright.host.egress import Egress
+
+SUITE, AGENT, PACK = "suite", "agent", "pack"
+OWN_PACK = "local"  # the name of the pack of agents that came without one
+BUNDLED_AGENT = "core.evalwright.demo.support-desk"
+
+LoadModel = Callable[[str], Model]
+
+
+class RegisteredAgent(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """An agent in one version; one of the last four says how it is reached."""
+
+    agent_id: str
+    version: str
+    persona: str
+    model_class: ModelClass
+    label: str | None = None
+    description: str | None = None
+    pack_name: str = OWN_PACK
+    tool_allowlist: list[str] = []
+    has_handoff_schemas: bool = False
+    memory_shape: MemoryShape | None = None
+    confidence_threshold: float | None = None
+    eval_suite_ref: str | None = None  # suiteId@version
+    pack: str | None = None  # name@version
+    manifest: dict[str, Any] | None = None
+    url: str | None = None
+    ref: str | None = None  # of the operator's own; never from a request
+
+    @property
+    def key(self) -> str:
+        """Where it is kept."""
+        return f"{self.agent_id}@{self.version}"
+
+
+def described(manifest: Manifest, version: str, /, **more: Any) -> RegisteredAgent:
+    """What is told of an agent, from its manifest."""
+    handoff = manifest.handoff
+    return RegisteredAgent(
+        agent_id=manifest.agent_id,
+        version=version,
+        persona=manifest.persona,
+        model_class=manifest.model_class,
+        label=manifest.label,
+        description=manifest.description,
+        tool_allowlist=manifest.tool_allowlist or [],
+        has_handoff_schemas=bool(handoff.task_schema_ref or handoff.return_schema_ref),
+        memory_shape=manifest.memory_shape,
+        confidence_threshold=manifest.confidence.default_threshold,
+        **more,
+    )
+
+
+def pack_changes(tenant: str, pack: "Pack") -> list[Change]:
+    """What installing a pack writes: the pack, its suites and its agents, all or nothing."""
+    changes = [Change(PACK, tenant, pack.ref, pack.archive, expected=None)]
+    for ref, held in pack.suites.items():
+        changes.append(Change(SUITE, tenant, ref, held.source, expected=None))
+    for agent_id, manifest in pack.manifests.items():
+        suite = pack.suite_of(agent_id)
+        agent = described(
+            manifest,
+            pack.version,
+            pack_name=pack.name,
+            pack=pack.ref,
+            eval_suite_ref=suite.ref if suite else None,
+        )
+        body = msgspec.json.encode(agent)
+        changes.append(Change(AGENT, tenant, agent.key, body, expected=None))
+    return changes
+
+
+class Catalogue:
+    """Suites and agents by tenant; what the operator offers is everybody's."""
+
+    def __init__(
+        self, records: Records, settings: HostSettings, load_model: LoadModel, egress: "Egress"
+    ) -> None:
+        self._records = records
+        self._settings = settings
+        self._load_model = load_model
+        self._egress = egress
+        self._offered = {
+            agent_id: _offered(agent_id, offered) for agent_id, offered in settings.agents.items()
+        }
+        self._bundled_suite: tuple[str, bytes] | None = None
+        if settings.bundled:
+            self._offer_bundled()
+
+    def _offer_bundled(self) -> None:
+        folder = bundled("demo")
+        place = folder / "suite.yaml"
+        suite = parse_suite(place.read_bytes(), place.name)
+        self._bundled_suite = (_ref(suite), msgspec.json.encode(suite))
+        self._offered.setdefault(
+            BUNDLED_AGENT,
+            RegisteredAgent(
+                agent_id=BUNDLED_AGENT,
+                version="1.0.0",
+                persona="Support desk",
+                description="A support desk without a model, with one honest mistake.",
+                model_class="general",
+                eval_suite_ref=self._bundled_suite[0],
+                ref=f"{folder / 'agent.py'}:answer",
+            ),
+        )
+
+    # Suites.
+
+    def suite_source(self, tenant: str, ref: str) -> bytes | None:
+        """The bytes of a published suite."""
+        if self._bundled_suite is not None and ref == self._bundled_suite[0]:
+            return self._bundled_suite[1]
+        return self._records.get(SUITE, tenant, ref)
+
+    def suite(self, tenant: str, ref: str) -> Suite | None:
+        """A published suite."""
+        source = self.suite_source(tenant, ref)
+        return None if source is None else parse_suite(source, ref)
+
+    def suite_refs(self, tenant: str, after: str = "", limit: int = 1000) -> list[str]:
+        """The names of the published suites, in order."""
+        found = [record.key for record in self._records.list(SUITE, tenant, "", after, limit)]
+        if self._bundled_suite is not None and self._bundled_suite[0] > after:
+            found.append(self._bundled_suite[0])
+        return sorted(set(found))[:limit]
+
+    async def publish(self, tenant: str, source: bytes, suite: Suite) -> bool | None:
+        """Publish a suite: True if it is new, False if it was there, None if another one was."""
+        ref = _ref(suite)
+        known = self.suite_source(tenant, ref)
+        if known is None:
+            change = Change(SUITE, tenant, ref, source, expected=None)
+            try:
+                await asyncio.wrap_future(self._records.write([change]))
+            except RecordConflict:
+                known = self.suite_source(tenant, ref)
+            else:
+                return True
+        return False if known == source else None
+
+    # Agents.
+
+    def agents(self, tenant: str) -> list[RegisteredAgent]:
+        """The agents that a tenant can run, each in its newest version."""
+        newest: dict[str, RegisteredAgent] = {}
+        for agent in self._all_agents(tenant):
+            known = newest.get(agent.agent_id)
+            if known is None or version_key(known.version) <= version_key(agent.version):
+                newest[agent.agent_id] = agent
+        return [newest[agent_id] for agent_id in sorted(newest)]
+
+    def agent(
+        self, tenant: str, agent_id: str, version: str | None = None
+    ) -> RegisteredAgent | None:
+        """An agent in a version, or in its newest."""
+        found = [
+            agent
+            for agent in self._all_agents(tenant, f"{agent_id}@")
+            if agent.agent_id == agent_id and version in (None, agent.version)
+        ]
+        return max(found, key=lambda agent: version_key(agent.version), default=None)
+
+    def _all_agents(self, tenant: str, prefix: str = "") -> Iterable[RegisteredAgent]:
+        for agent_id, agent in self._offered.items():
+            settings = self._settings.agents.get(agent_id)
+            if settings is None or not settings.tenants or tenant in settings.tenants:
+                yield agent
+        after = ""
+        while page := self._records.list(AGENT, tenant, prefix, after):
+            yield from (msgspec.json.decode(record.body, type=RegisteredAgent) for record in page)
+            after = page[-1].key
+
+    async def register(self, tenant: str, agent: RegisteredAgent) -> bool | None:
+        """Register a version: True if it is new, False if it was there, None if another was."""
+        body = msgspec.json.encode(agent)
+        known = self._records.get(AGENT, tenant, agent.key)
+        if known is None and agent.agent_id not in self._offered:
+            change = Change(AGENT, tenant, agent.key, body, expected=None)
+            try:
+                await asyncio.wrap_future(self._records.write([change]))
+            except RecordConflict:
+                known = self._records.get(AGENT, tenant, agent.key)
+            else:
+                return True
+        return False if known == body else None
+
+    # From what is registered to what can be invoked.
+
+    def model_of(self, agent: RegisteredAgent) -> str | None:
+        """The model that a manifest agent runs on."""
+        if agent.url is not None:
+            return None
+        if agent.ref is not None:
+            own = self._settings.agents.get(agent.agent_id)
+            return own.model if own else None
+        return self._settings.models.get(agent.model_class) or self._settings.model
+
+    def load(self, tenant: str, agent: RegisteredAgent) -> Agent:
+        """The agent, ready to be invoked; raises `BadInput` where something is missing for it."""
+        if agent.url is not None:
+            return self._load_http(agent)
+        name = self.model_of(agent)
+        if agent.ref is not None:
+            return _load_offered(agent, self._load_model(name) if name else None)
+        if name is None:
+            raise BadInput(
+                f"agent {agent.agent_id} runs on a model of class {agent.model_class}, and this "
+                "host has none for it"
+            )
+        return self._load_manifest(tenant, agent, self._load_model(name))
+
+    def _load_http(self, agent: RegisteredAgent) -> Agent:
+        from evalwright.agents.http import HttpAgent
+
+        assert agent.url is not None
+        return HttpAgent(
+            agent.url,
+            ref=f"host:{agent.key}",
+            agent_id=agent.agent_id,
+            model_class=agent.model_class,
+            open_session=self._session,
+        )
+
+    def _session(self, headers: dict[str, str]) -> "aiohttp.ClientSession":
+        return self._egress.session(https_only=True, headers=headers)
+
+    def _load_manifest(self, tenant: str, agent: RegisteredAgent, model: Model) -> Agent:
+        from evalwright.agents.packs.pack import installed_pack
+
+        ref = f"host:{agent.key}"
+        if agent.pack is None:
+            manifest = msgspec.convert(agent.manifest, Manifest, strict=False)
+            return agent_of(manifest, read_parts(manifest, _NoFiles(), ref), model, ref)
+        pack = installed_pack(self._records, tenant, agent.pack)
+        return pack.agent(agent.agent_id, model, ref)
+
+
+class _NoFiles:
+    """The files of a manifest that came alone."""
+
+    def read(self, ref: str, field: str) -> bytes:
+        """There are none."""
+        raise BadInput(f"{field} {ref!r}: a manifest without a pack has no files; send a pack")
+
+
+def _ref(suite: Suite) -> str:
+    return f"{suite.suite_id}@{suite.version}"
+
+
+def _offered(agent_id: str, settings: AgentSettings) -> RegisteredAgent:
+    if is_manifest(settings.ref) != (settings.model is not None):
+        rule = "a manifest needs a model, and nothing else does"
+        place = f'host.agents."{agent_id}"'
+        raise InvalidDocument("evalwright.toml", [Problem(place, rule, 'model = "provider:model"')])
+    return RegisteredAgent(
+        agent_id=agent_id,
+        version=settings.version,
+        persona=settings.persona or agent_id,
+        label=settings.label,
+        description=settings.description,
+        model_class=settings.model_class or "general",
+        ref=settings.ref,
+    )
+
+
+def _load_offered(agent: RegisteredAgent, model: Model | None) -> Agent:
+    assert agent.ref is not None
+    if model is not None:
+        return load_agent(agent.ref, model=model)
+    return load_agent(agent.ref, agent.agent_id, agent.model_class)

@@ -1,0 +1,216 @@
+"""Promotions that wait for people: asked, voted on, decided, and rejected when time is up."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
+
+from msgspec.structs import replace
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import TERMINAL_TYPES, Payload, RunCancelled
+from evalwright.engine.clock import Clock
+from evalwright.host.deployments import management
+from evalwright.host.deployments.archive import Archive, KeptGate, new_gate
+from evalwright.host.deployments.events import APPROVAL_NODE, InterruptRequested
+from evalwright.host.deployments.gate import (
+    HOST,
+    Ballot,
+    Gate,
+    check_voter,
+    count_vote,
+    required_scope,
+    time_out,
+)
+from evalwright.host.deployments.management import ManagingRun
+from evalwright.host.deployments.proposal import Proposal, Proposals
+from evalwright.host.deployments.record import AgentDeployment, tell
+from evalwright.host.deployments.refusals import (
+    ApprovalPending,
+    GateClosed,
+    NoSuchGate,
+    NotAllowed,
+    Refusal,
+)
+from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.deployments.transition import transition
+from evalwright.host.principal import Principal
+from evalwright.host.settings import ApprovalSettings
+from evalwright.store.protocol import EventLog
+from evalwright.store.records import Change, RecordConflict
+
+Status = Literal["waiting-approval", "completed", "failed"]
+
+
+class Approvals:
+    """The gates of all tenants; whoever calls it holds the lock of the tenant."""
+
+    def __init__(self, log: EventLog, archive: Archive, proposals: Proposals, clock: Clock) -> None:
+        self._log = log
+        self._archive = archive
+        self._proposals = proposals
+        self._clock = clock
+
+    async def ask(
+        self,
+        principal: Principal,
+        proposal: Proposal,
+        policy: ApprovalSettings,
+        run: ManagingRun,
+        frame: Sequence[Payload],
+    ) -> AgentDeployment:
+        """Let the promotion wait; gives the record, which is what it was but for the gate's id."""
+        request, shelf = proposal.request, proposal.shelf
+        self._refuse_second(proposal)
+        record, events = shelf.get(request.version), []
+        if record is None:
+            draft = TransitionRequest(
+                version=request.version, transition="promote", to_state="draft"
+            )
+            made = transition(proposal.agent_id, shelf.records, draft, proposal.policy)
+            record, events = made.record, made.events
+        gate = Gate(
+            run_id=run.run_id,
+            partition=principal.partition,
+            agent_id=proposal.agent_id,
+            request=request,
+            requester=principal.principal,
+            policy=policy,
+            asked_at_us=self._clock.now_us(),
+            replaces=record.approval_gate_id,
+        )
+        marked = replace(record, approval_gate_id=gate.gate_id)
+        changes = [*shelf.changes([marked]), new_gate(shelf.tenant, gate)]
+        await run.write([*frame, *events, management.asked(gate)], changes)
+        told = tell(shelf.with_changes([marked]))
+        return next(each for each in told if each.version == request.version)
+
+    async def vote(self, principal: Principal, run_id: str, node_id: str, ballot: Ballot) -> Status:
+        """Count a vote; the last one that was missing makes the promotion."""
+        tenant = principal.tenant
+        kept = self._open_gate(principal, run_id, node_id)
+        gate = kept.gate
+        scope = required_scope(gate, ballot)
+        run = self._run(gate)
+        try:
+            check_voter(gate, ballot, principal)
+        except NotAllowed as refusal:
+            denial = management.decided(
+                principal, scope, gate.gate_id, allowed=False, reason=refusal.message
+            )
+            await run.write([denial], [kept.same(tenant)])
+            raise
+        verdict = count_vote(gate, ballot, principal.principal)
+        allowed = management.decided(principal, scope, gate.gate_id, allowed=True)
+        told: list[Payload] = [allowed, verdict.told]
+        if verdict.outcome == "open":
+            await run.write(told, [kept.change(tenant, verdict.gate)])
+            return "waiting-approval"
+        now = self._clock.now_us()
+        told.append(management.answered(gate, ballot.action, principal.principal, now))
+        if verdict.outcome == "granted":
+            return await self._promote(tenant, kept, told)
+        rejection = management.failed("approval_rejected", "the promotion was rejected")
+        return await self._close(tenant, kept, [*told, rejection])
+
+    async def expire(self, tenant: str, now_us: int) -> int:
+        """Reject what has waited too long, and forget what was ended by other means.
+
+        Gives how many gates are gone.
+        """
+        gone = 0
+        for kept in self._archive.gates(tenant):
+            with suppress(RecordConflict):  # then another host was first
+                if self._has_ended(kept.gate):
+                    await self._archive.write(self._endings(tenant, kept))
+                elif kept.gate.deadline_us <= now_us:
+                    await self._time_out(tenant, kept, now_us)
+                else:
+                    continue
+            gone += 1
+        return gone
+
+    async def _time_out(self, tenant: str, kept: KeptGate, now_us: int) -> None:
+        told = [
+            time_out(kept.gate).told,
+            management.answered(kept.gate, "timeout", HOST, now_us),
+            management.failed("approval_rejected", "nobody approved the promotion in time"),
+        ]
+        await self._close(tenant, kept, told)
+
+    async def cancel(self, principal: Principal, run_id: str, reason: str | None) -> bool:
+        """Give up a promotion that waits; gives whether there was one."""
+        kept = self._gate(principal, run_id)
+        if kept is None:
+            return False
+        by = principal.principal
+        told = management.answered(kept.gate, "cancel", by, self._clock.now_us())
+        await self._close(principal.tenant, kept, [told, RunCancelled(reason, by)])
+        return True
+
+    async def _promote(self, tenant: str, kept: KeptGate, told: Sequence[Payload]) -> Status:
+        """Make the promotion if everything but the approval still is as it must be."""
+        gate = kept.gate
+        try:
+            proposal = self._proposals.propose(tenant, gate.partition, gate.agent_id, gate.request)
+            decision = proposal.decide(gate.gate_id)
+            await proposal.check_evidence(self._log)
+        except Refusal as refusal:
+            return await self._close(tenant, kept, [*told, management.refused(refusal)])
+        done = management.completed(proposal.told(decision))
+        changes = proposal.shelf.changes(decision.changed)
+        await self._run(gate).write(
+            [*told, *decision.events, done], [*changes, kept.removal(tenant)]
+        )
+        return "completed"
+
+    async def _close(self, tenant: str, kept: KeptGate, told: Sequence[Payload]) -> Status:
+        """End the run without the promotion."""
+        await self._run(kept.gate).write(told, self._endings(tenant, kept))
+        return "failed"
+
+    def _endings(self, tenant: str, kept: KeptGate) -> list[Change]:
+        """What is left of a promotion that was not made: the gate goes, its id as well."""
+        gate = kept.gate
+        shelf = self._archive.deployments(tenant, gate.agent_id)
+        record = shelf.get(gate.request.version)
+        restored = (
+            [replace(record, approval_gate_id=gate.replaces)]
+            if record is not None and record.approval_gate_id == gate.gate_id
+            else []
+        )
+        return [*shelf.changes(restored), kept.removal(tenant)]
+
+    def _has_ended(self, gate: Gate) -> bool:
+        last = self._log.for_tenant(gate.partition).edges(gate.run_id)[-1]
+        return last.type in TERMINAL_TYPES
+
+    def _run(self, gate: Gate) -> ManagingRun:
+        return ManagingRun(self._log.for_tenant(gate.partition), gate.run_id, self._clock)
+
+    def _gate(self, principal: Principal, run_id: str) -> KeptGate | None:
+        kept = self._archive.gate(principal.tenant, run_id)
+        return kept if kept is not None and kept.gate.partition == principal.partition else None
+
+    def _open_gate(self, principal: Principal, run_id: str, node_id: str) -> KeptGate:
+        if node_id == APPROVAL_NODE:
+            kept = self._gate(principal, run_id)
+            if kept is not None:
+                return kept
+            if self._has_asked(principal.partition, run_id):
+                raise GateClosed("this was decided already")
+        raise NoSuchGate("there is no run that waits for this")
+
+    def _has_asked(self, partition: str, run_id: str) -> bool:
+        try:
+            return any(self._log.for_tenant(partition).read(run_id, (InterruptRequested.TYPE,)))
+        except RunNotFound:
+            return False
+
+    def _refuse_second(self, proposal: Proposal) -> None:
+        subject = (proposal.agent_id, proposal.request.version)
+        for gate, _ in self._archive.gates(proposal.shelf.tenant):
+            if (gate.agent_id, gate.request.version) == subject:
+                known = {"runId": gate.run_id} if gate.partition == proposal.partition else {}
+                raise ApprovalPending(
+                    "a promotion of this version waits for approval already", **known
+                )

@@ -1,0 +1,113 @@
+"""Where deployments and gates are kept: one document each, beside the log."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from evalwright.host.deployments.gate import Gate
+from evalwright.host.deployments.record import Deployment
+from evalwright.store.records import Change, Record, Records
+
+_DEPLOYMENT, _GATE = "deployment", "gate"
+_PAGE = 1000
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Shelf:
+    """The deployments of one agent, as they were read; what is written must find them so."""
+
+    def __init__(self, tenant: str, agent_id: str, documents: Iterable[Record]) -> None:
+        self.tenant = tenant
+        self._agent_id = agent_id
+        self._bodies = {document.key: document.body for document in documents}
+        self.records = [
+            msgspec.json.decode(body, type=Deployment) for body in self._bodies.values()
+        ]
+
+    def get(self, version: str) -> Deployment | None:
+        """The deployment of a version."""
+        return next((record for record in self.records if record.version == version), None)
+
+    def with_changes(self, changed: Iterable[Deployment]) -> list[Deployment]:
+        """All deployments of the agent after a change."""
+        versions = {record.version: record for record in (*self.records, *changed)}
+        return list(versions.values())
+
+    def changes(self, changed: Iterable[Deployment]) -> list[Change]:
+        """The writes of a change, which fail together if any of the agent's versions moved on.
+
+        What does not change is written again: who serves depends on all versions, so a change
+        that two requests make at once to different versions must not happen twice.
+        """
+        bodies = dict(self._bodies)
+        bodies.update((f"{self._agent_id}@{record.version}", _encode(record)) for record in changed)
+        return [
+            Change(_DEPLOYMENT, self.tenant, key, body, self._bodies.get(key))
+            for key, body in bodies.items()
+        ]
+
+
+class Archive:
+    """The documents of all agents and gates."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def deployments(self, tenant: str, agent_id: str) -> Shelf:
+        """The deployments of an agent of a tenant."""
+        return Shelf(tenant, agent_id, self._all(_DEPLOYMENT, tenant, f"{agent_id}@"))
+
+    def gates(self, tenant: str) -> list["KeptGate"]:
+        """Everything of the tenant that waits for approval."""
+        return [KeptGate.of(document.body) for document in self._all(_GATE, tenant)]
+
+    def gate(self, tenant: str, run_id: str) -> "KeptGate | None":
+        """What a run waits for."""
+        body = self._records.get(_GATE, tenant, run_id)
+        return None if body is None else KeptGate.of(body)
+
+    def tenants_with_gates(self) -> Sequence[str]:
+        """The tenants that have something waiting."""
+        return sorted({tenant for tenant, _ in self._records.of_all_tenants(_GATE)})
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Write documents as one unit; fails with `RecordConflict`."""
+        await asyncio.wrap_future(self._records.write(changes))
+
+    def _all(self, kind: str, tenant: str, prefix: str = "") -> Iterator[Record]:
+        after = ""
+        while page := self._records.list(kind, tenant, prefix, after, _PAGE):
+            yield from page
+            after = page[-1].key
+
+
+class KeptGate(NamedTuple):
+    """A gate as it was read; what is written must find it so."""
+
+    gate: Gate
+    body: bytes
+
+    @classmethod
+    def of(cls, body: bytes) -> "KeptGate":
+        """Read a document."""
+        return cls(msgspec.json.decode(body, type=Gate), body)
+
+    def change(self, tenant: str, after: Gate) -> Change:
+        """The write of another state of the gate."""
+        return Change(_GATE, tenant, self.gate.run_id, _encode(after), self.body)
+
+    def same(self, tenant: str) -> Change:
+        """A write that changes nothing, and fails where the gate is another by now."""
+        return Change(_GATE, tenant, self.gate.run_id, self.body, self.body)
+
+    def removal(self, tenant: str) -> Change:
+        """The end of the gate."""
+        return Change(_GATE, tenant, self.gate.run_id, None, self.body)
+
+
+def new_gate(tenant: str, gate: Gate) -> Change:
+    """The first write of a gate."""
+    return Change(_GATE, tenant, gate.run_id, _encode(gate), None)

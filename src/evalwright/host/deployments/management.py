@@ -1,0 +1,126 @@
+"""The runs that manage deployments: one for each transition that was asked for."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from evalwright import __version__
+from evalwright.contracts.events import (
+    ErrorDetail,
+    Payload,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    iso_time,
+)
+from evalwright.contracts.planning import Owner
+from evalwright.engine.clock import Clock
+from evalwright.host.deployments.events import (
+    APPROVAL_NODE,
+    ApprovalData,
+    AuthorizationDecided,
+    InterruptRequested,
+    InterruptResolved,
+)
+from evalwright.host.deployments.gate import Gate
+from evalwright.host.deployments.record import AgentDeployment
+from evalwright.host.deployments.refusals import Refusal
+from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.principal import Principal
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import Change
+
+WORKFLOW_ID = "evalwright.deployment"
+
+_OF_THE_GATE = ("interrupt.", "approval.")
+
+
+class ManagingRun:
+    """One run in the log of a tenant; what is written together is durable together."""
+
+    def __init__(self, log: EventLog, run_id: str, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self.run_id = run_id
+
+    async def write(self, payloads: Sequence[Payload], changes: Sequence[Change] = ()) -> None:
+        """Append events and documents as one unit; fails with `RecordConflict`."""
+        now = self._clock.now_us()
+        events = [
+            NewEvent(payload.TYPE, _node(payload), now, msgspec.json.encode(payload))
+            for payload in payloads
+        ]
+        self._log.append(self.run_id, events, changes)
+        await asyncio.wrap_future(self._log.flush(self.run_id))
+
+
+def _node(payload: Payload) -> str | None:
+    return APPROVAL_NODE if payload.TYPE.startswith(_OF_THE_GATE) else None
+
+
+def opened(
+    principal: Principal, agent_id: str, request: TransitionRequest, *, allowed: bool
+) -> list[Payload]:
+    """What every managing run begins with: what was asked, and whether it may be."""
+    inputs: dict[str, Any] = {"agentId": agent_id, **msgspec.to_builtins(request)}
+    inputs.pop("reason", None)
+    owner = Owner(principal.tenant, principal.workspace, principal.principal)
+    return [
+        RunStarted(WORKFLOW_ID, inputs, transport="rest", engine_version=__version__, owner=owner),
+        decided(principal, request.scope, f"{agent_id}@{request.version}", allowed=allowed),
+    ]
+
+
+def decided(
+    principal: Principal, scope: str, resource: str, *, allowed: bool, reason: str | None = None
+) -> AuthorizationDecided:
+    """Whether a key may do something, as it is recorded."""
+    return AuthorizationDecided(principal.principal, scope, resource, allowed, reason)
+
+
+def asked(gate: Gate) -> InterruptRequested:
+    """The question to people."""
+    request = gate.request
+    return InterruptRequested(
+        node_id=APPROVAL_NODE,
+        interrupt_id=gate.gate_id,
+        kind="approval",
+        key=f"{gate.run_id}:{APPROVAL_NODE}:0",
+        data=ApprovalData(
+            artifact_id=f"{gate.agent_id}@{request.version}",
+            artifact_type="agent-deployment",
+            title=f"Promote {gate.agent_id}@{request.version}",
+            required_approvals=gate.policy.quorum,
+        ),
+        timeout_ms=int(gate.policy.timeout_s * 1000),
+        requested_at=iso_time(gate.asked_at_us),
+    )
+
+
+def answered(gate: Gate, action: str, by: str, at_us: int) -> InterruptResolved:
+    """The end of the waiting."""
+    return InterruptResolved(
+        node_id=APPROVAL_NODE,
+        interrupt_id=gate.gate_id,
+        kind="approval",
+        resume_value={"action": action},
+        resolved_at=iso_time(at_us),
+        resolved_by=by,
+    )
+
+
+def completed(record: AgentDeployment) -> RunCompleted:
+    """The end of a run whose transition was made."""
+    return RunCompleted({"record": msgspec.to_builtins(record)})
+
+
+def failed(code: str, message: str) -> RunFailed:
+    """The end of a run whose transition was not made."""
+    return RunFailed(ErrorDetail(code, message))
+
+
+def refused(refusal: Refusal) -> RunFailed:
+    """The same, for what is refused."""
+    return failed(refusal.code, refusal.message)

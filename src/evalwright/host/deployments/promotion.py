@@ -1,0 +1,164 @@
+"""Promotion: the next state, and with the last one a seat on a channel; pure."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from evalwright.host.deployments.events import DeploymentPromoted, DeploymentStateChanged
+from evalwright.host.deployments.record import DEFAULT_CHANNEL, FULL, LATEST, Deployment, State
+from evalwright.host.deployments.refusals import IllegalTransition
+from evalwright.host.deployments.request import Proof, TransitionRequest
+from evalwright.host.deployments.roster import Roster
+from evalwright.host.settings import DeploymentSettings
+
+_NEXT: dict[State, State] = {
+    "draft": "test",
+    "test": "staged",
+    "staged": "active",
+    "active": "active",  # on one more channel
+    "paused": "active",
+}
+
+
+class _Seat(NamedTuple):
+    """What is told of the channel that a version took."""
+
+    channel: str | None = None
+    from_version: str | None = None
+    canary_percent: int | None = None
+
+
+_NO_SEAT = _Seat()
+
+
+def target_state(record: Deployment | None, request: TransitionRequest) -> State:
+    """The state that a promotion leads to; raises where there is no way from here."""
+    state: State = record.state if record else "draft"
+    following = _NEXT.get(state)
+    target = request.to_state or following
+    if record is None and target == "draft":
+        return target
+    if following is None or target != following:
+        possible = f"the next state is {following}" if following else "it is a final state"
+        raise IllegalTransition(
+            f"version {request.version} is {state} and cannot be promoted"
+            f"{f' to {request.to_state}' if request.to_state else ''}: {possible}"
+        )
+    return following
+
+
+def promote(
+    roster: Roster,
+    agent_id: str,
+    request: TransitionRequest,
+    policy: DeploymentSettings,
+    proof: Proof,
+) -> DeploymentPromoted | DeploymentStateChanged:
+    """Let the version enter its next state; gives what is told of it."""
+    record = roster.get(request.version)
+    target = target_state(record, request)
+    if record is None:
+        record = Deployment(agent_id=agent_id, version=request.version, state="draft")
+    before = record.state
+    record = replace(
+        record,
+        state=target,
+        eval_run_id=proof.eval_run_id or record.eval_run_id,
+        approval_gate_id=proof.approval_gate_id,
+    )
+    if before == "paused":
+        return _resume(roster, record, request)
+    seat = _NO_SEAT
+    if target == "active":
+        seat = _take_seat(roster, record, request, policy)
+    elif request.channel is not None or request.canary_percent is not None:
+        raise IllegalTransition(
+            f"channel and canaryPercent are for a promotion to active, not to {target}"
+        )
+    else:
+        roster.put(record)
+    return DeploymentPromoted(
+        agent_id=agent_id,
+        to_version=record.version,
+        to_state=target,
+        eval_run_id=proof.eval_run_id,
+        approval_gate_id=proof.approval_gate_id,
+        **seat._asdict(),
+    )
+
+
+def _resume(
+    roster: Roster, record: Deployment, request: TransitionRequest
+) -> DeploymentStateChanged:
+    """A paused version comes back to what it had and nobody has taken since."""
+    if request.channel is not None or request.canary_percent is not None:
+        raise IllegalTransition(
+            f"version {record.version} is paused and comes back as it was: "
+            "leave out channel and canaryPercent, and change them afterwards"
+        )
+    if record.is_canary:
+        roster.active_holder(record.channels[0])
+    roster.put(record)
+    return state_changed(record, "paused")
+
+
+def _take_seat(
+    roster: Roster, record: Deployment, request: TransitionRequest, policy: DeploymentSettings
+) -> _Seat:
+    """Bind an active version to a channel; gives what the event says of it."""
+    channel = _channel(request, policy)
+    if channel in record.channels:
+        raise IllegalTransition(
+            f"version {record.version} is on {channel} already: change its share with adjust-canary"
+        )
+    if request.canary_percent in (None, FULL):
+        if record.is_canary:
+            raise IllegalTransition(
+                f"version {record.version} is the canary of {record.channels[0]}: "
+                "raise its share to 100 with adjust-canary first"
+            )
+        before = roster.take_in_full(record, channel)
+        return _Seat(channel, before.version if before else None)
+    share = request.canary_percent
+    if record.channels:
+        raise IllegalTransition(
+            f"version {record.version} has {', '.join(record.channels)} in full: "
+            "a canary is on one channel only"
+        )
+    holder = roster.active_holder(channel)
+    roster.free_canary_seat(channel)
+    roster.put(replace(record, channels=(channel,), canary_percent=share))
+    return _Seat(channel, holder.version, share)
+
+
+def _channel(request: TransitionRequest, policy: DeploymentSettings) -> str:
+    default = (
+        DEFAULT_CHANNEL
+        if DEFAULT_CHANNEL in policy.channels
+        else next(iter(policy.channels), DEFAULT_CHANNEL)
+    )
+    channel = request.channel or default
+    if channel == LATEST:
+        raise IllegalTransition(f"{LATEST} is the highest active version by itself; name another")
+    if channel not in policy.channels:
+        raise IllegalTransition(
+            f"there is no channel {channel}; this host has {', '.join(policy.channels)}"
+        )
+    return channel
+
+
+def _default_channel(policy: DeploymentSettings) -> str:
+    """`stable`, unless the host has other channels only."""
+    if DEFAULT_CHANNEL in policy.channels or not policy.channels:
+        return DEFAULT_CHANNEL
+    return policy.channels[0]
+
+
+def state_changed(record: Deployment, before: State) -> DeploymentStateChanged:
+    """What is told of a version that is in another state than before."""
+    return DeploymentStateChanged(
+        agent_id=record.agent_id,
+        version=record.version,
+        from_state=before,
+        to_state=record.state,
+    )

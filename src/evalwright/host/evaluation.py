@@ -1,0 +1,191 @@
+"""From a request for an evaluation to a plan: everything is checked before a run exists."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.agents.protocol import Agent
+from evalwright.contracts.errors import (
+    BadInput,
+    DamagedEventLog,
+    InvalidDocument,
+    Problem,
+    RunNotFound,
+)
+from evalwright.contracts.planning import Baseline, Origin
+from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.suite import Mode, Suite
+from evalwright.engine.baseline import read_baseline
+from evalwright.engine.plan import Plan, RunOptions, plan_run
+from evalwright.host.catalogue import Catalogue, RegisteredAgent
+from evalwright.host.errors import ApiError
+from evalwright.host.settings import HostSettings
+from evalwright.store.protocol import EventLog
+
+ALL_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial", "regression", "live-shadow")
+
+
+class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client asks for, whatever the version of the wire."""
+
+    suite_ref: str
+    agent_id: str
+    origin: Origin
+    modes: tuple[str, ...] = ()
+    baseline_run_id: str | None = None
+    agent_version: str | None = None
+    agent_channel: str | None = None
+    tags: tuple[str, ...] = ()
+    allow_mismatch: bool = False
+    concurrency: int | None = None
+    task_timeout_s: float | None = None
+    run_timeout_s: float | None = None
+    max_cost_usd: float | None = None
+
+
+class Planned(NamedTuple):
+    """A plan, and the agent it is for."""
+
+    plan: Plan
+    agent: Agent
+
+
+def modes_of(settings: HostSettings) -> list[Mode]:
+    """The modes that can run now: judges and live tools are for the operator to provide."""
+    lacking = set()
+    if not settings.judges:
+        lacking.add("rubric")
+    if settings.tools is None:
+        lacking.add("live-shadow")
+    return [mode for mode in ALL_MODES if mode not in lacking]
+
+
+class Planner:
+    """Makes plans of requests, for one host."""
+
+    def __init__(self, settings: HostSettings, catalogue: Catalogue, redactor: Redactor) -> None:
+        self._settings = settings
+        self._catalogue = catalogue
+        self._redactor = redactor
+        self.modes = modes_of(settings)
+
+    def plan(self, log: EventLog, tenant: str, request: EvalRequest) -> Planned:
+        """Check everything; raises `ApiError` 400 where the run cannot be."""
+        suite = self._suite(tenant, request)
+        registered = self._agent(tenant, request)
+        baseline = self._baseline(log, suite, request)
+        agent = self._load(tenant, registered)
+        try:
+            plan = plan_run(
+                suite, request.suite_ref, agent, self._options(suite, registered, request), baseline
+            )
+        except InvalidDocument as error:
+            raise _refused(error.problems) from None
+        _check_inputs(suite, agent)
+        facts = msgspec.structs.replace(
+            plan.agent,
+            ref=f"host:{registered.key}",
+            version=registered.version,
+            channel=request.agent_channel,
+        )
+        plan = msgspec.structs.replace(plan, agent=facts, origin=request.origin)
+        return Planned(plan, agent)
+
+    def agent_of(self, tenant: str, plan: Plan) -> Agent:
+        """The agent of a run that goes on; raises `BadInput` where it is no longer there."""
+        registered = self._catalogue.agent(tenant, plan.agent.agent_id, plan.agent.version)
+        if registered is None:
+            raise BadInput(f"agent {plan.agent.agent_id}@{plan.agent.version} is not installed")
+        return self._catalogue.load(tenant, registered)
+
+    def _suite(self, tenant: str, request: EvalRequest) -> Suite:
+        suite = self._catalogue.suite(tenant, request.suite_ref)
+        if suite is None:
+            message = "there is no such suite; it is named suiteId@version"
+            raise _refused([Problem("$.evalSuiteRef", message)])
+        most = self._settings.max_tasks_per_suite
+        if len(suite.tasks) > most:
+            message = f"the suite has {len(suite.tasks)} tasks, and this host takes {most}"
+            raise _refused([Problem("$.evalSuiteRef", message)])
+        unable = [mode for mode in request.modes if mode not in self.modes]
+        if unable:
+            message = f"this host does not run {', '.join(unable)}; it runs {', '.join(self.modes)}"
+            raise _refused([Problem("$.configurable.evalModes", message)])
+        return suite
+
+    def _agent(self, tenant: str, request: EvalRequest) -> RegisteredAgent:
+        registered = self._catalogue.agent(tenant, request.agent_id, request.agent_version)
+        if registered is None:
+            raise _refused(
+                [Problem("$.agentId", "there is no such agent; GET /v1/agents lists them")]
+            )
+        return registered
+
+    def _load(self, tenant: str, registered: RegisteredAgent) -> Agent:
+        try:
+            return self._catalogue.load(tenant, registered)
+        except BadInput as error:
+            raise _refused([Problem("$.agentId", str(error))]) from None
+
+    def _baseline(self, log: EventLog, suite: Suite, request: EvalRequest) -> Baseline | None:
+        if request.baseline_run_id is None:
+            return None
+        try:
+            return read_baseline(log, request.baseline_run_id, suite, self._redactor)
+        except (RunNotFound, BadInput, DamagedEventLog):
+            # One answer for every reason: it must not tell which runs others have.
+            message = "no completed run of this suite and version that can be compared with"
+            raise _refused([Problem("$.configurable.baselineRunId", message)]) from None
+
+    def _options(
+        self, suite: Suite, registered: RegisteredAgent, request: EvalRequest
+    ) -> RunOptions:
+        settings = self._settings
+        modes = request.modes or tuple(
+            mode for mode in ("golden", "rubric", "adversarial") if mode in suite.modes
+        )
+        is_judged = "adversarial" in modes or any(
+            task.expected.kind == "rubric" for task in suite.tasks
+        )
+        return RunOptions(
+            modes=request.modes,
+            concurrency=min(request.concurrency or settings.concurrency, settings.concurrency),
+            task_timeout_s=_least(request.task_timeout_s, settings.task_timeout_s),
+            run_timeout_s=_least(request.run_timeout_s, settings.run_timeout_s),
+            tags=request.tags,
+            allow_mismatch=request.allow_mismatch,
+            model=self._catalogue.model_of(registered),
+            judges=settings.judges if is_judged else (),
+            judge_samples=settings.judge_samples if is_judged and settings.judges else None,
+            max_cost_usd=_least(request.max_cost_usd, settings.max_cost_usd_per_suite),
+            tools=settings.tools if "live-shadow" in modes else None,
+        )
+
+
+def _least(asked: float | None, most: float) -> float:
+    return most if asked is None else min(asked, most)
+
+
+def _check_inputs(suite: Suite, agent: Agent) -> None:
+    """A task's input must be what the agent says it takes."""
+    contract: Any = getattr(agent, "task_contract", None)
+    if contract is None:
+        return
+    problems = [
+        Problem(f"$.tasks[{index}].input", f"breaks the agent's taskSchemaRef: {broken}")
+        for index, task in enumerate(suite.tasks)
+        if (broken := contract.broken_by(task.input))
+    ]
+    if problems:
+        raise _refused(problems)
+
+
+def _refused(problems: Sequence[Problem]) -> ApiError:
+    """The answer to a request whose parts do not fit together; options of commands mean nothing."""
+    shown = [
+        {"path": "$" if problem.path.startswith("-") else problem.path, "message": problem.message}
+        for problem in problems[:20]
+    ]
+    message = f"{shown[0]['path']}: {shown[0]['message']}"
+    return ApiError(400, "validation_error", message, {"problems": shown})

@@ -1,0 +1,171 @@
+"""The host: all that routes work with, from its start to its end."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from evalwright.contracts.events import Event, Planned, RunStarted
+from evalwright.contracts.redaction import Redactor
+from evalwright.engine.clock import Clock, SystemClock
+from evalwright.host.annotations import Annotations
+from evalwright.host.catalogue import Catalogue
+from evalwright.host.deployments.service import Deployments
+from evalwright.host.egress import Egress, EgressPolicy
+from evalwright.host.evaluation import Planner
+from evalwright.host.feed import Feed
+from evalwright.host.forking import Forks
+from evalwright.host.idempotency import Idempotency
+from evalwright.host.limits import Places, Rate, RateLimits
+from evalwright.host.runs import Models, Runs
+from evalwright.host.settings import HostSettings, host_settings
+from evalwright.host.telemetry import Origin, Telemetry, read_trace
+from evalwright.host.webhooks.delivery import Told, WebhookSender
+from evalwright.host.webhooks.subscriptions import Subscriptions
+from evalwright.models.config import Config
+from evalwright.models.load import Providers
+from evalwright.models.secrets import known_secrets
+from evalwright.store.protocol import EventLog
+
+SWEEP_SECONDS = 60.0
+MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
+MOST_EXPORTS_PER_TENANT = 8
+MOST_COMPARISONS = 2  # each takes a core for seconds
+
+OpenTelemetry = Callable[[Clock, str | None], Telemetry]  # the address of a collector, if any
+
+
+class Host:
+    """What a running host consists of."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        is_conformance: bool = False,
+        open_telemetry: OpenTelemetry | None = None,
+        egress: Egress | None = None,
+    ) -> None:
+        self.log = log
+        self.records = log.records
+        self.clock: Clock = clock or SystemClock()
+        self.settings: HostSettings = host_settings(config)
+        self.is_conformance = is_conformance
+        self.telemetry = (
+            open_telemetry(self.clock, self.settings.otlp_endpoint)
+            if open_telemetry
+            else Telemetry(self.clock)
+        )
+        self.redactor = Redactor(known_secrets(config, os.environ))
+        self.egress = egress or Egress(_policy(self.settings))
+        self.models = Models(Providers(config))
+        self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
+        self.planner = Planner(self.settings, self.catalogue, self.redactor)
+        self.feed = Feed()
+        self.idempotency = Idempotency(self.records)
+        self._set_limits()
+        self.runs = Runs(
+            log,
+            self.planner,
+            self.models,
+            self.redactor,
+            self.clock,
+            Places("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
+        )
+        self._repeated: dict[str, range] = {}  # events of open runs that repeat those of others
+        self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
+        self.annotations = Annotations(self.records, self.clock, self.redactor)
+        self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
+        self.subscriptions = Subscriptions(self.records, self.egress, self.clock)
+        self.webhooks = WebhookSender(self.subscriptions, self.egress, self.clock, self._told)
+        self.is_ready = False
+        self.telemetry.metrics.queue_depth.read_from(lambda: self.log.backlog)
+        self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of runs that are open
+
+    def _set_limits(self) -> None:
+        settings, rates = self.settings, self.settings.rates
+        self.requests = Places("requests", settings.max_requests, settings.max_requests_per_tenant)
+        self.streams = Places("streams", settings.max_streams, settings.max_streams_per_tenant)
+        self.exports = Places("exports", MOST_EXPORTS, MOST_EXPORTS_PER_TENANT)
+        self.comparisons = Places("comparisons", MOST_COMPARISONS, MOST_COMPARISONS)
+        per_key, per_tenant, per_address = (
+            Rate(rate, max(1, int(rate * rates.seconds_of_burst)))
+            for rate in (rates.per_key, rates.per_tenant, rates.per_address)
+        )
+        self.rates = RateLimits(per_key, per_tenant, per_address)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Begin, go on with what was interrupted; and in the end, leave everything resumable."""
+        self.feed.start(self.log)
+        self.feed.listen(self._hear)
+        await self.runs.recover(self._adopt)
+        sweeping = asyncio.create_task(self._sweep())
+        self.is_ready = True
+        try:
+            yield
+        finally:
+            self.is_ready = False
+            self.feed.stop()
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
+            await self.runs.stop(self.settings.shutdown_s)
+            await self.webhooks.close()
+            await self.models.close()
+            self.telemetry.close()
+
+    def _adopt(self, log: EventLog, run_id: str) -> None:
+        """Let a run that an earlier process began keep its place in a trace."""
+        started = log.edges(run_id)[0]
+        planned = next(log.read(run_id, (Planned.TYPE,), limit=1), None)
+        origin = planned.decode(Planned).origin if planned else None
+        owner = origin.owner.tenant if origin else ""
+        caller = read_trace(origin.traceparent, None) if origin else None
+        self.telemetry.adopt(started, owner, Origin(parent=caller))
+
+    async def _sweep(self) -> None:
+        while True:
+            await self.idempotency.forget_old()
+            await self.deployments.sweep(self.clock.now_us())
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    def _hear(self, run_id: str, events: list[Event]) -> None:
+        """Tell telemetry what became durable, and webhooks what is news."""
+        repeated = self._repeated.get(run_id, range(0))
+        tenant, workspace, tags = self._owner(run_id, events)
+        self.telemetry.on_events(run_id, tenant, events)
+        for event in events:
+            if event.sequence not in repeated:
+                self.webhooks.notify(tenant, workspace, tags, event)
+
+    def _owner(self, run_id: str, events: list[Event]) -> tuple[str, str | None, list[str]]:
+        known = self._owners.get(run_id)
+        if known is None:
+            first = events[0] if events[0].sequence == 0 else self.log.edges(run_id)[0]
+            started = first.decode(RunStarted)
+            owner = started.owner
+            known = (
+                owner.tenant if owner else "",
+                owner.workspace if owner else None,
+                started.tags or [],
+            )
+            self._owners[run_id] = known
+        if events[-1].type in ("run.completed", "run.failed", "run.cancelled"):
+            self._owners.pop(run_id, None)
+            self._repeated.pop(run_id, None)
+        return known
+
+    def _told(self, told: Told) -> None:
+        self.telemetry.on_delivery(told.outcome)
+
+
+def _policy(settings: HostSettings) -> EgressPolicy:
+    egress = settings.egress
+    return EgressPolicy(
+        allow_private=egress.allow_private,
+        allow_http=egress.allow_http,
+        allowed_hosts=frozenset(egress.allowed_hosts),
+    )

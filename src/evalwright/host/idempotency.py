@@ -1,0 +1,155 @@
+"""Idempotency keys: a request that is sent again is answered again, and done only once.
+
+A record is written before anything is done, and completed in the very transaction that does it,
+where that is a run; so a crash leaves either both or neither. Keys themselves are not kept.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.host.errors import ApiError
+from evalwright.host.principal import Principal
+from evalwright.store.records import Change, RecordConflict, Records
+
+KIND = "idempotency"
+KEPT_SECONDS = 25 * 3600  # a day, and an hour for clocks
+LEASE_SECONDS = 60  # after which a request that left no answer is taken for dead
+WAIT_SECONDS = 10  # that a duplicate waits for the first
+MAX_KEY = 255
+REPLAY_HEADER = "openwop-Idempotent-Replay"
+
+_NEVER_KEPT = frozenset({400, 401, 403, 408, 413, 415, 429})
+_KEPT_HEADERS = ("content-type", "location")
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class _Entry(msgspec.Struct, omit_defaults=True):
+    digest: str
+    state: Literal["pending", "completed"]
+    lease_until: float = 0.0
+    status: int = 0
+    body: bytes = b""
+    headers: dict[str, str] = {}
+
+
+class Ticket:
+    """The right to do what a key stands for; it ends with an answer, or is given back."""
+
+    def __init__(
+        self, records: Records, place: tuple[str, str], pending: bytes, digest: str
+    ) -> None:
+        self._records = records
+        self._place = place
+        self._pending = pending
+        self._digest = digest
+        self._is_done = False
+
+    def completion(self, response: Response) -> Change:
+        """The change that goes with the deed itself, in one transaction."""
+        self._is_done = True
+        headers = {
+            name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers
+        }
+        entry = _Entry(
+            self._digest,
+            "completed",
+            status=response.status_code,
+            body=bytes(response.body),
+            headers=headers,
+        )
+        return Change(KIND, *self._place, msgspec.json.encode(entry), self._pending)
+
+    async def finish(self, response: Response) -> None:
+        """Keep the answer, unless that is done; or let the request be made anew."""
+        if self._is_done:
+            return
+        if response.status_code >= 500 or response.status_code in _NEVER_KEPT:
+            await self.give_back()
+            return
+        await asyncio.wrap_future(self._records.write([self.completion(response)]))
+
+    async def give_back(self) -> None:
+        """Let the request be made anew."""
+        change = Change(KIND, *self._place, None, self._pending)
+        try:
+            await asyncio.wrap_future(self._records.write([change]))
+        except RecordConflict:  # the lease ran out, and somebody else has taken it
+            return
+
+
+class Idempotency:
+    """What was answered to requests that carried a key."""
+
+    def __init__(self, records: Records, now: Callable[[], float] = time.time) -> None:
+        self._records = records
+        self._now = now
+
+    async def enter(
+        self, principal: Principal, endpoint: str, key: str, raw: bytes
+    ) -> Ticket | Response:
+        """A ticket for the first request with a key; for those after it, the first one's answer."""
+        if not 0 < len(key) <= MAX_KEY:
+            message = f"an Idempotency-Key has 1 to {MAX_KEY} characters"
+            raise ApiError(400, "validation_error", message)
+        digest = hashlib.sha256(raw).hexdigest()
+        hidden = hashlib.sha256(f"{principal.partition}\0{endpoint}\0{key}".encode()).hexdigest()
+        place = (principal.tenant, hidden)
+        deadline = self._now() + WAIT_SECONDS
+        while True:
+            found = self._records.get(KIND, *place)
+            entry = msgspec.json.decode(found, type=_Entry) if found else None
+            if entry is None or self._is_dead(entry, digest):
+                ticket = await self._take(place, found, digest)
+                if ticket is not None:
+                    return ticket
+                continue
+            if entry.digest != digest:
+                message = "this Idempotency-Key was used for another request; take a new one"
+                raise ApiError(409, "idempotency_key_mismatch", message)
+            if entry.state == "completed":
+                return _replayed(entry)
+            if self._now() > deadline:
+                raise _in_flight()
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _is_dead(self, entry: _Entry, digest: str) -> bool:
+        return (
+            entry.state == "pending" and entry.digest == digest and entry.lease_until < self._now()
+        )
+
+    async def _take(
+        self, place: tuple[str, str], found: bytes | None, digest: str
+    ) -> Ticket | None:
+        lease = self._now() + LEASE_SECONDS
+        pending = msgspec.json.encode(_Entry(digest, "pending", lease_until=lease))
+        change = Change(KIND, *place, pending, found)
+        try:
+            await asyncio.wrap_future(self._records.write([change]))
+        except RecordConflict:  # another request with the same key came first
+            return None
+        return Ticket(self._records, place, pending, digest)
+
+    async def forget_old(self) -> None:
+        """Delete what is older than a day."""
+        before_us = int((self._now() - KEPT_SECONDS) * 1_000_000)
+        await asyncio.wrap_future(self._records.forget(KIND, before_us))
+
+
+def _replayed(entry: _Entry) -> Response:
+    return Response(entry.body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
+
+
+def _in_flight() -> ApiError:
+    return ApiError(
+        409,
+        "idempotency_in_flight",
+        "the first request with this Idempotency-Key is still being worked on",
+        {"retryAfter": 1},
+        {"Retry-After": "1"},
+    )

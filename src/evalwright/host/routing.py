@@ -1,0 +1,258 @@
+"""A route and what stands before its handler: limits, keys, scopes, and the checks of a request."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from evalwright.contracts.errors import Problem
+from evalwright.contracts.schema import ValueSchema
+from evalwright.host.errors import ApiError
+from evalwright.host.limits import parse_body
+from evalwright.host.principal import Principal
+from evalwright.host.telemetry import TraceContext, new_trace, read_trace
+from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.host.host import Host
+    from evalwright.host.idempotency import Ticket
+
+BODY_SECONDS = 30  # that a client has to send a body
+MOST_PROBLEMS = 20
+SMALL_BODY = 16 * 1024
+
+Schema = dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """A documented answer: what it means, and the schema of its body where that is JSON."""
+
+    description: str
+    schema: Schema | None = None
+    media_type: str = "application/json"
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a route does, as it is documented and as requests are checked."""
+
+    id: str
+    summary: str
+    tag: str
+    parameters: tuple[Schema, ...] = ()
+    body: Schema | None = None
+    needs_body: bool = True
+    answers: dict[int, Answer] = {}
+
+
+class Call:
+    """A request that was let in, with what its handler needs."""
+
+    def __init__(
+        self, host: "Host", request: Request, principal: Principal, correlation_id: str
+    ) -> None:
+        self.host = host
+        self.request = request
+        self.principal = principal
+        self.correlation_id = correlation_id
+        self.path: dict[str, str] = {}
+        self.query: dict[str, Any] = {}
+        self.body: Any = None
+        self.raw = b""
+        self.ticket: Ticket | None = None  # of a request with an Idempotency-Key
+        headers = request.headers
+        caller = read_trace(headers.get("traceparent"), headers.get("tracestate"))
+        self.trace: TraceContext = (caller or new_trace()).child()
+
+    @cached_property
+    def log(self) -> EventLog:
+        """The runs of the caller; there are no others in it."""
+        return self.host.log.for_tenant(self.principal.partition)
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+class Route:
+    """A method and a path, with all that is known of them."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        operation: Operation,
+        scopes: tuple[str, ...] = (),
+        *,
+        all_scopes: bool = False,
+        is_open: bool = False,
+    ) -> None:
+        assert scopes or is_open, f"{method} {path} is open to everybody, which has to be said"
+        self.method = method
+        self.path = path
+        self.handler = handler
+        self.operation = operation
+        self.scopes = scopes  # one of them is enough, unless all are needed
+        self.all_scopes = all_scopes
+        self.is_open = is_open
+
+    @property
+    def is_mutation(self) -> bool:
+        """Whether a repeated request could do something twice."""
+        return self.method != "GET"
+
+    @cached_property
+    def body_schema(self) -> ValueSchema | None:
+        """What the body is checked by."""
+        body = self.operation.body
+        return None if body is None else ValueSchema(body, f"{self.operation.id} body")
+
+    @cached_property
+    def query_schemas(self) -> dict[str, tuple[Schema, ValueSchema, bool]]:
+        """Of each query parameter its schema, what it is checked by, and whether it is needed."""
+        return {
+            parameter["name"]: (
+                parameter["schema"],
+                ValueSchema(parameter["schema"], parameter["name"]),
+                bool(parameter.get("required")),
+            )
+            for parameter in self.operation.parameters
+            if parameter["in"] == "query"
+        }
+
+    def check_scopes(self, principal: Principal) -> None:
+        """Raise 403 where the key may not do this."""
+        held = [principal.may(scope) for scope in self.scopes]
+        if all(held) if self.all_scopes else any(held):
+            return
+        needed = " and ".join(self.scopes) if self.all_scopes else " or ".join(self.scopes)
+        raise ApiError(
+            403, "forbidden", f"the key lacks the scope {needed}", {"scopeRequired": needed}
+        )
+
+    def read_query(self, call: Call) -> None:
+        """Take the query's parameters as values; raises 400."""
+        for name, (schema, check, needed) in self.query_schemas.items():
+            given = call.request.query_params.getlist(name)
+            if len(given) > 1:
+                raise invalid([Problem(name, "is given twice", "give it once")])
+            if not given:
+                if needed:
+                    raise invalid([Problem(name, "is missing", "add it to the query")])
+                continue
+            value = _value(given[0], schema)
+            problems = check.problems(value)
+            if problems:
+                raise invalid([Problem(name, problems[0].message)])
+            call.query[name] = value
+
+    async def read_body(self, call: Call) -> None:
+        """Take the body as a value that keeps to the schema; raises 400, 408, 413, 415."""
+        if self.body_schema is None:
+            return
+        call.raw = await _read(call.request, call.host.settings.max_body_bytes)
+        if not call.raw and not self.operation.needs_body:
+            call.body = {}
+            return
+        _check_media_type(call.request)
+        if len(call.raw) < SMALL_BODY:
+            call.body = self._checked(call.raw)
+        else:  # others must not wait for it
+            call.body = await asyncio.to_thread(self._checked, call.raw)
+
+    def _checked(self, raw: bytes) -> Any:
+        assert self.body_schema is not None
+        body = parse_body(raw)
+        problems = self.body_schema.problems(body)
+        if problems:
+            raise invalid(problems)
+        return body
+
+
+class RouteTable:
+    """Finds the route of a request; those with as many parts as its path are tried in order."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._by_length: dict[int, list[tuple[re.Pattern[str], Route]]] = {}
+        for route in routes:
+            pattern = re.compile(
+                re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(route.path)), re.DOTALL
+            )
+            self._by_length.setdefault(route.path.count("/"), []).append((pattern, route))
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | ApiError:
+        """The route and what its path holds, or why there is none."""
+        method = "GET" if method == "HEAD" else method
+        others: set[str] = set()
+        for pattern, route in self._by_length.get(path.count("/"), ()):
+            found = pattern.fullmatch(path)
+            if found is None:
+                continue
+            if route.method == method:
+                return route, found.groupdict()
+            others.add(route.method)
+        if others:
+            allowed = {"Allow": ", ".join(sorted(others))}
+            message = "the path does not take this method"
+            return ApiError(405, "method_not_allowed", message, None, allowed)
+        if path.startswith(("/v1/", "/.well-known/")):
+            return ApiError(404, "not_found", "there is no such path")
+        return ApiError(400, "validation_error", "paths begin with /v1/ or /.well-known/")
+
+
+def invalid(problems: list[Problem]) -> ApiError:
+    """The answer to a request that breaks rules: the first in words, all of them in details."""
+    shown = [
+        {"path": problem.path, "message": problem.message} for problem in problems[:MOST_PROBLEMS]
+    ]
+    message = f"{problems[0].path}: {problems[0].message}"
+    return ApiError(400, "validation_error", message, {"problems": shown})
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A value as JSON."""
+    return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+def _value(text: str, schema: Schema) -> Any:
+    if schema.get("type") == "integer" and text.removeprefix("-").isascii():
+        digits = text.removeprefix("-")
+        return int(text) if digits.isdigit() and len(digits) <= 18 else text
+    if schema.get("type") == "boolean":
+        return {"true": True, "false": False}.get(text, text)
+    return text
+
+
+def _check_media_type(request: Request) -> None:
+    given = request.headers.get("content-type", "application/json")
+    if given.partition(";")[0].strip().lower() != "application/json":
+        raise ApiError(415, "unsupported_media_type", "send the body as application/json")
+
+
+async def _read(request: Request, most: int) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > most:
+        raise _too_large(most)
+    chunks, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise _too_large(most)
+                chunks.append(chunk)
+    except TimeoutError:
+        message = f"the body did not come within {BODY_SECONDS} s"
+        raise ApiError(408, "request_timeout", message) from None
+    except ClientDisconnect:
+        raise ApiError(400, "validation_error", "the body was cut off") from None
+    return b"".join(chunks)
+
+
+def _too_large(most: int) -> ApiError:
+    message = f"the body is longer than {most} bytes"
+    return ApiError(413, "request_too_large", message, {"maxRequestBodyBytes": most})

@@ -1,0 +1,91 @@
+"""Serving: the application behind a socket, until somebody stops it."""
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from evalwright.contracts.errors import BadInput
+from evalwright.host.app import App
+from evalwright.host.host import Host
+from evalwright.host.v1.routes import v1_routes
+
+BACKLOG = 2048
+KEEP_ALIVE_SECONDS = 30
+MOST_CONNECTIONS = 10_000
+
+
+class Server(uvicorn.Server):
+    """A server that says when it listens, and that ends streams when it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, host: Host, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._host = host
+        self._listening = listening
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop in good order on SIGINT and SIGTERM; that is a good end, not a death by signal."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals are for the main thread to handle
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let those go who wait for events: they would wait for ever."""
+        self._host.feed.stop()
+        await super().shutdown(sockets)
+
+
+def open_socket(address: str, port: int) -> socket.socket:
+    """A socket to listen on; raises `BadInput` where there is none to be had."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        remedy = "name another with --host or --port"
+        raise BadInput(f"{address}:{port} cannot be listened on: {reason}; {remedy}") from None
+    return listener
+
+
+def create_server(host: Host, listening: Callable[[], None]) -> Server:
+    """The server of a host; it calls back when it listens."""
+    config = uvicorn.Config(
+        App(host, v1_routes(host)),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        backlog=BACKLOG,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=round(host.settings.shutdown_s),
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    return Server(config, host, listening)
+
+
+def serve(server: Server, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, or until the server is told to exit."""
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(server.serve(sockets=[listener]))

@@ -1,0 +1,103 @@
+"""`[host]` of `evalwright.toml`: what the operator decides, with defaults for a first start."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from evalwright.contracts.suite import ModelClass
+from evalwright.models.config import Config, convert_table
+
+Positive = Annotated[float, Meta(gt=0, le=1_000_000_000)]
+Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of tables that know all their fields."""
+
+
+class AgentSettings(Section, frozen=True):
+    """`[host.agents."<agentId>"]`: an agent that the operator offers.
+
+    `ref` is what `evalwright run --agent` takes; `model` is for a manifest.
+    """
+
+    ref: str
+    version: str = "1.0.0"
+    tenants: tuple[str, ...] = ()  # none named: all of them
+    model: str | None = None
+    model_class: ModelClass | None = None
+    persona: str | None = None
+    label: str | None = None
+    description: str | None = None
+
+
+class EgressSettings(Section, frozen=True):
+    """`[host.egress]`: where tenants' webhooks and HTTP agents may lead."""
+
+    allow_private: bool = False
+    allow_http: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+
+
+class ApprovalSettings(Section, frozen=True):
+    """`[host.deployments.approval]`: who has to agree before a version goes live."""
+
+    scope: str = "approvals:respond"
+    quorum: Annotated[int, Meta(ge=1, le=100)] = 1
+    timeout_s: Positive = 86_400.0
+    override_scope: str | None = None
+    override_bypasses_quorum: bool = False
+
+
+class DeploymentSettings(Section, frozen=True):
+    """`[host.deployments]`: what a promotion needs."""
+
+    require_eval: bool = True
+    required_pass_score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    required_for: tuple[Literal["test", "staged", "active"], ...] = ("active",)
+    approval: ApprovalSettings | None = None
+    channels: Annotated[tuple[str, ...], Meta(min_length=1)] = ("stable", "canary")
+
+
+class RateSettings(Section, frozen=True):
+    """`[host.rates]`: requests per second, and how many may come at once after a rest."""
+
+    per_key: Positive = 5_000.0
+    per_tenant: Positive = 10_000.0
+    per_address: Positive = 20.0  # without a valid key
+    seconds_of_burst: Positive = 2.0
+
+
+class HostSettings(Section, frozen=True):
+    """`[host]`."""
+
+    judges: tuple[str, ...] = ()
+    judge_samples: Annotated[int, Meta(ge=1, le=99)] = 1
+    tools: str | None = None
+    models: dict[ModelClass, str] = {}
+    model: str | None = None  # for classes that `models` does not have
+    agents: dict[str, AgentSettings] = {}
+    bundled: bool = True  # offer the bundled agent and suite
+    max_tasks_per_suite: Whole = 1_000
+    max_cost_usd_per_suite: Positive = 5.0
+    max_body_bytes: Whole = 4 * 1024 * 1024
+    max_requests: Whole = 1_000
+    max_requests_per_tenant: Whole = 500
+    max_streams: Whole = 5_000
+    max_streams_per_tenant: Whole = 1_000
+    max_runs: Whole = 1_000
+    max_runs_per_tenant: Whole = 500
+    concurrency: Whole = 10
+    task_timeout_s: Positive = 300.0
+    run_timeout_s: Positive = 3_600.0
+    rates: RateSettings = RateSettings()
+    egress: EgressSettings = EgressSettings()
+    deployments: DeploymentSettings = DeploymentSettings()
+    shutdown_s: Positive = 10.0
+    otlp_endpoint: str | None = None  # of an OpenTelemetry collector
+
+
+def host_settings(config: Config) -> HostSettings:
+    """The settings of the file; raises `InvalidDocument` where one cannot be."""
+    return convert_table(config.host, HostSettings, "host", config.source)

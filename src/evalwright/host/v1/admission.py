@@ -1,0 +1,113 @@
+"""What a request for a run must not ask for, and the rule of one run at a time for a scope."""
+
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.errors import Problem, RunNotFound
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Call, invalid
+from evalwright.store.records import Change
+
+MOST_METADATA_BYTES = 8192
+MOST_METADATA_DEPTH = 4
+RETRY_SECONDS = 5
+SCOPE_KIND = "scope"
+
+# They would change what is evaluated; to record them and do otherwise would be a lie.
+_NOT_HONOURED = ("model", "temperature", "maxTokens", "promptOverrides")
+
+
+def check_request(call: Call) -> None:
+    """Refuse what this host does not do, before anything else is looked at."""
+    body: dict[str, Any] = call.body
+    given = body.get("tenantId")
+    if given is not None and given != call.principal.tenant:
+        message = "the key does not belong to this tenant"
+        raise ApiError(403, "tenant_membership_required", message)
+    if "x-force-engine-version" in call.request.headers and not call.principal.is_test:
+        message = "only a test key may choose the version of the engine"
+        raise ApiError(403, "force_engine_version_forbidden", message)
+    if "callbackUrl" in body:
+        message = "this host calls nobody back for one run; register a webhook"
+        raise invalid([Problem("$.callbackUrl", message)])
+    check_metadata(body.get("metadata"))
+    check_configurable(call, body.get("configurable") or {})
+
+
+def check_configurable(call: Call, configurable: dict[str, Any]) -> None:
+    """Refuse what would change the agent: it is evaluated as it was registered."""
+    if "mockProvider" in configurable:
+        if not call.principal.is_test:
+            raise ApiError(403, "mock_provider_forbidden", "only a test key may mock a provider")
+        raise ApiError(400, "unsupported_mock_provider", "this host mocks no provider")
+    refused = [name for name in configurable if name in _NOT_HONOURED or name.startswith("ai.")]
+    if refused:
+        message = "an agent is evaluated as it was registered; register another version"
+        raise invalid([Problem(f"$.configurable.{name}", message) for name in refused])
+    if "agentVersion" in configurable and "agentChannel" in configurable:
+        message = "an agent is named by its version or by a channel, not by both"
+        raise invalid([Problem("$.configurable", message)])
+
+
+def check_metadata(metadata: Any) -> None:
+    """Bound what is kept with a run."""
+    if metadata is None:
+        return
+    if len(msgspec.json.encode(metadata)) > MOST_METADATA_BYTES:
+        message = f"is longer than {MOST_METADATA_BYTES} bytes"
+        raise invalid([Problem("$.metadata", message)])
+    if _depth(metadata) > MOST_METADATA_DEPTH:
+        message = f"is nested more than {MOST_METADATA_DEPTH} levels deep"
+        raise invalid([Problem("$.metadata", message)])
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    members = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(_depth, members), default=0)
+
+
+class ScopeClaim:
+    """The scope that a run takes, where its request names one; with `X-Dedup`, only if free."""
+
+    def __init__(self, call: Call) -> None:
+        self._scope: str | None = call.body.get("scopeId")
+        self._partition = call.principal.partition
+        enforced = call.request.headers.get("x-dedup")
+        if enforced not in (None, "enforce"):
+            raise invalid([Problem("X-Dedup", "must be `enforce`")])
+        if enforced and self._scope is None:
+            message = "is needed with X-Dedup: one run at a time of what?"
+            raise invalid([Problem("$.scopeId", message)])
+        if self._scope is None:
+            return
+        self._before = call.host.records.get(SCOPE_KIND, self._partition, self._scope)
+        if enforced and self._before is not None:
+            _refuse_active(call, self._before.decode())
+
+    def changes(self, run_id: str) -> list[Change]:
+        """What goes with the creation of the run."""
+        if self._scope is None:
+            return []
+        taken = run_id.encode()
+        return [Change(SCOPE_KIND, self._partition, self._scope, taken, self._before)]
+
+
+def _refuse_active(call: Call, run_id: str) -> None:
+    try:
+        status = call.host.runs.status(call.log, run_id)
+    except RunNotFound:
+        return
+    if status in ("completed", "failed", "cancelled"):
+        return
+    raise already_active(run_id)
+
+
+def already_active(run_id: str) -> ApiError:
+    """The answer to a second run of a scope that is taken."""
+    details = {"activeRunId": run_id, "activeHost": "cloud", "retryAfter": RETRY_SECONDS}
+    message = "a run of this scope is active"
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return ApiError(409, "run_already_active", message, details, headers)

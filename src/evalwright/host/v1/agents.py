@@ -1,0 +1,210 @@
+"""Agents: what is told of them, and how tenants register their own."""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.manifest import parse_manifest
+from evalwright.host.catalogue import RegisteredAgent, described
+from evalwright.host.egress import EgressRefused
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.v1.schemas import (
+    AGENT_ID,
+    IDEMPOTENCY_KEY,
+    OBJECT,
+    TEXT,
+    closed,
+    listed,
+    refusals,
+)
+
+TAG = "agents"
+RESERVED = ("roster", "org-chart")
+
+_AGENT_ID = {
+    "type": "string",
+    "maxLength": 256,
+    "pattern": r"^(core|vendor|community|private|local)\.[a-z0-9-]+(\.[a-z0-9-]+)+$",
+}
+_VERSION = {"type": "string", "pattern": r"^\d{1,9}\.\d{1,9}\.\d{1,9}$"}
+_CLASS = {"enum": ["reasoning", "writing", "coding", "research", "classification", "general"]}
+_SHORT = {"type": "string", "minLength": 1, "maxLength": 512}
+_REGISTRATION = {
+    "oneOf": [
+        closed(
+            {
+                "agentId": _AGENT_ID,
+                "version": _VERSION,
+                "url": {"type": "string", "minLength": 1, "maxLength": 2048},
+                "modelClass": _CLASS,
+                "persona": _SHORT,
+                "label": _SHORT,
+                "description": _SHORT,
+            },
+            ("agentId", "version", "url"),
+        ),
+        closed({"version": _VERSION, "manifest": OBJECT}, ("version", "manifest")),
+    ]
+}
+_ENTRY = closed(
+    {
+        "agentId": TEXT,
+        "persona": TEXT,
+        "label": TEXT,
+        "description": TEXT,
+        "modelClass": TEXT,
+        "packName": TEXT,
+        "packVersion": TEXT,
+        "toolAllowlist": listed(TEXT),
+        "hasHandoffSchemas": {"type": "boolean"},
+        "memoryShape": OBJECT,
+        "confidenceThreshold": {"type": "number"},
+    },
+    (
+        "agentId",
+        "persona",
+        "label",
+        "modelClass",
+        "packName",
+        "packVersion",
+        "toolAllowlist",
+        "hasHandoffSchemas",
+    ),
+)
+
+
+def _entry(agent: RegisteredAgent) -> dict[str, Any]:
+    """What is told of an agent: never its prompt, its schemas or how it is reached."""
+    entry: dict[str, Any] = {
+        "agentId": agent.agent_id,
+        "persona": agent.persona,
+        "label": agent.label or agent.persona,
+        "modelClass": agent.model_class,
+        "packName": agent.pack_name,
+        "packVersion": agent.version,
+        "toolAllowlist": agent.tool_allowlist,
+        "hasHandoffSchemas": agent.has_handoff_schemas,
+    }
+    if agent.description is not None:
+        entry["description"] = agent.description
+    if agent.memory_shape is not None:
+        entry["memoryShape"] = msgspec.to_builtins(agent.memory_shape)
+    if agent.confidence_threshold is not None:
+        entry["confidenceThreshold"] = agent.confidence_threshold
+    return entry
+
+
+async def list_agents(call: Call) -> Response:
+    """The agents that the caller can run, in their newest versions."""
+    agents = [_entry(agent) for agent in call.host.catalogue.agents(call.principal.tenant)]
+    return json_response({"agents": agents, "total": len(agents)})
+
+
+async def read(call: Call) -> Response:
+    """One agent."""
+    agent_id = call.path["agentId"]
+    agent = call.host.catalogue.agent(call.principal.tenant, agent_id)
+    if agent is None or agent_id in RESERVED:
+        raise ApiError(404, "not_found", "there is no such agent")
+    return json_response(_entry(agent))
+
+
+async def register(call: Call) -> Response:
+    """Register an agent: a manifest, or one behind an address."""
+    agent = _from_manifest(call) if "manifest" in call.body else _from_url(call)
+    is_new = await call.host.catalogue.register(call.principal.tenant, agent)
+    if is_new is None:
+        message = f"{agent.key} is registered otherwise; give a changed agent a new version"
+        raise ApiError(409, "conflict", message)
+    headers = {"Location": f"/v1/agents/{agent.agent_id}"}
+    return json_response(_entry(agent), 201 if is_new else 200, headers)
+
+
+def _from_manifest(call: Call) -> RegisteredAgent:
+    document = call.body["manifest"]
+    try:
+        manifest = parse_manifest(msgspec.json.encode(document), "manifest")
+    except InvalidDocument as error:
+        raise invalid([problem.below("$.manifest") for problem in error.problems]) from None
+    refs = [manifest.system_prompt_ref, manifest.eval_suite_ref]
+    refs += [manifest.handoff.task_schema_ref, manifest.handoff.return_schema_ref]
+    if any(refs):
+        message = "refers to files, and there are none beside it; install a pack instead"
+        raise invalid([Problem("$.manifest", message)])
+    return described(manifest, call.body["version"], manifest=document)
+
+
+def _from_url(call: Call) -> RegisteredAgent:
+    body = call.body
+    try:
+        call.host.egress.check_url(body["url"], https_only=True)
+    except EgressRefused as refusal:
+        raise invalid([Problem("$.url", str(refusal))]) from None
+    return RegisteredAgent(
+        agent_id=body["agentId"],
+        version=body["version"],
+        persona=body.get("persona") or body["agentId"],
+        model_class=body.get("modelClass", "general"),
+        label=body.get("label"),
+        description=body.get("description"),
+        url=body["url"],
+    )
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/agents",
+        list_agents,
+        Operation(
+            id="listAgents",
+            summary="The agents that the caller can run.",
+            tag=TAG,
+            answers={
+                200: Answer(
+                    "Agents by id.",
+                    closed(
+                        {"agents": listed(_ENTRY), "total": {"type": "integer"}},
+                        ("agents", "total"),
+                    ),
+                ),
+                **refusals(),
+            },
+        ),
+        ("agents:read",),
+    ),
+    Route(
+        "POST",
+        "/v1/agents",
+        register,
+        Operation(
+            id="registerAgent",
+            summary="Register an agent by its manifest, or by the address it answers at.",
+            tag=TAG,
+            parameters=(IDEMPOTENCY_KEY,),
+            body=_REGISTRATION,
+            answers={
+                200: Answer("It was registered so before.", _ENTRY),
+                201: Answer("It is registered.", _ENTRY),
+                **refusals(409, with_body=True),
+            },
+        ),
+        ("agents:write",),
+    ),
+    Route(
+        "GET",
+        "/v1/agents/{agentId}",
+        read,
+        Operation(
+            id="getAgent",
+            summary="One agent.",
+            tag=TAG,
+            parameters=(AGENT_ID,),
+            answers={200: Answer("The agent.", _ENTRY), **refusals(404)},
+        ),
+        ("agents:read",),
+    ),
+]

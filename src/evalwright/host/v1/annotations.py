@@ -1,0 +1,163 @@
+"""Annotations on the wire: what people say of runs, and their word against a score."""
+
+import asyncio
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.host.annotations import KIND, Annotation, Said, Signal, Target
+from evalwright.host.feed import Notice
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.telemetry import audit
+from evalwright.host.v1.schemas import (
+    ID,
+    IDEMPOTENCY_KEY,
+    RUN_ID,
+    TEXT,
+    TIME,
+    Schema,
+    closed,
+    listed,
+    refusals,
+)
+from evalwright.store.records import Change
+
+ANNOTATED = "run.annotated"
+TAG = "annotations"
+
+_KINDS = ("rating", "correction", "label", "flag")
+_RATING: Schema = {"type": "integer", "minimum": 1, "maximum": 5}
+
+
+def _pair(kind: str) -> Schema:
+    """The field of a kind stands with this kind, and with no other."""
+    return {
+        "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+        "then": {"required": [kind]},
+        "else": {"properties": {kind: False}},
+    }
+
+
+def _signal(label: Schema, correction: Schema) -> Schema:
+    fields = {
+        "kind": {"enum": list(_KINDS)},
+        "rating": _RATING,
+        "label": label,
+        "correction": correction,
+    }
+    return closed(fields, ("kind",)) | {
+        "allOf": [_pair(kind) for kind in ("rating", "label", "correction")]
+    }
+
+
+BODY: Schema = closed(
+    {
+        "target": closed({"eventId": ID, "nodeId": {"type": "string", "minLength": 1}}),
+        "signal": _signal(
+            {"type": "string", "minLength": 1, "maxLength": 256},
+            {"type": "string", "maxLength": 4096},
+        ),
+        "note": {"type": "string", "maxLength": 2048},
+    },
+    ("signal",),
+)
+ANNOTATION: Schema = closed(
+    {
+        "annotationId": ID,
+        "target": closed({"runId": ID, "eventId": ID, "nodeId": TEXT}, ("runId",)),
+        "signal": _signal(TEXT, TEXT),
+        "actor": closed({"principalRef": ID}, ("principalRef",)),
+        "note": TEXT,
+        "createdAt": TIME,
+    },
+    ("annotationId", "target", "signal", "actor", "createdAt"),
+)
+
+
+async def annotate(call: Call) -> Response:
+    """Keep what somebody says of a run, also of one that has ended."""
+    run_id, body = call.path["runId"], call.body
+    target = body.get("target", {})
+    said = Said(
+        Target(run_id, target.get("eventId"), target.get("nodeId")),
+        msgspec.convert(body["signal"], Signal),
+        call.principal.principal,
+        body.get("note"),
+    )
+    answer: list[Response] = []
+
+    def changes(annotation: Annotation) -> list[Change]:
+        answer.append(json_response(annotation, 201))
+        return [call.ticket.completion(answer[0])] if call.ticket else []
+
+    partition = call.principal.partition
+    annotation = await call.host.annotations.add(call.log, partition, said, changes)
+    _tell(call, annotation)
+    return answer[0]
+
+
+def _tell(call: Call, annotation: Annotation) -> None:
+    """Tell those who follow the run, and the record of who did what."""
+    run_id, principal = annotation.target.run_id, call.principal
+    body = msgspec.json.encode(annotation)
+    at_us = call.host.clock.now_us()
+    call.host.feed.tell(run_id, Notice(annotation.annotation_id, ANNOTATED, at_us, body))
+    audit(
+        "runs.annotate",
+        "done",
+        tenant=principal.tenant,
+        key_id=principal.key_id,
+        scope="runs:annotate",
+        resource=f"{KIND}:{annotation.annotation_id}",
+        run_id=run_id,
+        correlation_id=call.correlation_id,
+    )
+
+
+async def list_annotations(call: Call) -> Response:
+    """All that was said of a run, oldest first."""
+    partition = call.principal.partition
+    found = await asyncio.to_thread(
+        call.host.annotations.of_run, call.log, partition, call.path["runId"]
+    )
+    return json_response({"annotations": found})
+
+
+ROUTES = [
+    Route(
+        "POST",
+        "/v1/runs/{runId}/annotations",
+        annotate,
+        Operation(
+            id="createAnnotation",
+            summary="Say something of a run; a correction of an eval.scored event overrules it.",
+            tag=TAG,
+            parameters=(RUN_ID, IDEMPOTENCY_KEY),
+            body=BODY,
+            answers={
+                201: Answer("It is kept, without secrets.", ANNOTATION),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        ("runs:annotate",),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{runId}/annotations",
+        list_annotations,
+        Operation(
+            id="listAnnotations",
+            summary="What was said of a run.",
+            tag=TAG,
+            parameters=(RUN_ID,),
+            answers={
+                200: Answer(
+                    "Annotations, oldest first.",
+                    closed({"annotations": listed(ANNOTATION)}, ("annotations",)),
+                ),
+                **refusals(404),
+            },
+        ),
+        ("runs:read",),
+    ),
+]

@@ -1,0 +1,183 @@
+"""The debug bundle: all that is known of one run, masked, to be passed on to whoever may help."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright import __version__
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import CONTENT_FREE, Event, iso_time
+from evalwright.host.masking import masked_json, masked_strings
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.v1.schemas import (
+    FLAG,
+    OBJECT,
+    RUN_ID,
+    TEXT,
+    TIME,
+    Schema,
+    closed,
+    listed,
+    opened,
+    query,
+    ref,
+    refusals,
+)
+from evalwright.host.v1.shapes import snapshot
+
+BUNDLE_VERSION = "1.0"
+MOST_BYTES = 8 * 1024 * 1024 - 64 * 1024  # of events and annotations; the rest is the frame
+MOST_EVENTS = 100_000
+TAG = "runs"
+
+# A bundle has fewer words for how a run stands than a snapshot.
+_STATUSES = ("pending", "running", "completed", "failed", "cancelled", "waiting-approval")
+
+BUNDLE: Schema = opened(
+    {
+        "bundleVersion": TEXT,
+        "generatedAt": TIME,
+        "host": closed({"name": TEXT, "version": TEXT, "vendor": TEXT}, ("name", "version")),
+        "run": ref("RunSnapshot"),
+        "events": listed(ref("RunEvent")),
+        "annotations": listed(OBJECT),
+        "spans": listed(OBJECT),
+        "metrics": OBJECT,
+        "redactionApplied": FLAG,
+        "redactionMode": {"enum": ["mask"]},
+        "truncated": FLAG,
+        "truncatedReason": TEXT,
+    },
+    ("bundleVersion", "generatedAt", "host", "run", "events", "redactionApplied", "redactionMode"),
+)
+
+
+async def read(call: Call) -> Response:
+    """The bundle of a run."""
+    if not call.log.edges(call.path["runId"]):
+        raise RunNotFound("no such run")
+    status = call.host.runs.status(call.log, call.path["runId"])
+    exports = call.host.exports
+    with exports.hold(), exports.hold_for(call.principal.tenant):
+        bundle = await asyncio.to_thread(_bundle, call, status)
+    return json_response(bundle, headers={"Cache-Control": "no-store"})
+
+
+def _bundle(call: Call, status: str) -> dict[str, Any]:
+    run_id = call.path["runId"]
+    shown = msgspec.to_builtins(snapshot(call.log, run_id, status))
+    annotations = call.host.annotations.of_run(call.log, call.principal.partition, run_id)
+    gathered = _Gathered(
+        call.query.get("maxEvents", MOST_EVENTS),
+        MOST_BYTES - sum(map(len, map(bytes, annotations))),
+    )
+    for event in call.log.read(run_id):
+        gathered.take(event)
+    return {
+        "bundleVersion": BUNDLE_VERSION,
+        "generatedAt": iso_time(call.host.clock.now_us()),
+        "host": {"name": "evalwright", "version": __version__, "vendor": "evalwright"},
+        "run": _masked_run(shown, status),
+        "events": gathered.events,
+        "annotations": gathered.annotations,
+        "spans": [],
+        "metrics": {
+            **shown.get("metrics", {}),
+            "nodeCount": len(gathered.nodes),
+            "eventCount": gathered.count,
+        },
+        "redactionApplied": True,
+        "redactionMode": "mask",
+        **gathered.told(),
+    }
+
+
+class _Gathered:
+    """Events, masked, as long as there is room for them; and the count of all."""
+
+    def __init__(self, most_events: int, most_bytes: int) -> None:
+        self.events: list[msgspec.Raw] = []
+        self.annotations: list[msgspec.Raw] = []
+        self.nodes: set[str] = set()
+        self.count = 0
+        self._most_events = most_events
+        self._room = most_bytes
+        self._kept_for_events = most_bytes // 2
+        self._reason: str | None = None  # why events are left out
+        self._has_all_annotations = True
+
+    def take_annotation(self, annotation: msgspec.Raw) -> None:
+        """Keep an annotation, which was masked before it was stored, if there is room."""
+        size = len(bytes(annotation))
+        if self._room - size < self._kept_for_events:
+            self._has_all_annotations = False
+            return
+        self._room -= size + 1
+        self.annotations.append(annotation)
+
+    def take(self, event: Event) -> None:
+        """Count an event, and keep it if there is room."""
+        self.count += 1
+        if event.task_id is not None:
+            self.nodes.add(event.task_id)
+        if self._reason is None:
+            self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        if len(self.events) >= self._most_events:
+            self._reason = "events_truncated_to_max_events"
+            return
+        if len(event.body) > self._room:
+            self._reason = "events_truncated_to_size_cap"
+            return
+        document = _masked(event)
+        self._room -= len(document) + 1
+        self.events.append(msgspec.Raw(document))
+
+    def told(self) -> dict[str, Any]:
+        """What is said of that which is left out."""
+        reason = self._reason
+        if reason is None and not self._has_all_annotations:
+            reason = "annotations_truncated_to_size_cap"
+        return {"truncated": True, "truncatedReason": reason} if reason else {}
+
+
+def _masked(event: Event) -> bytes:
+    if event.type in CONTENT_FREE:  # digits of a score are not to be taken for those of a card
+        return event.to_json()
+    return msgspec.structs.replace(event, body=masked_json(event.body)).to_json()
+
+
+def _masked_run(shown: dict[str, Any], status: str) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        name: masked_strings(shown[name])
+        for name in ("error", "tags", "metadata", "configurable")
+        if name in shown
+    }
+    return {**shown, **content, "status": status if status in _STATUSES else "running"}
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/runs/{runId}/debug-bundle",
+        read,
+        Operation(
+            id="getDebugBundle",
+            summary="All that is known of a run, masked, at most 8 MiB.",
+            tag=TAG,
+            parameters=(
+                RUN_ID,
+                query(
+                    "maxEvents",
+                    {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS},
+                    "How many events at most.",
+                ),
+            ),
+            answers={200: Answer("The bundle.", BUNDLE), **refusals(400, 404)},
+        ),
+        ("runs:read",),
+    )
+]

@@ -1,0 +1,78 @@
+"""The report on two runs, as a download."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from evalwright.host.comparing import check_comparable, compare
+from evalwright.host.routing import Answer, Call, Operation, Route
+from evalwright.host.v1.schemas import ID, RUN_ID, query, refusals
+
+TAG = "runs"
+MEDIA_TYPE = "application/zip"
+
+_CHUNK = 256 * 1024
+
+
+class Download(StreamingResponse):
+    """A file that is gone once it was sent, or the client went away."""
+
+    def __init__(self, file: Path, held: ExitStack) -> None:
+        headers = {
+            "Content-Disposition": 'attachment; filename="compare-report.zip"',
+            "Content-Length": str(file.stat().st_size),
+            "Cache-Control": "no-store",
+        }
+        super().__init__(_chunks(file), media_type=MEDIA_TYPE, headers=headers)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file."""
+        with self._held:
+            await super().__call__(scope, receive, send)
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as source:
+        while chunk := source.read(_CHUNK):
+            yield chunk
+
+
+async def download(call: Call) -> Response:
+    """Compare a run with a baseline, and hand the report out; secrets in it are masked."""
+    baseline, new = call.query["baseline"], call.path["runId"]
+    tenant, places = call.principal.tenant, call.host.comparisons
+    for run_id in (new, baseline):
+        check_comparable(call.log, run_id)
+    with ExitStack() as held:
+        held.enter_context(call.host.streams.hold())
+        held.enter_context(call.host.streams.hold_for(tenant))
+        work = Path(held.enter_context(TemporaryDirectory(prefix="evalwright-")))
+        with places.hold(), places.hold_for(tenant):
+            archive = await compare(call.log, baseline, new, work)
+        return Download(archive, held.pop_all())
+    raise AssertionError("a report that is neither refused nor given")
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/runs/{runId}/compare-report",
+        download,
+        Operation(
+            id="downloadCompareReport",
+            summary="Compare a run with a baseline: a folder that opens anywhere, as an archive.",
+            tag=TAG,
+            parameters=(RUN_ID, query("baseline", ID, "The run that was good.", required=True)),
+            answers={
+                200: Answer("The report.", {"type": "string", "format": "binary"}, MEDIA_TYPE),
+                **refusals(400, 404, 409, 422),
+            },
+        ),
+        ("runs:read",),
+    )
+]

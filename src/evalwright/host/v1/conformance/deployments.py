@@ -1,0 +1,178 @@
+"""Transitions of deployments, each from the ground up: what is asked is the host's own service.
+
+The caller's key decides what may be done, as it does everywhere.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.host.catalogue import BUNDLED_AGENT
+from evalwright.host.deployments.record import DEFAULT_CHANNEL, LATEST
+from evalwright.host.deployments.refusals import NoActiveDeployment, Refusal
+from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.deployments.service import Transitioned
+from evalwright.host.errors import ApiError
+from evalwright.host.principal import Principal
+from evalwright.host.routing import Call, json_response
+from evalwright.host.v1.conformance.evaluations import evaluate, golden_suite, unmet_suite
+from evalwright.host.v1.conformance.seams import seam
+from evalwright.host.v1.deployments import RECORD, api_error
+from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
+from evalwright.store.records import Change
+
+_DEPLOYMENT = "deployment"  # the kind of the documents
+
+
+class Subject(NamedTuple):
+    """The version that a scenario is about."""
+
+    agent_id: str
+    version: str
+    channel: str
+
+
+Told = dict[str, Any]
+
+
+async def transition(call: Call) -> Response:
+    """Play a scenario; what the host refuses is part of its answer."""
+    subject = _subject(call)
+    try:
+        told = await _SCENARIOS[call.body["scenario"]](call, subject)
+    except Refusal as refusal:
+        if "runId" not in refusal.details:
+            raise api_error(refusal) from None
+        run_id = refusal.details["runId"]
+        told = {"runId": run_id, "allowed": False, "error": refusal.code}
+    return json_response(told)
+
+
+def _subject(call: Call) -> Subject:
+    body = call.body
+    agent_id, version = body.get("agentId", BUNDLED_AGENT), body.get("version")
+    agent = call.host.catalogue.agent(call.principal.tenant, agent_id, version)
+    if agent is None:
+        raise ApiError(404, "not_found", "there is no such agent")
+    return Subject(agent_id, agent.version, body.get("channel", DEFAULT_CHANNEL))
+
+
+async def _begin_anew(call: Call, subject: Subject) -> None:
+    """Let the bundled agent be deployed nowhere, as if no scenario had been played before."""
+    if "agentId" in call.body or not call.principal.may("deploy:promote"):
+        return
+    records, tenant = call.host.records, call.principal.tenant
+    kept = records.list(_DEPLOYMENT, tenant, f"{subject.agent_id}@")
+    changes = [Change(_DEPLOYMENT, tenant, each.key, None) for each in kept]
+    await asyncio.wrap_future(records.write(changes))
+
+
+async def _promote(call: Call, subject: Subject) -> Told:
+    """Promote the version by an evaluation that passed, until it is active."""
+    await _begin_anew(call, subject)
+    eval_run_id = call.body.get("evalRunId")
+    if eval_run_id is None:
+        eval_run_id = await evaluate(
+            call, subject.agent_id, golden_suite(), version=subject.version
+        )
+    done = await _promote_by(call, subject, eval_run_id)
+    return {"runId": done.run_id, "allowed": True, "record": done.record}
+
+
+async def _promote_by(call: Call, subject: Subject, eval_run_id: str) -> Transitioned:
+    while True:
+        done = await _ask(call, call.principal, subject, eval_run_id)
+        if done.status != "completed" or done.record.state == "active":
+            return done
+
+
+async def _ask(
+    call: Call, principal: Principal, subject: Subject, eval_run_id: str | None = None
+) -> Transitioned:
+    """Ask for the next state."""
+    host, (agent_id, version, channel) = call.host, subject
+    records = await host.deployments.list(principal.tenant, agent_id)
+    state = next((record.state for record in records if record.version == version), None)
+    named = channel if state in ("staged", "active") and channel != LATEST else None
+    request = TransitionRequest(
+        version=version, transition="promote", channel=named, eval_run_id=eval_run_id
+    )
+    return await host.deployments.request(principal, agent_id, request)
+
+
+async def _ask_without_scopes(call: Call, subject: Subject) -> Told:
+    """Ask with a key that may do nothing."""
+    nobody = msgspec.structs.replace(call.principal, scopes=frozenset())
+    done = await _ask(call, nobody, subject)
+    return {"runId": done.run_id, "allowed": True, "record": done.record}
+
+
+async def _promote_unmet(call: Call, subject: Subject) -> Told:
+    """Promote the version by an evaluation that did not pass."""
+    await _begin_anew(call, subject)
+    eval_run_id = call.body.get("evalRunId")
+    if eval_run_id is None:
+        eval_run_id = await evaluate(call, subject.agent_id, unmet_suite(), version=subject.version)
+    done = await _ask(call, call.principal, subject, eval_run_id)
+    return {"runId": done.run_id, "allowed": True, "record": done.record}
+
+
+async def _pin(call: Call, subject: Subject) -> Told:
+    """Run what a channel leads to."""
+    try:
+        version = _resolve(call, subject)
+    except NoActiveDeployment:
+        await _promote(call, subject)
+        version = _resolve(call, subject)
+    run_id = await evaluate(
+        call, subject.agent_id, golden_suite(1), version=version, channel=subject.channel
+    )
+    return {"runId": run_id, "allowed": True, "resolvedAgentVersion": version}
+
+
+def _resolve(call: Call, subject: Subject) -> str:
+    draw = random.random()  # noqa: S311 - no secret
+    return call.host.deployments.resolve(
+        call.principal.tenant, subject.agent_id, subject.channel, draw
+    )
+
+
+_SCENARIOS: dict[str, Callable[[Call, Subject], Awaitable[Told]]] = {
+    "promote": _promote,
+    "unauthorized": _ask_without_scopes,
+    "eval-gate-unmet": _promote_unmet,
+    "channel-pin": _pin,
+}
+
+ROUTES = [
+    seam(
+        "agents/deployment-transition",
+        transition,
+        "driveDeploymentTransition",
+        "Play a scenario with deployments of an agent, the bundled one unless said.",
+        closed(
+            {
+                "scenario": {"enum": list(_SCENARIOS)},
+                "agentId": NAME,
+                "version": ID,
+                "channel": {"type": "string", "minLength": 1, "maxLength": 64},
+                "evalRunId": ID,
+            },
+            ("scenario",),
+        ),
+        closed(
+            {
+                "runId": ID,
+                "allowed": FLAG,
+                "record": RECORD,
+                "error": TEXT,
+                "resolvedAgentVersion": TEXT,
+            },
+            ("runId", "allowed"),
+        ),
+    )
+]

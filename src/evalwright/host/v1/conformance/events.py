@@ -1,0 +1,155 @@
+"""The suite's view of the log: the events of a run, and events that it emits for a test.
+
+What is emitted is kept beside the log, which holds nothing but what happened.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import ProviderUsage, iso_time
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Call, Schema, json_response
+from evalwright.host.v1.conformance.seams import read_seam, seam
+from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
+from evalwright.signals.masking import mask_text
+from evalwright.store.records import Change
+
+EMITTED = "emitted"  # the kind of documents that are emitted events
+MOST_READ = 10_000
+MOST_EMITTED = 1_000  # by one partition until it resets them
+
+_FILTERS = {
+    "type": "type",
+    "nodeId": "nodeId",
+    "causationId": "causationId",
+    "correlationId": "causationId",
+}
+_REFERENCE = "secret:"  # how references to credentials begin
+
+
+async def read_events(call: Call) -> Response:
+    """What is recorded and emitted of a run of the caller; nothing, where there is no such run."""
+    run_id = call.path["runId"]
+    documents = [*_recorded(call, run_id), *_emitted(call, run_id)]
+    return json_response({"events": [event for event in documents if _fits(event, call.query)]})
+
+
+def _recorded(call: Call, run_id: str) -> Iterator[dict[str, Any]]:
+    with suppress(RunNotFound):
+        for event in call.log.read(run_id, limit=MOST_READ):
+            yield msgspec.json.decode(event.to_json())
+
+
+def _emitted(call: Call, run_id: str) -> Iterator[dict[str, Any]]:
+    for kept in call.host.records.list(EMITTED, call.principal.partition, f"{run_id}/"):
+        yield msgspec.json.decode(kept.body)
+
+
+def _fits(event: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return all(event.get(_FILTERS[name]) == value for name, value in wanted.items())
+
+
+async def reset(call: Call) -> Response:
+    """Forget what the caller emitted."""
+    partition = call.principal.partition
+    kept = call.host.records.list(EMITTED, partition, limit=MOST_EMITTED)
+    changes = [Change(EMITTED, partition, each.key, None) for each in kept]
+    await asyncio.wrap_future(call.host.records.write(changes))
+    return json_response({"ok": True})
+
+
+async def emit_provider_usage(call: Call) -> Response:
+    """Emit the usage of a model; refused where something in it looks like a credential."""
+    body, partition = call.body, call.principal.partition
+    if any(map(_looks_secret, _texts(body))):
+        message = "the event refers to a credential, or holds one"
+        raise ApiError(400, "provider_usage_credential_leak", message)
+    number = len(call.host.records.list(EMITTED, partition, limit=MOST_EMITTED))
+    if number == MOST_EMITTED:
+        raise ApiError(409, "conflict", f"{MOST_EMITTED} events are emitted; reset them first")
+    event = _event(body, number, call.host.clock.now_us())
+    key = f"{body['runId']}/{number:06d}"
+    change = Change(EMITTED, partition, key, msgspec.json.encode(event), expected=None)
+    await asyncio.wrap_future(call.host.records.write([change]))
+    return json_response({"ok": True, "eventId": event["eventId"]})
+
+
+def _event(body: dict[str, Any], number: int, now_us: int) -> dict[str, Any]:
+    event = {
+        "eventId": f"{body['runId']}.{EMITTED}.{number}",
+        "runId": body["runId"],
+        "type": ProviderUsage.TYPE,
+        "payload": body["payload"],
+        "timestamp": iso_time(now_us),
+        "sequence": number,
+        "nodeId": body.get("nodeId"),
+        "causationId": body.get("correlationId"),
+    }
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from _texts(member)
+
+
+def _looks_secret(text: str) -> bool:
+    return _REFERENCE in text or mask_text(text) is not text
+
+
+_KEPT_ID: Schema = {**ID, "pattern": "^[A-Za-z0-9._~:-]+$"}
+_LABEL: Schema = {"type": "string", "minLength": 1, "maxLength": 256}
+_USD: Schema = {"type": "number", "minimum": 0}
+USAGE = closed(
+    {
+        "provider": _LABEL,
+        "model": _LABEL,
+        "inputTokens": WHOLE,
+        "outputTokens": WHOLE,
+        "totalTokens": WHOLE,
+        "costEstimateUsd": _USD,
+        "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+        "cacheHit": FLAG,
+        "cacheReadTokens": WHOLE,
+        "cacheWriteTokens": WHOLE,
+        "nodeId": _LABEL,
+        "traceId": _LABEL,
+    },
+    ("provider", "model", "inputTokens", "outputTokens"),
+)
+_OK = closed({"ok": FLAG, "eventId": TEXT}, ("ok",))
+
+ROUTES = [
+    read_seam(
+        "test/runs/{runId}/events",
+        read_events,
+        "readTestEvents",
+        "The events of a run of the caller; none for a run that is not there.",
+        closed({"events": listed(ref("RunEvent"))}, ("events",)),
+        parameters=(
+            RUN_ID,
+            *(query(name, TEXT, "Only events that have this.") for name in _FILTERS),
+        ),
+    ),
+    seam("test/reset", reset, "resetTestEvents", "Forget emitted events.", closed({}), _OK),
+    seam(
+        "test/emit-provider-usage",
+        emit_provider_usage,
+        "emitProviderUsage",
+        "Emit the usage of a model, to be read by the seam of events.",
+        closed(
+            {"runId": _KEPT_ID, "payload": USAGE, "correlationId": _LABEL, "nodeId": _LABEL},
+            ("runId", "payload"),
+        ),
+        _OK,
+    ),
+]

@@ -1,0 +1,219 @@
+"""One invocation of an agent, outside of any evaluation, recorded as a run.
+
+The run is written when the invocation has ended, all of it at once: none is ever left open.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.agents.manifest import Contract
+from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings, ToolError
+from evalwright.contracts.errors import BadInput, Problem
+from evalwright.contracts.events import InvocationCompleted, Reasoned, RunCompleted, RunFailed
+from evalwright.contracts.planning import AgentFacts
+from evalwright.contracts.schema import ValueSchema
+from evalwright.contracts.suite import Expected, Match, Task
+from evalwright.engine.clock import new_run_id
+from evalwright.engine.invocation import Done, Invoker, invocation_id
+from evalwright.host.catalogue import BUNDLED_AGENT, RegisteredAgent
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Call, Schema, invalid, json_response
+from evalwright.host.v1.conformance.draft import Draft
+from evalwright.host.v1.conformance.evaluations import GREETING
+from evalwright.host.v1.conformance.seams import seam
+from evalwright.host.v1.conformance.workflows import run_started
+from evalwright.host.v1.schemas import (
+    AGENT_ID,
+    FLAG,
+    ID,
+    NAME,
+    OBJECT,
+    TEXT,
+    closed,
+    listed,
+    opened,
+)
+
+WORKFLOW_ID = "evalwright.invocation"
+STRICT = "conformance-strict-handoff"
+
+_ANYTHING = Expected("golden", Match("contains", ""))
+_STRICT_RETURN: Schema = {"type": "string", "minLength": 1}
+
+
+class Staging(msgspec.Struct, frozen=True):
+    """What a scenario makes an agent do besides its work."""
+
+    attempt_tool: str | None = None
+    is_strict: bool = False  # its answer must keep to a schema
+    answers_wrongly: bool = False  # and does not
+
+
+class StagedAgent:
+    """An agent that is made to do what a scenario asks for; the rules are those of every agent."""
+
+    def __init__(self, agent: Agent, registered: RegisteredAgent, staging: Staging) -> None:
+        self.agent_id = agent.agent_id
+        self.ref = agent.ref
+        self.model_class = agent.model_class
+        self.is_outside = agent.is_outside
+        self.allowed_tools: frozenset[str] | None = frozenset(registered.tool_allowlist)
+        self._agent = agent
+        self._staging = staging
+        self._contract = Contract(_STRICT_RETURN, ValueSchema(_STRICT_RETURN, STRICT))
+
+    async def invoke(self, invocation: Invocation) -> Any:
+        """Do what is staged, then the work."""
+        staging = self._staging
+        invocation.record(Reasoned(self.agent_id, "", "off"))
+        if staging.attempt_tool is not None:
+            with suppress(ToolError):
+                await invocation.use_tool(staging.attempt_tool)
+        output = await self._agent.invoke(invocation)
+        if not staging.is_strict:
+            return output
+        return self._checked(None if staging.answers_wrongly else output, invocation)
+
+    def _checked(self, output: Any, invocation: Invocation) -> Any:
+        broken = self._contract.broken_by(output)
+        invocation.schema_valid = broken is None
+        if broken:
+            raise AgentFailure("schema_invalid", f"the output breaks {STRICT}: {broken}")
+        return output
+
+    async def close(self) -> None:
+        """Let go of the agent."""
+        await self._agent.close()
+
+
+class Invoked(msgspec.Struct, frozen=True):
+    """What came of an invocation."""
+
+    run_id: str
+    completed: InvocationCompleted
+    events: list[dict[str, str]]  # type and agentId of those that are the agent's
+
+
+async def invoke(call: Call, agent_id: str, task_input: Any, staging: Staging) -> Invoked:
+    """Invoke an agent once."""
+    registered = call.host.catalogue.agent(call.principal.tenant, agent_id)
+    if registered is None:
+        raise ApiError(404, "not_found", "there is no such agent")
+    try:
+        loaded = call.host.catalogue.load(call.principal.tenant, registered)
+    except BadInput as error:
+        raise invalid([Problem("$.agentId", str(error))]) from None
+    agent = StagedAgent(loaded, registered, staging)
+    draft = Draft(call.log, new_run_id(call.host.clock), call.host.clock, call.host.redactor)
+    draft.record(None, run_started(call.principal, WORKFLOW_ID, {"agentId": agent_id}))
+    try:
+        done = await _invoker(call, agent, registered, draft).invoke(
+            Task("invocation", task_input, _ANYTHING), invocation_id(0, 1)
+        )
+    finally:
+        await agent.close()
+    return await _written(draft, done)
+
+
+def _invoker(call: Call, agent: Agent, registered: RegisteredAgent, draft: Draft) -> Invoker:
+    facts = AgentFacts(agent.agent_id, f"host:{registered.key}", version=registered.version)
+    return Invoker(
+        agent,
+        facts,
+        draft,
+        call.host.clock,
+        Surroundings(redactor=call.host.redactor),
+        call.host.settings.task_timeout_s,
+        keep_deeds=False,
+    )
+
+
+async def _written(draft: Draft, done: Done) -> Invoked:
+    answer, completed = done.answer, done.closing[-1]
+    assert isinstance(completed, InvocationCompleted)
+    draft.record(answer.task.task_id, *done.closing)
+    taken_ms = answer.latency_ms
+    draft.record(
+        None, RunFailed(answer.error, taken_ms) if answer.error else RunCompleted({}, taken_ms)
+    )
+    events = [
+        {"type": event.type, "agentId": completed.agent_id}
+        for event in draft.held
+        if event.type.startswith("agent.")
+    ]
+    await draft.write()
+    return Invoked(draft.run_id, completed, events)
+
+
+async def live_invoke(call: Call) -> Response:
+    """Invoke an agent, made to break a rule where that is asked for."""
+    body = call.body
+    staging = Staging(
+        body.get("attemptTool"),
+        "returnSchemaRef" in body,
+        body.get("forceInvalidResult", False),
+    )
+    done = await invoke(call, body.get("agentId", BUNDLED_AGENT), GREETING, staging)
+    completed = done.completed
+    return json_response(
+        {
+            "runId": done.run_id,
+            "invocationId": completed.invocation_id,
+            "outcome": completed.outcome,
+        }
+    )
+
+
+async def dispatch(call: Call) -> Response:
+    """Hand a task to an agent, and say which events came of it."""
+    agent_id = call.path["agentId"]
+    done = await invoke(call, agent_id, call.body.get("task") or GREETING, Staging())
+    answer = {
+        "agentId": agent_id,
+        "runId": done.run_id,
+        "status": done.completed.outcome,
+        "events": done.events,
+    }
+    return json_response(answer)
+
+
+_OUTCOME: Schema = {"enum": ["completed", "handed-off", "escalated", "refused", "failed"]}
+
+ROUTES = [
+    seam(
+        "agents/live-invoke",
+        live_invoke,
+        "driveLiveInvocation",
+        "Invoke an agent once, the bundled one unless said.",
+        closed(
+            {
+                "agentId": NAME,
+                "source": {"enum": ["run-api"]},
+                "returnSchemaRef": {"enum": [STRICT]},
+                "forceInvalidResult": FLAG,
+                "attemptTool": NAME,
+            }
+        ),
+        closed({"runId": ID, "invocationId": ID, "outcome": _OUTCOME}, ("runId", "invocationId")),
+    ),
+    seam(
+        "agents/{agentId}/dispatch",
+        dispatch,
+        "dispatchAgent",
+        "Hand a task to an agent.",
+        opened({"task": OBJECT}),
+        closed(
+            {
+                "agentId": TEXT,
+                "runId": ID,
+                "status": _OUTCOME,
+                "events": listed(closed({"type": TEXT, "agentId": TEXT}, ("type", "agentId"))),
+            },
+            ("agentId", "status", "events"),
+        ),
+        parameters=(AGENT_ID,),
+    ),
+]

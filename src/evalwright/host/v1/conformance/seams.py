@@ -1,0 +1,53 @@
+"""A seam: a route below `/v1/host/sample/`, with its documentation."""
+
+from evalwright.host.routing import Answer, Handler, Operation, Route, Schema
+from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, refusals
+
+TAG = "conformance"
+
+
+def read_seam(
+    path: str,
+    handler: Handler,
+    operation_id: str,
+    summary: str,
+    answer: Schema,
+    *,
+    scope: str = "runs:read",
+    parameters: tuple[Schema, ...] = (),
+) -> Route:
+    """A seam that is asked for something."""
+    operation = Operation(
+        id=operation_id,
+        summary=summary,
+        tag=TAG,
+        parameters=parameters,
+        answers={200: Answer("What was asked for.", answer), **refusals(400)},
+    )
+    return Route("GET", f"/v1/host/sample/{path}", handler, operation, (scope,))
+
+
+def seam(
+    path: str,
+    handler: Handler,
+    operation_id: str,
+    summary: str,
+    body: Schema,
+    answer: Schema,
+    *,
+    parameters: tuple[Schema, ...] = (),
+) -> Route:
+    """A seam that does something; that takes a key that may create runs."""
+    operation = Operation(
+        id=operation_id,
+        summary=summary,
+        tag=TAG,
+        parameters=(*parameters, IDEMPOTENCY_KEY),
+        body=body,
+        needs_body=False,
+        answers={
+            200: Answer("What came of it.", answer),
+            **refusals(404, 409, with_body=True),
+        },
+    )
+    return Route("POST", f"/v1/host/sample/{path}", handler, operation, ("runs:create",))

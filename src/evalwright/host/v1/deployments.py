@@ -1,0 +1,179 @@
+"""Deployments on the wire: list them, ask for a transition, answer what waits for approval."""
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.host.deployments.gate import Ballot
+from evalwright.host.deployments.record import STATES
+from evalwright.host.deployments.refusals import (
+    Conflict,
+    EvalGateUnmet,
+    IllegalTransition,
+    NoActiveDeployment,
+    NoSuchAgent,
+    NoSuchGate,
+    NotAllowed,
+    Refusal,
+)
+from evalwright.host.deployments.request import SCOPES as TRANSITION_SCOPES
+from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.scopes import SCOPES
+from evalwright.host.v1.schemas import (
+    AGENT_ID,
+    ID,
+    IDEMPOTENCY_KEY,
+    RUN_ID,
+    STATUSES,
+    Schema,
+    closed,
+    listed,
+    refusals,
+)
+
+# Any key is let in: who may do what is decided where the decision is also put on record.
+_ANY_KEY = tuple(SCOPES)
+
+_STATUS: dict[type[Refusal], int] = {
+    NoSuchAgent: 404,
+    IllegalTransition: 400,
+    NotAllowed: 403,
+    EvalGateUnmet: 403,
+    NoActiveDeployment: 400,
+    NoSuchGate: 404,
+    Conflict: 409,
+}
+
+_VERSION: Schema = {"type": "string", "minLength": 1, "maxLength": 64}
+_CHANNEL: Schema = {"type": "string", "minLength": 1, "maxLength": 64}
+_PERCENT: Schema = {"type": "integer", "minimum": 0, "maximum": 100}
+_REASON: Schema = {"type": "string", "minLength": 1, "maxLength": 512}
+_NODE_ID: Schema = {"in": "path", "name": "nodeId", "required": True, "schema": ID}
+
+RECORD: Schema = closed(
+    {
+        "agentId": {"type": "string", "minLength": 3, "maxLength": 256},
+        "version": _VERSION,
+        "state": {"enum": list(STATES)},
+        "canaryPercent": _PERCENT,
+        "rollbackPointer": _VERSION,
+        "channels": listed(_CHANNEL, uniqueItems=True),
+        "evalRunId": ID,
+        "approvalGateId": ID,
+    },
+    ("agentId", "version", "state"),
+)
+TRANSITION: Schema = closed(
+    {
+        "version": _VERSION,
+        "transition": {"enum": list(TRANSITION_SCOPES)},
+        "toState": {"enum": list(STATES)},
+        "channel": _CHANNEL,
+        "canaryPercent": _PERCENT,
+        "evalRunId": ID,
+        "reason": _REASON,
+    },
+    ("version", "transition"),
+)
+ANSWER: Schema = closed(
+    {
+        "resumeValue": closed(
+            {"action": {"enum": ["accept", "reject", "override"]}, "reason": _REASON}, ("action",)
+        )
+    },
+    ("resumeValue",),
+)
+ANSWERED: Schema = closed(
+    {"runId": ID, "nodeId": ID, "status": {"enum": list(STATUSES)}}, ("runId", "nodeId", "status")
+)
+
+
+def api_error(refusal: Refusal) -> ApiError:
+    """A refusal as version 1 of the wire has it."""
+    status = next(_STATUS[kind] for kind in type(refusal).__mro__ if kind in _STATUS)
+    return ApiError(status, refusal.code, refusal.message, refusal.details or None)
+
+
+async def list_deployments(call: Call) -> Response:
+    """The records of an agent, as a bare list."""
+    try:
+        told = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
+    except Refusal as refusal:
+        raise api_error(refusal) from None
+    return json_response(told)
+
+
+async def transition_deployment(call: Call) -> Response:
+    """The record after the transition, or as it is while people are asked."""
+    # Not strictly: to JSON Schema 10.0 is an integer.
+    request = msgspec.convert(call.body, TransitionRequest, strict=False)
+    try:
+        done = await call.host.deployments.request(call.principal, call.path["agentId"], request)
+    except Refusal as refusal:
+        raise api_error(refusal) from None
+    return json_response(done.record, headers={"Link": f'</v1/runs/{done.run_id}>; rel="monitor"'})
+
+
+async def resolve_interrupt(call: Call) -> Response:
+    """What the run has come to by this answer."""
+    ballot = msgspec.convert(call.body["resumeValue"], Ballot)
+    run_id, node_id = call.path["runId"], call.path["nodeId"]
+    try:
+        status = await call.host.deployments.vote(call.principal, run_id, node_id, ballot)
+    except Refusal as refusal:
+        raise api_error(refusal) from None
+    return json_response({"runId": run_id, "nodeId": node_id, "status": status})
+
+
+_PATH = "/v1/agents/{agentId}/deployments"
+
+ROUTES = [
+    Route(
+        "GET",
+        _PATH,
+        list_deployments,
+        Operation(
+            id="listAgentDeployments",
+            summary="The deployments of an agent, lowest version first",
+            tag="deployments",
+            parameters=(AGENT_ID,),
+            answers={200: Answer("The records.", listed(RECORD)), **refusals(404)},
+        ),
+        ("deploy:promote", "deploy:rollback", "deploy:pause"),
+    ),
+    Route(
+        "POST",
+        _PATH,
+        transition_deployment,
+        Operation(
+            id="transitionAgentDeployment",
+            summary="Promote, pause, deprecate or roll back a version, or change its share",
+            tag="deployments",
+            parameters=(AGENT_ID, IDEMPOTENCY_KEY),
+            body=TRANSITION,
+            answers={
+                200: Answer("The record; its approvalGateId says whom it waits for.", RECORD),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        _ANY_KEY,
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{runId}/interrupts/{nodeId}",
+        resolve_interrupt,
+        Operation(
+            id="resolveInterruptByRun",
+            summary="Accept, reject or override what a run waits for",
+            tag="deployments",
+            parameters=(RUN_ID, _NODE_ID, IDEMPOTENCY_KEY),
+            body=ANSWER,
+            answers={
+                200: Answer("What the run has come to.", ANSWERED),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        _ANY_KEY,
+    ),
+]

@@ -1,0 +1,345 @@
+"""Events of a run: as a stream, or by asking again and again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from evalwright.contracts.errors import Problem, RunNotFound
+from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
+from evalwright.host.errors import ApiError
+from evalwright.host.feed import Notice, Subscriber
+from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.v1.schemas import (
+    FLAG,
+    RUN_ID,
+    TEXT,
+    closed,
+    listed,
+    query,
+    ref,
+    refusals,
+)
+from evalwright.host.v1.shapes import snapshot
+from evalwright.store.protocol import EventLog
+
+KEEPALIVE_SECONDS = 15.0
+MOST_BYTES = 4 * 1024 * 1024  # of events that are held at a time for one client
+PAGE = 500  # events that are read from the log at a time
+MOST_POLLED = 5_000
+REMEMBERED = 256  # frames of events, for those who follow the same run
+MOST_BUFFER_MS = 5_000
+TAG = "events"
+
+MODES = ("values", "updates", "messages", "debug")
+_UPDATES = frozenset(
+    {
+        "run.started",
+        "run.completed",
+        "run.failed",
+        "run.cancelled",
+        "run.paused",
+        "run.resumed",
+        "run.annotated",
+        "node.completed",
+        "node.failed",
+        "node.skipped",
+        "node.suspended",
+        "node.dispatched",
+        "artifact.created",
+    }
+)
+_UPDATE_FAMILIES = ("eval.", "deployment.", "approval.", "interrupt.", "clarification.")
+
+
+def is_update(event_type: str) -> bool:
+    """Whether the mode `updates` shows an event of this type."""
+    return event_type in _UPDATES or event_type.startswith(_UPDATE_FAMILIES)
+
+
+def _is_message(event_type: str) -> bool:
+    return event_type.startswith("ai.message.")
+
+
+def _chooser(modes: list[str]) -> Callable[[str], bool]:
+    if "debug" in modes:
+        return lambda _: True
+    shown = {"updates": is_update, "messages": _is_message, "values": is_update}
+    chosen = [shown[mode] for mode in modes]
+    return lambda event_type: any(choose(event_type) for choose in chosen)
+
+
+def _modes(asked: str) -> list[str]:
+    modes = asked.split(",")
+    fits = all(mode in MODES for mode in modes) and len(set(modes)) == len(modes)
+    if fits and ("values" not in modes or modes == ["values"]):
+        return modes
+    message = "the stream mode is one of them, or several but values joined by commas"
+    raise ApiError(400, "unsupported_stream_mode", message, {"supported": list(MODES)})
+
+
+class Stream:
+    """The frames of one client: from its place in the log to the end of the run."""
+
+    def __init__(self, call: Call, modes: list[str], after: int, buffer_ms: int) -> None:
+        self._log = call.log
+        self._run_id = call.path["runId"]
+        self._feed = call.host.feed
+        self._runs = call.host.runs
+        self._is_shown = _chooser(modes)
+        self._has_values = modes == ["values"]
+        self._after = after
+        self._buffer_s = buffer_ms / 1000
+        self._is_over = False
+
+    async def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
+        """What is recorded, then what comes, until the run ends or the host does."""
+        if self._has_values and self._last().type not in TERMINAL_TYPES:
+            self._after = -1  # who returns is shown first where the run stands
+        for chunk in self._recorded():
+            yield chunk
+        while not self._is_over and not self._feed.is_stopped:
+            if not await subscriber.wait(KEEPALIVE_SECONDS):
+                # Another process may have gone on with the run, of which nobody tells us.
+                for chunk in self._recorded():
+                    yield chunk
+                yield b":keepalive\n\n"
+                continue
+            if self._buffer_s:
+                await self._gather(subscriber)
+            events, lost = subscriber.take()
+            for chunk in self._recorded() if lost else (self._shown(events),):
+                yield chunk
+            yield b"".join(self._told(subscriber.take_notices()))
+
+    async def _gather(self, subscriber: Subscriber) -> None:
+        """Let more events come together, unless the run has ended."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._buffer_s
+        while not subscriber.has_end() and (left := until - loop.time()) > 0:
+            await subscriber.wait_more(left)
+
+    def _recorded(self) -> Iterable[bytes]:
+        if self._has_values:
+            yield from self._standing()
+            return
+        while not self._is_over:
+            page = read_page(self._log, self._run_id, self._after, PAGE)
+            if not page:
+                last = self._last()
+                self._is_over = last.type in TERMINAL_TYPES and last.sequence <= self._after
+                return
+            yield self._shown(page)
+
+    def _standing(self) -> Iterable[bytes]:
+        """Where the run stands, in place of all that led there."""
+        last = self._last()
+        self._is_over = last.type in TERMINAL_TYPES
+        if last.sequence > self._after:
+            self._after = last.sequence
+            yield self._state(last)
+
+    def _last(self) -> Event:
+        return self._log.edges(self._run_id)[-1]
+
+    def _shown(self, events: list[Event]) -> bytes:
+        new = [event for event in events if event.sequence > self._after]
+        self._is_over = any(event.type in TERMINAL_TYPES for event in events[-1:])
+        if new:
+            self._after = new[-1].sequence
+        shown = [event for event in new if self._is_shown(event.type)]
+        if not shown:
+            return b""
+        if self._has_values:
+            return self._state(shown[-1])
+        return _batch(shown) if self._buffer_s else b"".join(map(_frame, shown))
+
+    def _told(self, notices: list[Notice]) -> Iterable[bytes]:
+        """Notices have no place in the log: they come with that of the event before them."""
+        for notice in notices:
+            if self._is_shown(notice.type) and not self._has_values:
+                body, at = msgspec.Raw(notice.body), iso_time(notice.at_us)
+                event = Envelope(notice.id, self._run_id, notice.type, body, at, self._after)
+                yield _bytes(self._after, notice.type, msgspec.json.encode(event))
+
+    def _state(self, event: Event) -> bytes:
+        status = self._runs.status(self._log, self._run_id)
+        state = snapshot(self._log, self._run_id, status)
+        return _bytes(event.sequence, "state.snapshot", msgspec.json.encode(state))
+
+
+@lru_cache(maxsize=REMEMBERED)  # all who follow a run get the same
+def _frame(event: Event) -> bytes:
+    return _bytes(event.sequence, event.type, event.to_json())
+
+
+def _batch(events: list[Event]) -> bytes:
+    body = b"[" + b",".join(event.to_json() for event in events) + b"]"
+    return _bytes(events[-1].sequence, "batch", body)
+
+
+def _bytes(sequence: int, name: str, data: bytes) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (sequence, name.encode(), data)
+
+
+class EventStream(Response):
+    """A stream that ends with its run, or when its client leaves; then it gives its place back."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, stream: Stream, held: ExitStack, subscriber: Subscriber) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "Connection": "close"})
+        del self.headers["content-length"]
+        self._stream = stream
+        self._held = held
+        self._subscriber = subscriber
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send what there is until there is no more."""
+        leaving = asyncio.ensure_future(_departure(receive))
+        leaving.add_done_callback(lambda _: self._subscriber.wake())
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        with self._held:
+            try:
+                await send(start)
+                async for chunk in self._stream.chunks(self._subscriber):
+                    if leaving.done():
+                        break
+                    if chunk:
+                        await send(_part(chunk, more=True))
+                await send(_part(b"", more=False))
+            finally:
+                leaving.cancel()
+
+
+async def _departure(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _part(chunk: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": chunk, "more_body": more}
+
+
+async def stream(call: Call) -> Response:
+    """Stream the events of a run."""
+    modes = _modes(call.query.get("streamMode", "updates"))
+    after = _last_event_id(call)
+    if not call.log.edges(call.path["runId"]):
+        raise RunNotFound("no such run")
+    if "application/json" in call.request.headers.get("accept", ""):
+        return _page(call, after, read_page(call.log, call.path["runId"], after, MOST_POLLED))
+    clients = call.host.telemetry.metrics.sse_clients
+    with ExitStack() as held:
+        held.enter_context(call.host.streams.hold())
+        held.enter_context(call.host.streams.hold_for(call.principal.tenant))
+        subscriber = held.enter_context(call.host.feed.follow(call.path["runId"]))
+        held.callback(clients.add, -1)
+        clients.add(1)
+        frames = Stream(call, modes, after, call.query.get("bufferMs", 0))
+        return EventStream(frames, held.pop_all(), subscriber)
+
+
+def _last_event_id(call: Call) -> int:
+    given = call.request.headers.get("last-event-id")
+    if given is None or given == "":
+        return -1
+    if not (given.isascii() and given.isdigit() and len(given) <= 18):
+        raise invalid([Problem("Last-Event-ID", "must be the sequence of an event")])
+    return int(given)
+
+
+async def poll(call: Call) -> Response:
+    """The events after a sequence; waits for some where there are none yet."""
+    run_id = call.path["runId"]
+    after = call.query.get("lastSequence", -1)
+    edges = call.log.edges(run_id)
+    if not edges:
+        raise RunNotFound("no such run")
+    with ExitStack() as held:
+        held.enter_context(call.host.streams.hold())
+        held.enter_context(call.host.streams.hold_for(call.principal.tenant))
+        subscriber = held.enter_context(call.host.feed.follow(run_id))
+        found = read_page(call.log, run_id, after, MOST_POLLED)
+        is_over = edges[-1].type in TERMINAL_TYPES
+        if not found and not is_over:
+            await subscriber.wait(call.query.get("timeout", 30))
+            found = read_page(call.log, run_id, after, MOST_POLLED)
+    return _page(call, after, found)
+
+
+def read_page(log: EventLog, run_id: str, after: int, most: int) -> list[Event]:
+    """The events after a sequence, as many as fit: one at least, where there is one."""
+    page, size = list[Event](), 0
+    for event in log.read(run_id, (), after, most):
+        page.append(event)
+        size += len(event.body)
+        if size > MOST_BYTES:
+            break
+    return page
+
+
+def _page(call: Call, after: int, found: list[Event]) -> Response:
+    edges = call.log.edges(call.path["runId"])
+    last = edges[-1]
+    seen = found[-1].sequence if found else after
+    body: dict[str, Any] = {
+        "events": [msgspec.Raw(event.to_json()) for event in found],
+        "isComplete": last.type in TERMINAL_TYPES and seen >= last.sequence,
+    }
+    return json_response(body)
+
+
+_STREAM_MODE = query("streamMode", TEXT, "updates (unless said), values, messages or debug.")
+_BUFFER = query(
+    "bufferMs",
+    {"type": "integer", "minimum": 0, "maximum": MOST_BUFFER_MS},
+    "Gather events for so long and send them as one batch.",
+)
+_LAST_ID = {"in": "header", "name": "Last-Event-ID", "required": False, "schema": TEXT}
+_PAGE = closed({"events": listed(ref("RunEvent")), "isComplete": FLAG}, ("events", "isComplete"))
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/runs/{runId}/events/poll",
+        poll,
+        Operation(
+            id="pollRunEvents",
+            summary="The events after a sequence.",
+            tag=TAG,
+            parameters=(
+                RUN_ID,
+                query("lastSequence", {"type": "integer", "minimum": 0}, "The newest one seen."),
+                query(
+                    "timeout",
+                    {"type": "integer", "minimum": 1, "maximum": 60},
+                    "Seconds to wait for one; 30 unless said.",
+                ),
+            ),
+            answers={200: Answer("Events.", _PAGE), **refusals(400, 404)},
+        ),
+        ("runs:read",),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{runId}/events",
+        stream,
+        Operation(
+            id="streamRunEvents",
+            summary="The events of a run as they come, as server-sent events.",
+            tag=TAG,
+            parameters=(RUN_ID, _STREAM_MODE, _BUFFER, _LAST_ID),
+            answers={
+                200: Answer("The stream.", TEXT, "text/event-stream"),
+                **refusals(400, 404),
+            },
+        ),
+        ("runs:read",),
+    ),
+]

@@ -1,0 +1,141 @@
+"""Forks on the wire: a run replayed from its record, or branched off at one of its events."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from evalwright.contracts.errors import Problem
+from evalwright.contracts.planning import Owner
+from evalwright.host.forking import ForkRequest, Overlay
+from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.telemetry import Fork
+from evalwright.host.v1.admission import check_configurable, check_metadata
+from evalwright.host.v1.creation import CREATE_BODY, TAGS, answered, seconds
+from evalwright.host.v1.schemas import (
+    ID,
+    IDEMPOTENCY_KEY,
+    OBJECT,
+    RUN_ID,
+    STATUSES,
+    TEXT,
+    WHOLE,
+    Schema,
+    closed,
+    opened,
+    refusals,
+)
+
+TAG = "runs"
+
+# What the facts that a branch takes over were found with.
+_FIXED = ("evalModes", "baselineRunId", "agentVersion", "agentChannel", "allowMismatch")
+_MODE: Schema = {"enum": ["replay", "branch"]}
+
+BODY: Schema = closed(
+    {
+        "mode": _MODE,
+        "fromSeq": WHOLE,
+        "runOptionsOverlay": closed(
+            {
+                "configurable": CREATE_BODY["properties"]["configurable"],
+                "tags": TAGS,
+                "metadata": OBJECT,
+            }
+        ),
+    },
+    ("mode",),
+) | {
+    "if": {"properties": {"mode": {"const": "branch"}}, "required": ["mode"]},
+    "then": {"required": ["fromSeq"]},
+    "else": {"properties": {"runOptionsOverlay": {"maxProperties": 0}}},
+}
+FORKED: Schema = opened(
+    {
+        "runId": ID,
+        "sourceRunId": ID,
+        "fromSeq": WHOLE,
+        "mode": _MODE,
+        "status": {"enum": list(STATUSES)},
+        "eventsUrl": TEXT,
+    },
+    ("runId", "sourceRunId", "fromSeq", "mode", "status", "eventsUrl"),
+)
+
+
+async def fork(call: Call) -> Response:
+    """Make a run of another one."""
+    principal, body = call.principal, call.body
+    request = ForkRequest(
+        source=call.path["runId"],
+        mode=body["mode"],
+        from_sequence=body.get("fromSeq", 0),
+        caller=Owner(principal.tenant, principal.workspace, principal.principal),
+        overlay=_overlay(call, body.get("runOptionsOverlay") or {}),
+        traceparent=call.trace.headers().get("traceparent"),
+    )
+    is_replay = request.mode == "replay"
+    status = call.host.runs.status(call.log, request.source) if is_replay else "running"
+    with call.host.exports.hold(), call.host.exports.hold_for(principal.tenant):
+        return await answered(
+            call,
+            lambda changes: call.host.forks.fork(call.log, principal.tenant, request, changes),
+            Fork(request.source, request.from_sequence, request.mode),
+            lambda run_id: _forked(run_id, request, status),
+        )
+
+
+def _overlay(call: Call, given: dict[str, Any]) -> Overlay:
+    configurable = given.get("configurable", {})
+    check_configurable(call, configurable)
+    check_metadata(given.get("metadata"))
+    message = "cannot change: what the run takes over was found with it; start a new run"
+    problems = [
+        Problem(f"$.runOptionsOverlay.configurable.{name}", message)
+        for name in _FIXED
+        if name in configurable
+    ]
+    if problems:
+        raise invalid(problems)
+    return Overlay(
+        configurable=configurable,
+        tags=given.get("tags"),
+        metadata=given.get("metadata"),
+        concurrency=configurable.get("concurrency"),
+        task_timeout_s=seconds(configurable.get("taskTimeoutMs")),
+        run_timeout_s=seconds(configurable.get("runTimeoutMs")),
+        max_cost_usd=configurable.get("maxCostUsd"),
+    )
+
+
+def _forked(run_id: str, request: ForkRequest, status: str) -> Response:
+    body = {
+        "runId": run_id,
+        "sourceRunId": request.source,
+        "fromSeq": request.from_sequence,
+        "mode": request.mode,
+        "status": status,
+        "eventsUrl": f"/v1/runs/{run_id}/events",
+    }
+    return json_response(body, 201, {"Location": f"/v1/runs/{run_id}"})
+
+
+ROUTES = [
+    Route(
+        "POST",
+        "/v1/runs/{runId}:fork",
+        fork,
+        Operation(
+            id="forkRun",
+            summary="Replay a run from its record, or branch off where it stood at an event.",
+            tag=TAG,
+            parameters=(RUN_ID, IDEMPOTENCY_KEY),
+            body=BODY,
+            answers={
+                201: Answer("The new run.", FORKED),
+                **refusals(404, 409, 422, 501, with_body=True),
+            },
+        ),
+        ("runs:create", "runs:read"),
+        all_scopes=True,
+    )
+]

@@ -1,0 +1,88 @@
+"""The OpenAPI document: made from the very table of routes that requests are checked by."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright import __version__
+from evalwright.host.routing import Answer, Call, Operation, Route
+from evalwright.host.v1.schemas import COMPONENTS, OBJECT, refusals
+
+TAG = "discovery"
+
+
+def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+    """The document for these routes."""
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Evalwright host",
+            "version": __version__,
+            "description": "Agent evaluation on the OpenWOP v1 run surface.",
+        },
+        "security": [{"ApiKeyAuth": []}],
+        "paths": paths,
+        "components": {
+            "schemas": COMPONENTS,
+            "securitySchemes": {"ApiKeyAuth": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation = route.operation
+    document: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {
+            str(status): _answer(answer) for status, answer in sorted(operation.answers.items())
+        },
+    }
+    if operation.parameters:
+        document["parameters"] = list(operation.parameters)
+    if operation.body is not None:
+        document["requestBody"] = {
+            "required": operation.needs_body,
+            "content": {"application/json": {"schema": operation.body}},
+        }
+    if route.is_open:
+        document["security"] = []
+    return document
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    document: dict[str, Any] = {"description": answer.description}
+    if answer.schema is not None:
+        document["content"] = {answer.media_type: {"schema": answer.schema}}
+    return document
+
+
+def openapi_route(routes: list[Route]) -> Route:
+    """The route that gives the document of all routes, itself among them."""
+    cached: list[bytes] = []
+
+    async def read(_call: Call) -> Response:
+        """The document."""
+        if not cached:
+            cached.append(msgspec.json.encode(openapi([*routes, route])))
+        return Response(cached[0], media_type="application/json")
+
+    route = Route(
+        "GET",
+        "/v1/openapi.json",
+        read,
+        Operation(
+            id="getOpenApiSpec",
+            summary="This document.",
+            tag=TAG,
+            answers={200: Answer("The document.", OBJECT), **refusals(is_open=True)},
+        ),
+        is_open=True,
+    )
+    return route

@@ -1,0 +1,321 @@
+"""Runs: listed, read, cancelled, paused and resumed."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.v1.schemas import (
+    FLAG,
+    ID,
+    IDEMPOTENCY_KEY,
+    OBJECT,
+    REASON,
+    RUN_ID,
+    TEXT,
+    TIME,
+    closed,
+    listed,
+    opened,
+    query,
+    ref,
+    refusals,
+    summary_schema,
+)
+from evalwright.host.v1.shapes import RunEntry, entry, last_sequence, snapshot
+
+MOST_LISTED = 200
+MOST_SCANNED = 2_000
+MOST_CANCELLED = 100
+TAG = "runs"
+
+
+async def list_runs(call: Call) -> Response:
+    """The caller's runs, newest first, by pages and with filters."""
+    return json_response(await asyncio.to_thread(_page, call))
+
+
+def _page(call: Call) -> dict[str, Any]:
+    limit = call.query.get("limit", 50)
+    before, found, scanned = call.query.get("before"), list[RunEntry](), 0
+    while len(found) < limit and scanned < MOST_SCANNED:
+        page = call.log.run_ids(limit, before)
+        for run_id in page:
+            before, scanned = run_id, scanned + 1
+            one = entry(call.log, run_id, call.host.runs.status(call.log, run_id))
+            if _is_wanted(one, call.query):
+                found.append(one)
+                if len(found) == limit:
+                    break
+        if len(page) < limit:
+            before = None
+            break
+    answer: dict[str, Any] = {"runs": found}
+    if before is not None and call.log.run_ids(1, before):
+        answer["next"] = before
+    return answer
+
+
+def _is_wanted(run: RunEntry, wanted: dict[str, Any]) -> bool:
+    if wanted.get("tag") is not None and wanted["tag"] not in (run.tags or []):
+        return False
+    fields = {"status": run.status, "agentId": run.agent_id, "evalSuiteRef": run.eval_suite_ref}
+    return all(wanted.get(name) in (None, value) for name, value in fields.items())
+
+
+async def read(call: Call) -> Response:
+    """One run as it stands; with its ETag, only if it has changed."""
+    run_id = call.path["runId"]
+    tag = f'"{run_id}.{last_sequence(call.log, run_id)}"'
+    if call.request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    status = call.host.runs.status(call.log, run_id)
+    return json_response(snapshot(call.log, run_id, status), headers={"ETag": tag})
+
+
+async def read_summary(call: Call) -> Response:
+    """The scorecard of a run that is complete; of any other run there is none."""
+    edges = call.log.edges(call.path["runId"])
+    if len(edges) < 2 or edges[1].type != "eval.started":
+        raise RunNotFound("no eval run")
+    if edges[-1].type not in TERMINAL_TYPES:
+        raise ApiError(409, "conflict", "the run has not ended yet", {"runStatus": "running"})
+    if edges[-1].type != RunCompleted.TYPE:
+        raise RunNotFound("an eval run that came to no summary")
+    return Response(_summary_bytes(edges[-1].body), media_type="application/json")
+
+
+class _Outputs(msgspec.Struct, rename="camel"):
+    eval_summary: msgspec.Raw
+
+
+class _End(msgspec.Struct):
+    outputs: _Outputs
+
+
+def _summary_bytes(body: bytes) -> bytes:
+    return bytes(msgspec.json.decode(body, type=_End).outputs.eval_summary)
+
+
+async def cancel(call: Call) -> Response:
+    """Give a run up."""
+    run_id = call.path["runId"]
+    return json_response({"runId": run_id, "status": await _cancelled(call, run_id)})
+
+
+async def _cancelled(call: Call, run_id: str) -> str:
+    reason = call.body.get("reason")
+    if await call.host.deployments.cancel(call.principal, run_id, reason):
+        return "cancelled"
+    return await call.host.runs.cancel(call.log, run_id, reason, call.principal.principal)
+
+
+async def bulk_cancel(call: Call) -> Response:
+    """Give several runs up; each has its own result, in the order of the request."""
+    run_ids = call.body["runIds"]
+    if len(run_ids) > MOST_CANCELLED:
+        message = f"$.runIds: more than {MOST_CANCELLED} at once; send them in parts"
+        raise ApiError(400, "validation_error", message, {"maxRunIds": MOST_CANCELLED})
+    return json_response({"results": [await _cancel_one(call, run_id) for run_id in run_ids]})
+
+
+async def _cancel_one(call: Call, run_id: str) -> dict[str, Any]:
+    try:
+        status = await _cancelled(call, run_id)
+    except RunNotFound:
+        error = {"error": "not_found", "message": "there is no such run"}
+    except ApiError as refusal:
+        error = {"error": "run_terminal", "message": refusal.message}
+    else:
+        return {"runId": run_id, "ok": True, "status": status}
+    return {"runId": run_id, "ok": False, "error": error}
+
+
+async def pause(call: Call) -> Response:
+    """Begin no new task; those at work are finished."""
+    run_id = call.path["runId"]
+    event = await call.host.runs.pause(
+        call.log,
+        run_id,
+        call.body.get("reason"),
+        immediately=call.body.get("drainPolicy") == "immediate",
+    )
+    body = {"runId": run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
+    return json_response(body, 202)
+
+
+async def resume(call: Call) -> Response:
+    """Let a paused run go on."""
+    run_id = call.path["runId"]
+    event = await call.host.runs.resume(
+        call.log, call.principal.partition, run_id, call.body.get("reason")
+    )
+    body = {"runId": run_id, "status": "running", "resumedAt": iso_time(event.at_us)}
+    return json_response(body, 202)
+
+
+_RUN_LIST = opened({"runs": listed(OBJECT), "next": ID}, ("runs",))
+_REASONED = closed({"reason": REASON})
+_STATUS = opened({"runId": ID, "status": TEXT}, ("runId", "status"))
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/runs",
+        list_runs,
+        Operation(
+            id="listRuns",
+            summary="List the caller's runs, newest first.",
+            tag=TAG,
+            parameters=(
+                query(
+                    "limit",
+                    {"type": "integer", "minimum": 1, "maximum": MOST_LISTED},
+                    "How many at most; 50 unless said.",
+                ),
+                query("before", ID, "The `next` of the page before."),
+                query("status", TEXT, "Only runs that stand so."),
+                query("agentId", TEXT, "Only runs of this agent."),
+                query("evalSuiteRef", TEXT, "Only runs of this suite, suiteId@version."),
+                query("tag", TEXT, "Only runs with this tag."),
+            ),
+            answers={200: Answer("A page of runs.", _RUN_LIST), **refusals(400, 404)},
+        ),
+        ("runs:read",),
+    ),
+    Route(
+        "POST",
+        "/v1/runs:bulk-cancel",
+        bulk_cancel,
+        Operation(
+            id="bulkCancelRuns",
+            summary=f"Give several runs up, {MOST_CANCELLED} of them at most.",
+            tag=TAG,
+            parameters=(IDEMPOTENCY_KEY,),
+            body=closed(
+                {"runIds": listed(ID, minItems=1), "reason": REASON},
+                ("runIds",),
+            ),
+            answers={
+                200: Answer(
+                    "A result for each, also where none could be cancelled.",
+                    closed(
+                        {
+                            "results": listed(
+                                closed(
+                                    {
+                                        "runId": TEXT,
+                                        "ok": FLAG,
+                                        "status": TEXT,
+                                        "error": ref("Error"),
+                                    },
+                                    ("runId", "ok"),
+                                )
+                            )
+                        },
+                        ("results",),
+                    ),
+                ),
+                **refusals(409, with_body=True),
+            },
+        ),
+        ("runs:cancel",),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{runId}:pause",
+        pause,
+        Operation(
+            id="pauseRun",
+            summary="Begin no new task of a run.",
+            tag=TAG,
+            parameters=(RUN_ID, IDEMPOTENCY_KEY),
+            body=closed(
+                {"reason": REASON, "drainPolicy": {"enum": ["immediate", "drain-current-node"]}}
+            ),
+            needs_body=False,
+            answers={
+                202: Answer("The run is paused.", {**_STATUS, "properties": {"pausedAt": TIME}}),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        ("runs:cancel",),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{runId}:resume",
+        resume,
+        Operation(
+            id="resumeRun",
+            summary="Let a paused run go on.",
+            tag=TAG,
+            parameters=(RUN_ID, IDEMPOTENCY_KEY),
+            body=_REASONED,
+            needs_body=False,
+            answers={
+                202: Answer("The run goes on.", {**_STATUS, "properties": {"resumedAt": TIME}}),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        ("runs:cancel",),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{runId}/cancel",
+        cancel,
+        Operation(
+            id="cancelRun",
+            summary="Give a run up.",
+            tag=TAG,
+            parameters=(RUN_ID, IDEMPOTENCY_KEY),
+            body=_REASONED,
+            needs_body=False,
+            answers={
+                200: Answer("The run is cancelled, or about to be.", _STATUS),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        ("runs:cancel",),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{runId}/eval-summary",
+        read_summary,
+        Operation(
+            id="getEvalSummary",
+            summary="The scorecard of a complete evaluation.",
+            tag=TAG,
+            parameters=(RUN_ID,),
+            answers={
+                200: Answer("The scorecard.", summary_schema()),
+                **refusals(404, 409),
+            },
+        ),
+        ("runs:read",),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{runId}",
+        read,
+        Operation(
+            id="getRun",
+            summary="A run as it stands.",
+            tag=TAG,
+            parameters=(
+                RUN_ID,
+                {"in": "header", "name": "If-None-Match", "required": False, "schema": TEXT},
+            ),
+            answers={
+                200: Answer("The run.", ref("RunSnapshot")),
+                304: Answer("It has not changed."),
+                **refusals(404),
+            },
+        ),
+        ("runs:read",),
+    ),
+]

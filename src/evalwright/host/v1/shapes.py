@@ -1,0 +1,151 @@
+"""The shapes of version 1: runs as snapshots, and lists of them; pure functions of logs."""
+
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    EvalCompleted,
+    Event,
+    Planned,
+    ProviderUsage,
+    RunFailed,
+    RunStarted,
+    iso_time,
+)
+from evalwright.store.protocol import EventLog
+
+LOG_SCHEMA_VERSION = 2
+
+
+class Snapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A run, as `GET /v1/runs/{runId}` shows it."""
+
+    run_id: str
+    workflow_id: str
+    status: str
+    event_log_schema_version: int
+    owner: Any = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    agent: dict[str, Any] | None = None
+    error: Any = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    configurable: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+
+
+class RunEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A run in a list."""
+
+    run_id: str
+    workflow_id: str
+    status: str
+    started_at: str
+    completed_at: str | None = None
+    agent_id: str | None = None
+    eval_suite_ref: str | None = None
+    aggregate_score: float | None = None
+    passed: bool | None = None
+    tags: list[str] | None = None
+
+
+def snapshot(log: EventLog, run_id: str, status: str) -> Snapshot:
+    """A run as it stands; raises `RunNotFound`."""
+    edges = _edges(log, run_id)
+    started, last = edges[0].decode(RunStarted), edges[-1]
+    planned = _planned(log, run_id)
+    origin = planned.origin if planned else None
+    is_over = last.type in TERMINAL_TYPES
+    return Snapshot(
+        run_id=run_id,
+        workflow_id=started.workflow_id,
+        status=status,
+        event_log_schema_version=LOG_SCHEMA_VERSION,
+        owner=started.owner,
+        started_at=iso_time(edges[0].at_us),
+        completed_at=iso_time(last.at_us) if is_over else None,
+        agent=_agent(planned),
+        error=_error(last),
+        tags=started.tags,
+        metadata=started.metadata,
+        configurable=origin.configurable if origin else None,
+        metrics=_metrics(log, run_id, edges) if is_over and planned else None,
+    )
+
+
+def entry(log: EventLog, run_id: str, status: str) -> RunEntry:
+    """A run for a list, from the edges of its log alone."""
+    edges = _edges(log, run_id)
+    started, last = edges[0].decode(RunStarted), edges[-1]
+    inputs = started.inputs or {}
+    completed = next((event for event in edges if event.type == EvalCompleted.TYPE), None)
+    result = completed.decode(EvalCompleted) if completed else None
+    return RunEntry(
+        run_id=run_id,
+        workflow_id=started.workflow_id,
+        status=status,
+        started_at=iso_time(edges[0].at_us),
+        completed_at=iso_time(last.at_us) if last.type in TERMINAL_TYPES else None,
+        agent_id=inputs.get("agentId"),
+        eval_suite_ref=inputs.get("evalSuiteRef"),
+        aggregate_score=result.aggregate_score if result else None,
+        passed=result.passed if result else None,
+        tags=started.tags,
+    )
+
+
+def last_sequence(log: EventLog, run_id: str) -> int:
+    """The sequence of the newest event."""
+    return _edges(log, run_id)[-1].sequence
+
+
+def _edges(log: EventLog, run_id: str) -> list[Event]:
+    edges = log.edges(run_id)
+    if not edges:
+        raise RunNotFound(f"there is no run {run_id}")
+    return edges
+
+
+def _planned(log: EventLog, run_id: str) -> Planned | None:
+    found = next(log.read(run_id, (Planned.TYPE,), limit=1), None)
+    return found.decode(Planned) if found else None
+
+
+def _agent(planned: Planned | None) -> dict[str, Any] | None:
+    if planned is None:
+        return None
+    version = planned.agent.version
+    return {"agentId": planned.agent.agent_id, **({"version": version} if version else {})}
+
+
+def _error(last: Event) -> dict[str, Any] | None:
+    if last.type != RunFailed.TYPE:
+        return None
+    error = last.decode(RunFailed).error
+    return {"code": error.code, "message": error.message}
+
+
+def _metrics(log: EventLog, run_id: str, edges: list[Event]) -> dict[str, Any] | None:
+    """What a run cost; only where every call has its price, since a sum of some would mislead."""
+    usages = [event.decode(ProviderUsage) for event in log.read(run_id, (ProviderUsage.TYPE,))]
+    if not usages:
+        return None
+    cost: dict[str, Any] = {
+        "tokens": {
+            "input": sum(usage.input_tokens for usage in usages),
+            "output": sum(usage.output_tokens for usage in usages),
+        },
+        "duration_ms": max(0, edges[-1].at_us - edges[0].at_us) // 1000,
+    }
+    prices = [usage.cost_estimate_usd for usage in usages]
+    if all(price is not None for price in prices):
+        cost["usd"] = round(sum(price or 0 for price in prices), 12)
+    for field in ("model", "provider"):
+        names = {getattr(usage, field) for usage in usages}
+        if len(names) == 1:
+            cost[field] = names.pop()
+    return {"openwopCost": cost}

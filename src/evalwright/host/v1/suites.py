@@ -1,0 +1,129 @@
+"""Suites: published once in a version, and the same for ever."""
+
+import asyncio
+
+from starlette.responses import Response
+
+from evalwright.contracts.schema import SUITE, load_schema
+from evalwright.contracts.suite import parse_suite
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.v1.schemas import (
+    IDEMPOTENCY_KEY,
+    NAME,
+    OBJECT,
+    TEXT,
+    listed,
+    opened,
+    query,
+    refusals,
+)
+
+MOST_LISTED = 1000
+TAG = "suites"
+
+_PUBLISHED = opened(
+    {"suiteId": TEXT, "version": TEXT, "evalSuiteRef": TEXT}, ("suiteId", "version", "evalSuiteRef")
+)
+
+
+def _named(ref: str) -> dict[str, str]:
+    suite_id, _, version = ref.rpartition("@")
+    return {"suiteId": suite_id, "version": version, "evalSuiteRef": ref}
+
+
+async def publish(call: Call) -> Response:
+    """Publish a suite, which is the body."""
+    suite = await asyncio.to_thread(parse_suite, call.raw, "body")
+    most = call.host.settings.max_tasks_per_suite
+    ref = f"{suite.suite_id}@{suite.version}"
+    is_new = await call.host.catalogue.publish(call.principal.tenant, call.raw, suite)
+    if is_new is None:
+        message = f"{ref} is published with another content; give a changed suite a new version"
+        raise ApiError(409, "conflict", message, {"evalSuiteRef": ref})
+    named = {**_named(ref), "taskCount": len(suite.tasks), "maxTasksPerSuite": most}
+    return json_response(named, 201 if is_new else 200, {"Location": f"/v1/suites/{ref}"})
+
+
+async def list_suites(call: Call) -> Response:
+    """The names of the suites that the caller can run."""
+    limit, after = call.query.get("limit", 100), call.query.get("after", "")
+    refs = call.host.catalogue.suite_refs(call.principal.tenant, after, limit + 1)
+    body: dict[str, object] = {"suites": [_named(ref) for ref in refs[:limit]]}
+    if len(refs) > limit:
+        body["next"] = refs[limit - 1]
+    return json_response(body)
+
+
+async def read(call: Call) -> Response:
+    """A suite, byte by byte as it was published."""
+    ref = f"{call.path['suiteId']}@{call.path['version']}"
+    source = call.host.catalogue.suite_source(call.principal.tenant, ref)
+    if source is None:
+        raise ApiError(404, "not_found", "there is no such suite")
+    return Response(source, media_type="application/json")
+
+
+ROUTES = [
+    Route(
+        "POST",
+        "/v1/suites",
+        publish,
+        Operation(
+            id="publishSuite",
+            summary="Publish a suite; the body is the suite.",
+            tag=TAG,
+            parameters=(IDEMPOTENCY_KEY,),
+            body={
+                key: value
+                for key, value in load_schema(SUITE).items()
+                if key not in ("$schema", "$id")
+            },
+            answers={
+                200: Answer("It was published before, byte by byte.", _PUBLISHED),
+                201: Answer("It is published.", _PUBLISHED),
+                **refusals(409, with_body=True),
+            },
+        ),
+        ("suites:write",),
+    ),
+    Route(
+        "GET",
+        "/v1/suites",
+        list_suites,
+        Operation(
+            id="listSuites",
+            summary="The suites that the caller can run.",
+            tag=TAG,
+            parameters=(
+                query(
+                    "limit",
+                    {"type": "integer", "minimum": 1, "maximum": MOST_LISTED},
+                    "How many at most; 100 unless said.",
+                ),
+                query("after", TEXT, "The `next` of the page before."),
+            ),
+            answers={
+                200: Answer("Suites by name.", opened({"suites": listed(_PUBLISHED)}, ("suites",))),
+                **refusals(400),
+            },
+        ),
+        ("suites:read",),
+    ),
+    Route(
+        "GET",
+        "/v1/suites/{suiteId}@{version}",
+        read,
+        Operation(
+            id="getSuite",
+            summary="A suite as it was published.",
+            tag=TAG,
+            parameters=(
+                {"in": "path", "name": "suiteId", "required": True, "schema": NAME},
+                {"in": "path", "name": "version", "required": True, "schema": NAME},
+            ),
+            answers={200: Answer("The suite.", OBJECT), **refusals(404)},
+        ),
+        ("suites:read",),
+    ),
+]

@@ -1,0 +1,200 @@
+"""Webhooks on the wire: registered, listed without their secrets, removed."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from evalwright.contracts.events import iso_time
+from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.telemetry import audit
+from evalwright.host.v1.schemas import (
+    FLAG,
+    ID,
+    IDEMPOTENCY_KEY,
+    TEXT,
+    TIME,
+    Schema,
+    closed,
+    listed,
+    opened,
+    query,
+    refusals,
+)
+from evalwright.host.webhooks.subscriptions import (
+    MAX_EVENTS,
+    MAX_TAG_LENGTH,
+    MAX_TAGS,
+    SECRET_LENGTHS,
+    Subscription,
+    Wanted,
+)
+
+TAG = "webhooks"
+
+_EVENT: Schema = {"type": "string", "minLength": 1, "maxLength": 128}
+_TAG: Schema = {"type": "string", "maxLength": MAX_TAG_LENGTH}
+_SECRET: Schema = {
+    "type": "string",
+    "minLength": SECRET_LENGTHS[0],
+    "maxLength": SECRET_LENGTHS[-1],
+}
+BODY: Schema = closed(
+    {
+        "url": {"type": "string", "minLength": 1, "maxLength": MAX_URL_LENGTH},
+        "events": listed(_EVENT, minItems=1, maxItems=MAX_EVENTS),
+        "tenantId": TEXT,
+        "secret": _SECRET,
+        "tags": listed(_TAG, maxItems=MAX_TAGS),
+        "includeContent": FLAG,
+    },
+    ("url", "events"),
+)
+_SHOWN = {
+    "webhookId": ID,
+    "subscriptionId": ID,
+    "url": TEXT,
+    "events": listed(TEXT),
+    "eventTypes": listed(TEXT),
+    "tags": listed(TEXT),
+    "includeContent": FLAG,
+    "secretFingerprint": TEXT,
+    "createdAt": TIME,
+}
+WEBHOOK: Schema = closed(_SHOWN, tuple(_SHOWN))
+REGISTERED: Schema = opened({**_SHOWN, "secret": TEXT}, (*_SHOWN, "secret"))
+
+
+async def register(call: Call) -> Response:
+    """Register a webhook; its secret is told in this answer and never again."""
+    body = call.body
+    _check_tenant(call, body.get("tenantId"))
+    wanted = Wanted(
+        body["url"],
+        body["events"],
+        body.get("tags", ()),
+        body.get("secret"),
+        body.get("includeContent", False),
+    )
+    principal = call.principal
+    try:
+        made = await call.host.subscriptions.create(principal.tenant, principal.workspace, wanted)
+    except EgressRefused as refusal:
+        message, details = f"$.url: {refusal}", {"reason": refusal.reason}
+        raise ApiError(400, "webhook_url_rejected", message, details) from None
+    _audit(call, "webhooks.register", made.webhook_id)
+    return json_response({**_shown(made), "secret": made.secret}, 201)
+
+
+async def list_webhooks(call: Call) -> Response:
+    """The webhooks of the caller's tenant, or of its workspace if the key has one."""
+    workspace = call.principal.workspace
+    found = [
+        _shown(each)
+        for each in call.host.subscriptions.of_tenant(call.principal.tenant)
+        if workspace in (None, each.workspace)
+    ]
+    return json_response({"webhooks": found})
+
+
+async def unregister(call: Call) -> Response:
+    """Remove a webhook."""
+    _check_tenant(call, call.query.get("tenantId"))
+    principal, webhook_id = call.principal, call.path["webhookId"]
+    is_gone = await call.host.subscriptions.delete(
+        principal.tenant, principal.workspace, webhook_id
+    )
+    if not is_gone:
+        raise ApiError(404, "subscription_not_found", "there is no such webhook")
+    _audit(call, "webhooks.unregister", webhook_id)
+    return Response(status_code=204)
+
+
+def _check_tenant(call: Call, given: str | None) -> None:
+    if given is not None and given != call.principal.tenant:
+        message = "the key does not belong to this tenant"
+        raise ApiError(403, "tenant_membership_required", message)
+
+
+def _shown(subscription: Subscription) -> dict[str, Any]:
+    """Under both names that versions of the wire have for an id and for the events."""
+    return {
+        "webhookId": subscription.webhook_id,
+        "subscriptionId": subscription.webhook_id,
+        "url": subscription.url,
+        "events": subscription.events,
+        "eventTypes": subscription.events,
+        "tags": subscription.tags,
+        "includeContent": subscription.include_content,
+        "secretFingerprint": subscription.fingerprint,
+        "createdAt": iso_time(subscription.created_us),
+    }
+
+
+def _audit(call: Call, action: str, webhook_id: str) -> None:
+    audit(
+        action,
+        "done",
+        tenant=call.principal.tenant,
+        key_id=call.principal.key_id,
+        scope="webhooks:manage",
+        resource=webhook_id,
+        correlation_id=call.correlation_id,
+    )
+
+
+ROUTES = [
+    Route(
+        "POST",
+        "/v1/webhooks",
+        register,
+        Operation(
+            id="registerWebhook",
+            summary="Have events delivered to an address.",
+            tag=TAG,
+            parameters=(IDEMPOTENCY_KEY,),
+            body=BODY,
+            answers={
+                201: Answer("It is registered; the secret is told once.", REGISTERED),
+                **refusals(409, with_body=True),
+            },
+        ),
+        ("webhooks:manage",),
+    ),
+    Route(
+        "GET",
+        "/v1/webhooks",
+        list_webhooks,
+        Operation(
+            id="listWebhooks",
+            summary="The webhooks of the tenant.",
+            tag=TAG,
+            answers={
+                200: Answer(
+                    "Webhooks, without their secrets.",
+                    closed({"webhooks": listed(WEBHOOK)}, ("webhooks",)),
+                ),
+                **refusals(),
+            },
+        ),
+        ("webhooks:manage",),
+    ),
+    Route(
+        "DELETE",
+        "/v1/webhooks/{webhookId}",
+        unregister,
+        Operation(
+            id="unregisterWebhook",
+            summary="Remove a webhook.",
+            tag=TAG,
+            parameters=(
+                {"in": "path", "name": "webhookId", "required": True, "schema": ID},
+                query("tenantId", TEXT, "The key's own tenant, if it is said at all."),
+                IDEMPOTENCY_KEY,
+            ),
+            answers={204: Answer("It is removed."), **refusals(400, 404, 409)},
+        ),
+        ("webhooks:manage",),
+    ),
+]

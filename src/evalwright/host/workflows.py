@@ -1,0 +1,239 @@
+"""The workflows of the conformance suite: one node each, which waits, does nothing, or fails.
+
+A host offers them under `--conformance` only. Their runs are like any other: they are recorded,
+can be cancelled, paused and resumed, and go on after a crash.
+"""
+
+import asyncio
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.errors import Problem
+from evalwright.contracts.events import (
+    Count,
+    ErrorDetail,
+    Payload,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunStarted,
+)
+from evalwright.engine.clock import Clock
+from evalwright.engine.recorder import Recorder
+from evalwright.store.protocol import EventLog
+
+
+class NodeStarted(Payload, frozen=True):
+    """A node is at work."""
+
+    TYPE: ClassVar[str] = "node.started"
+    node_id: str
+    type_id: str
+    attempt: Count = 0
+
+
+class NodeCompleted(Payload, frozen=True):
+    """A node has done its work."""
+
+    TYPE: ClassVar[str] = "node.completed"
+    node_id: str
+
+
+class NodeFailed(Payload, frozen=True):
+    """A node could not do its work."""
+
+    TYPE: ClassVar[str] = "node.failed"
+    node_id: str
+    error: ErrorDetail
+
+
+class Delay(NamedTuple):
+    """How long a node waits, in milliseconds, where `inputs.delayMs` does not say."""
+
+    default_ms: int
+    most_ms: int
+
+
+class Workflow(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow of one node."""
+
+    workflow_id: str
+    name: str
+    node_id: str
+    type_id: str
+    delay: Delay | None = None
+    failure: ErrorDetail | None = None
+
+    def problem(self, inputs: dict[str, Any]) -> Problem | None:
+        """What keeps a run from being started with these inputs."""
+        given = inputs.get("delayMs", 0)
+        if self.delay is None or (type(given) is int and 0 <= given <= self.delay.most_ms):
+            return None
+        message = f"must be a whole number of milliseconds from 0 to {self.delay.most_ms}"
+        return Problem("$.inputs.delayMs", message)
+
+    def delay_s(self, inputs: dict[str, Any]) -> float:
+        """How long the node waits."""
+        if self.delay is None:
+            return 0
+        given: int = inputs.get("delayMs", self.delay.default_ms)
+        return given / 1000
+
+
+WORKFLOWS = {
+    workflow.workflow_id: workflow
+    for workflow in (
+        Workflow(
+            workflow_id="conformance-noop",
+            name="Does nothing",
+            node_id="noop",
+            type_id="core.noop",
+        ),
+        Workflow(
+            workflow_id="conformance-delay",
+            name="Waits for inputs.delayMs",
+            node_id="delay",
+            type_id="core.delay",
+            delay=Delay(1_000, 30_000),
+        ),
+        Workflow(
+            workflow_id="conformance-cancellable",
+            name="Waits long enough to be cancelled",
+            node_id="delay",
+            type_id="core.delay",
+            delay=Delay(30_000, 60_000),
+        ),
+        Workflow(
+            workflow_id="conformance-failure",
+            name="Fails",
+            node_id="fail",
+            type_id="core.fail",
+            failure=ErrorDetail("conformance_failure", "this workflow always fails"),
+        ),
+        Workflow(
+            workflow_id="conformance-idempotent",
+            name="Does nothing, whatever inputs.nonce is",
+            node_id="noop",
+            type_id="core.noop",
+        ),
+    )
+}
+
+
+class Progress(NamedTuple):
+    """How far a run of a workflow has come."""
+
+    workflow: Workflow
+    inputs: dict[str, Any]
+    started_at_us: int
+    attempts: int = 0  # at its node
+    is_node_done: bool = False
+
+
+def read_progress(log: EventLog, run_id: str) -> Progress | None:
+    """How far a run has come by its log; None for a run of anything else."""
+    first = log.edges(run_id)[0]
+    try:
+        started = first.decode(RunStarted)
+    except msgspec.DecodeError:
+        return None
+    workflow = WORKFLOWS.get(started.workflow_id)
+    if workflow is None or started.owner is None:
+        return None
+    wanted = (NodeStarted.TYPE, NodeCompleted.TYPE, NodeFailed.TYPE)
+    types = [event.type for event in log.read(run_id, wanted)]
+    return Progress(
+        workflow,
+        started.inputs or {},
+        first.at_us,
+        types.count(NodeStarted.TYPE),
+        types[-1:] in ([NodeCompleted.TYPE], [NodeFailed.TYPE]),
+    )
+
+
+class WorkflowRun:
+    """The work on a workflow.
+
+    A pause lets the node end first; an immediate one breaks it off, and it is begun anew.
+    """
+
+    def __init__(self, recorder: Recorder, clock: Clock, progress: Progress) -> None:
+        self._recorder = recorder
+        self._clock = clock
+        self._workflow, self._inputs, self._started_at_us = progress[:3]
+        self._attempts = progress.attempts
+        self._is_node_done = progress.is_node_done
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+        self._broken_off = asyncio.Event()
+        self._pausing: RunPaused | None = None  # when the node has ended
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Work on the node, as often as it takes, and end the run."""
+        while not self._is_node_done:
+            await self._may_go_on.wait()
+            self._record_node(self._start())
+            if await self._wait():
+                self._end_node()
+        await self._may_go_on.wait()
+        failure = self._workflow.failure
+        taken_ms = self._taken_ms()
+        ending = RunFailed(failure, taken_ms) if failure else RunCompleted({}, taken_ms)
+        self._recorder.record(None, ending)
+        self._is_over = True
+        await self._recorder.flush()
+
+    def _start(self) -> NodeStarted:
+        attempt, self._attempts = self._attempts, self._attempts + 1
+        return NodeStarted(self._workflow.node_id, self._workflow.type_id, attempt)
+
+    async def _wait(self) -> bool:
+        """Whether the node came to its end."""
+        try:
+            async with asyncio.timeout(self._workflow.delay_s(self._inputs)):
+                await self._broken_off.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _end_node(self) -> None:
+        self._is_node_done = True
+        node_id, failure = self._workflow.node_id, self._workflow.failure
+        self._record_node(NodeFailed(node_id, failure) if failure else NodeCompleted(node_id))
+        if self._pausing is not None:
+            self._may_go_on.clear()
+            self._recorder.record(None, self._pausing)
+            self._pausing = None
+
+    def pause(self, paused: RunPaused, *, immediately: bool) -> bool:
+        """Break the node off, or stop when it has ended."""
+        if not immediately:
+            self._pausing = paused
+            return False
+        self._may_go_on.clear()
+        self._broken_off.set()
+        return True
+
+    def resume(self) -> None:
+        """Begin the node anew, or go on behind it."""
+        self._broken_off.clear()
+        self._may_go_on.set()
+
+    async def cancel(self, ending: RunCancelled) -> None:
+        """End the run, unless it came to its end before."""
+        if not self._is_over:
+            told = RunCancelled(ending.reason, ending.cancelled_by, self._taken_ms())
+            self._recorder.record(None, told)
+        await self._recorder.flush()
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _record_node(self, payload: Payload) -> None:
+        self._recorder.record(self._workflow.node_id, payload)
+
+    def _taken_ms(self) -> int:
+        return max(0, self._clock.now_us() - self._started_at_us) // 1000
