@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalwright.cli.bundled import bundled
+from evalwright.agents.bundled import bundled
 from evalwright.contracts.suite import Suite, parse_suite
 from evalwright.engine.findings import FINDING_KINDS
 from subjects.command import Evalwright, Finished

@@ -36,6 +36,9 @@ def command_named(name: str) -> click.Command:
 
 
 def options_of(command: click.Command) -> set[str]:
+    """The long options of a command, and of the commands below it."""
+    if isinstance(command, click.Group):
+        return set[str]().union(*map(options_of, command.commands.values()))
     params = [param for param in command.params if isinstance(param, click.Option)]
     return {name for param in params for name in param.opts if name.startswith("--")}
 

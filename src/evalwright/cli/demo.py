@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from evalwright.cli.bundled import bundled
+from evalwright.agents.bundled import bundled
 from evalwright.cli.options import db_option
 from evalwright.cli.output import Emit, tell, write_stdout
 from evalwright.cli.request import Request

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.bundled import bundled
+from evalwright.agents.bundled import bundled
 from evalwright.cli.output import make_folder, tell, write_file
 from evalwright.contracts.errors import BadInput
 

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+import msgspec
 
+from evalwright.agents.load import is_archive
 from evalwright.cli.crew import Crew, Names, model_name
 from evalwright.cli.options import db_option, existing_log, opened_log
 from evalwright.cli.output import check_place, make_folder, reserve_stdout, write_stdout
@@ -34,6 +36,8 @@ Examples:
   evalwright run suite.yaml --agent agent.json --model openai:gpt-4.1-mini --max-cost 2
   evalwright run suite.yaml --agent agent.py:answer --judge anthropic:claude-sonnet-4-5
   evalwright run suite.yaml --agent agent.py:answer --baseline latest --repeat 5
+  evalwright run shop.tgz --agent vendor.acme.shop.desk --model openai:gpt-4.1-mini
+  evalwright run suite.yaml --host https://evals.example --agent vendor.acme.shop.desk
   evalwright run --resume latest
 """
 
@@ -44,7 +48,12 @@ Examples:
     "--agent",
     metavar="REF",
     help="module:callable, path/file.py:callable, an http(s):// address, cmd:PROGRAM ARGS, "
-    "or an agent manifest.",
+    "an agent manifest, or with a pack or a host the id of an agent in it.",
+)
+@click.option(
+    "--host",
+    metavar="URL",
+    help="Have a host run the suite, and watch it; the key for it is in $EVALWRIGHT_KEY.",
 )
 @click.option("--model", metavar="NAME", help="The model of a manifest agent: provider:model.")
 @click.option(
@@ -140,7 +149,11 @@ Examples:
 @click.option(
     "--record", is_flag=True, help="Make the calls that the cassette lacks, and add them to it."
 )
-@click.option("--resume", metavar="RUN", help="Go on with a stopped or failed run.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    help="Go on with a stopped or failed run; with --host, watch a run again.",
+)
 @click.option("--junit", type=click.Path(path_type=Path), help="Write a JUnit report to this file.")
 @click.option(
     "--out",
@@ -163,12 +176,16 @@ def command(
 ) -> int:
     """Run SUITE against an agent and print its scorecard.
 
+    SUITE is a file, or a pack: then the suite is the one that its agent names.
+
     A run that was stopped or failed goes on with --resume; tasks that have their score are not
     invoked again.
     """
     if (suite is None) == (resume is None):
         both = ", not both" if suite else ""
         raise errors.BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
+    if given["host"] is not None:
+        _refuse_for_host(is_resumed=resume is not None)
     emit = reserve_stdout() if as_json else write_stdout
     request = Request(
         suite=suite,
@@ -188,7 +205,20 @@ def command(
         baseline=given["baseline"],
         repeat=given["repeat"],
     )
-    return execute(request)
+    return execute(request) if given["host"] is None else _execute_by(given["host"], request)
+
+
+def _refuse_for_host(*, is_resumed: bool) -> None:
+    from evalwright.cli.remote import refuse_options
+
+    refuse_options(click.get_current_context(), is_resumed=is_resumed)
+
+
+def _execute_by(host: str, request: Request) -> int:
+    from evalwright.cli import remote
+
+    _check_places(request.results)
+    return remote.execute(host, request)
 
 
 def _options(given: dict[str, Any]) -> RunOptions:
@@ -233,13 +263,33 @@ def execute(request: Request) -> int:
         with existing_log(request.db) as log:
             return _finish(request, log, resume(request, log))
     assert request.suite is not None
-    suite = parse_suite(read_input(request.suite), str(request.suite))
+    name = str(request.suite)
+    if is_archive(name):
+        suite, request = _from_pack(request, name)
+    else:
+        suite = parse_suite(read_input(Path(name)), name)
     crew = _crew(request)
-    plan = plan_run(
-        suite, str(request.suite), crew.agent, request.options, _baseline(request, suite, crew)
-    )
+    plan = plan_run(suite, name, crew.agent, request.options, _baseline(request, suite, crew))
     with opened_log(request.db) as log:
         return _finish(request, log, _start(request, log, crew, plan))
+
+
+def _from_pack(request: Request, name: str) -> tuple[Suite, Request]:
+    """The suite that an agent of a pack names as its own, and the request with that agent."""
+    from evalwright.agents.packs.pack import open_pack, read_pack_archive
+
+    pack = open_pack(read_pack_archive(Path(name)), name)
+    agent_id = request.agent
+    if agent_id is None:
+        known = ", ".join(pack.manifests)
+        raise errors.BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
+    found = pack.suite_of(agent_id)
+    if found is None:
+        raise errors.BadInput(
+            f"{name}: {agent_id} has no suite: its evalSuiteRef is missing "
+            f"(run a suite of your own with --agent {name}#{agent_id})"
+        )
+    return found.suite, msgspec.structs.replace(request, agent=f"{name}#{agent_id}")
 
 
 def _crew(request: Request) -> Crew:

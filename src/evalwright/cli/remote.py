@@ -1,0 +1,234 @@
+"""`evalwright run --host`: a host runs the suite; it is watched and reported here.
+
+The events of the run are taken over into a log for the time of the command, and everything that is
+shown comes from that log, as it does for a run of this machine.
+"""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from evalwright.agents.load import is_archive
+from evalwright.cli.interrupt import run_until_interrupted
+from evalwright.cli.output import say, stderr
+from evalwright.cli.parameters import read_input
+from evalwright.cli.request import Request
+from evalwright.cli.results import write_failure, write_results
+from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
+from evalwright.client.following import NOTICE
+from evalwright.contracts import errors
+from evalwright.contracts.events import EvalStarted, RunCancelled
+from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import read_history
+from evalwright.engine.listing import LATEST
+from evalwright.engine.plan import RunOptions
+from evalwright.engine.replay import project
+from evalwright.reports.progress import Progress, Standing, progress_for
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.sqlite import SqliteLog
+
+KEY_VARIABLE = "EVALWRIGHT_KEY"
+
+_ALWAYS = frozenset({"host", "fail_on", "junit", "out", "quiet", "as_json"})
+_TO_BEGIN = frozenset(
+    {"suite", "agent", "modes", "concurrency", "timeout", "run_timeout", "tags", "allow_mismatch"}
+    | {"baseline", "max_cost"}
+)
+
+
+def refuse_options(context: click.Context, *, is_resumed: bool) -> None:
+    """Refuse, by name, what was given and cannot be done by a host."""
+    known = _ALWAYS | ({"resume"} if is_resumed else _TO_BEGIN)
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in known
+        and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        what = "a run that is watched again" if is_resumed else "a run of a host"
+        raise errors.BadInput(f"--host: {what} does not take {', '.join(given)}; leave it out")
+
+
+def execute(url: str, request: Request) -> int:
+    """Have the suite run, or watch a run again; write the results, and give the exit code."""
+    key = os.environ.get(KEY_VARIABLE)
+    if not key:
+        raise errors.BadInput(
+            f"--host: set {KEY_VARIABLE} to a key of the host; there is no option for it, since "
+            "others could read it in the list of processes"
+        )
+    with _temporary_log() as log:
+        watch = _Watch(url, key, request, log)
+        try:
+            run_until_interrupted(watch.run())
+        except (HostError, Unreachable, errors.Interrupted) as error:
+            watch.explain(error)
+            raise
+        return _report(request, log, watch.run_id)
+
+
+@contextmanager
+def _temporary_log() -> Iterator[EventLog]:
+    with TemporaryDirectory(prefix="evalwright-") as folder:
+        log = SqliteLog(Path(folder) / "host.db")
+        try:
+            yield log
+        finally:
+            log.close()
+
+
+class _Watch:
+    """One run of a host, from the request for it to its last event."""
+
+    def __init__(self, url: str, key: str, request: Request, log: EventLog) -> None:
+        self.run_id = request.resume or ""
+        self._url = url
+        self._client = AsyncClient(url, key)
+        self._request = request
+        self._log = log
+
+    async def run(self) -> None:
+        """Begin the run, unless it is named, and take its events over."""
+        async with self._client:
+            await self._meet()
+            if not self.run_id:
+                self.run_id = await self._begin()
+            await self._follow()
+
+    def explain(self, error: errors.EvalwrightError) -> None:
+        """Say more about an error: all the rules that were broken, and that the run goes on."""
+        if isinstance(error, HostError):
+            for problem in error.details.get("problems", [])[1:]:
+                error.add_note(f"{problem.get('path')}: {problem.get('message')}")
+        if self.run_id and not self._request.resume:
+            again = f"evalwright run --host {shlex.quote(self._url)} --resume {self.run_id}"
+            error.add_note(f"the host goes on with run {self.run_id}; watch it again: {again}")
+
+    async def _meet(self) -> None:
+        """See, without the key and without patience, that there is a host that can do this."""
+        async with AsyncClient(self._url, retries=Retries(limit=0)) as stranger:
+            told = await stranger.capabilities()
+        if told.implementation.name != "evalwright":
+            raise errors.BadInput(
+                f"{self._url} is not an Evalwright host; `evalwright.client` may work with it"
+            )
+
+    async def _begin(self) -> str:
+        request = self._request
+        assert request.suite is not None
+        name = str(request.suite)
+        if is_archive(name):
+            raise errors.BadInput(
+                f"{name}: a host runs packs that are installed on it; name a suite"
+            )
+        if request.agent is None:
+            raise errors.BadInput("name the agent with --agent: its id on the host")
+        suite = parse_suite(read_input(request.suite), name)
+        ref = f"{suite.suite_id}@{suite.version}"
+        await self._publish(suite, ref, name)
+        options = request.options
+        created = await self._client.create_run(
+            ref,
+            request.agent,
+            modes=options.modes,  # type: ignore[arg-type]  # click knows the choices
+            baseline_run_id=await self._baseline(ref),
+            tags=options.tags,
+            configurable=_configurable(options),
+        )
+        return created.run_id
+
+    async def _publish(self, suite: Suite, ref: str, name: str) -> None:
+        """Publish the suite where it is not; what is there already must be the same."""
+        try:
+            published = await self._client.suite(ref)
+        except HostError as error:
+            if error.code != "not_found":
+                raise
+            await self._client.publish_suite(suite)
+            return
+        if published != suite:
+            raise errors.BadInput(
+                f"{name}: {ref} is published on {self._url} with another content; "
+                "give the changed suite a new version"
+            )
+
+    async def _baseline(self, ref: str) -> str | None:
+        if self._request.baseline != LATEST:
+            return self._request.baseline
+        async for run in self._client.runs(status="completed", suite_ref=ref):
+            return run.run_id
+        raise errors.RunNotFound(f"--baseline latest: {self._url} has no completed run of {ref}")
+
+    async def _follow(self) -> None:
+        run_id = self.run_id
+        with ExitStack() as shown:
+            display: Progress | None = None
+            async for event in self._client.events(run_id, mode="debug"):
+                if event.type == NOTICE:
+                    continue
+                taken = NewEvent(event.type, event.node_id, event.at_us, bytes(event.payload))
+                self._log.append(run_id, [taken])
+                if event.type == EvalStarted.TYPE:
+                    display = shown.enter_context(self._display(event))
+                elif display is not None:
+                    display.take([taken])
+        await asyncio.wrap_future(self._log.flush(run_id))
+
+    def _display(self, event: RunEvent) -> Progress:
+        started, quiet = event.decode(EvalStarted), self._request.results.quiet
+        if not quiet:
+            noun = "task" if started.task_count == 1 else "tasks"
+            against = f" against {self._request.agent}" if self._request.agent else ""
+            say(
+                f"{started.suite_id}@{started.suite_version}: {started.task_count} {noun}{against} "
+                f"on {self._url}, run {self.run_id}"
+            )
+        return progress_for(Standing(started.task_count), stderr(), quiet=quiet)
+
+
+def _configurable(options: RunOptions) -> dict[str, Any]:
+    limits = {
+        "taskTimeoutMs": _milliseconds(options.task_timeout_s),
+        "runTimeoutMs": _milliseconds(options.run_timeout_s),
+        "concurrency": options.concurrency,
+        "maxCostUsd": options.max_cost_usd,
+        "allowMismatch": options.allow_mismatch or None,
+    }
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else max(1, round(seconds * 1000))
+
+
+def _report(request: Request, log: EventLog, run_id: str) -> int:
+    try:
+        outcome = _outcome(request, log, run_id)
+    except errors.RunFailed as failure:
+        write_failure(request.results, log, failure)
+        raise
+    return write_results(request.results, log, [outcome])
+
+
+def _outcome(request: Request, log: EventLog, run_id: str) -> Outcome:
+    """What the run came to; which of it makes the exit code 1 is decided here."""
+    history = read_history(log, run_id)
+    if history.end is not None and history.end.type == RunCancelled.TYPE:
+        raise errors.CannotEvaluate(f"run {run_id} was cancelled; it has no result")
+    if request.options.fail_on:
+        settings = msgspec.structs.replace(
+            history.plan.settings, fail_on=list(request.options.fail_on)
+        )
+        history.plan = msgspec.structs.replace(history.plan, settings=settings)
+    return project(history)

@@ -1,0 +1,50 @@
+"""The client of an evaluation host: `Client` for ordinary code, `AsyncClient` for asyncio."""
+
+from evalwright.client.answers import (
+    Agent,
+    Annotation,
+    BulkResult,
+    Capabilities,
+    CreatedRun,
+    CreatedWebhook,
+    Deployment,
+    EventPage,
+    Fork,
+    Run,
+    RunDiff,
+    RunEntry,
+    RunEvent,
+    RunStatus,
+    Signal,
+    SuiteName,
+    Webhook,
+)
+from evalwright.client.async_client import AsyncClient
+from evalwright.client.client import Client
+from evalwright.client.errors import HostError, Unreachable
+from evalwright.client.retries import Retries
+
+__all__ = [
+    "Agent",
+    "Annotation",
+    "AsyncClient",
+    "BulkResult",
+    "Capabilities",
+    "Client",
+    "CreatedRun",
+    "CreatedWebhook",
+    "Deployment",
+    "EventPage",
+    "Fork",
+    "HostError",
+    "Retries",
+    "Run",
+    "RunDiff",
+    "RunEntry",
+    "RunEvent",
+    "RunStatus",
+    "Signal",
+    "SuiteName",
+    "Unreachable",
+    "Webhook",
+]

@@ -1,0 +1,178 @@
+"""The client for asyncio: the same calls, awaited."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from evalwright.client import calls
+from evalwright.client.address import Access
+from evalwright.client.answers import CreatedRun, RunEvent
+from evalwright.client.async_connection import AsyncConnections
+from evalwright.client.client import EVALUATE, TIMEOUT_S
+from evalwright.client.errors import HostError, Unreachable
+from evalwright.client.exchange import Answer, Flow, Request
+from evalwright.client.following import Following, StreamMode, check_end
+from evalwright.client.presentation import present
+from evalwright.client.retries import Attempts, Failure, Retries
+from evalwright.contracts.summary import EvalSummary
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Awaited = Coroutine[Any, Any, T]
+
+
+def _call(call: Callable[P, Flow[T]]) -> Callable[Concatenate["AsyncClient", P], Awaited[T]]:
+    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._do(call(*args, **kwargs))
+
+    present(method, call)
+    return method
+
+
+def _paged(
+    call: Callable[Concatenate[str | None, P], Flow[tuple[list[T], str | None]]],
+) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
+    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        place: str | None = None
+        while True:
+            page, place = await self._do(call(place, *args, **kwargs))
+            for entry in page:
+                yield entry
+            if place is None:
+                return
+
+    present(method, call, skip=1, returns=AsyncIterator)
+    return method
+
+
+def _awaited(
+    call: Callable[P, Flow[CreatedRun]],
+) -> Callable[Concatenate["AsyncClient", P], Awaited[EvalSummary]]:
+    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> EvalSummary:
+        return await self.wait((await self._do(call(*args, **kwargs))).run_id)
+
+    present(method, call, returns=EvalSummary, name="evaluate", words=EVALUATE)
+    return method
+
+
+class AsyncClient:
+    """A client of an evaluation host, for one event loop; see `Client`."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        retries: Retries | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        self._access = Access(url, key)
+        self._retries = retries or Retries()
+        self._connections = AsyncConnections(
+            self._access.address, self._access.headers, timeout_s, ca_file
+        )
+
+    capabilities = _call(calls.catalogue.capabilities)
+    publish_suite = _call(calls.catalogue.publish_suite)
+    suites = _paged(calls.catalogue.suites)
+    suite = _call(calls.catalogue.suite)
+    agents = _call(calls.catalogue.agents)
+    agent = _call(calls.catalogue.agent)
+    register_agent = _call(calls.catalogue.register_agent)
+    register_manifest = _call(calls.catalogue.register_manifest)
+
+    create_run = _call(calls.runs.create_run)
+    evaluate = _awaited(calls.runs.create_run)
+    run = _call(calls.runs.run)
+    runs = _paged(calls.runs.runs)
+    poll = _call(calls.runs.poll)
+    summary = _call(calls.runs.summary)
+    diff = _call(calls.runs.diff)
+    compare_report = _call(calls.runs.compare_report)
+    debug_bundle = _call(calls.runs.debug_bundle)
+    fork = _call(calls.runs.fork)
+    cancel = _call(calls.runs.cancel)
+    bulk_cancel = _call(calls.runs.bulk_cancel)
+    pause = _call(calls.runs.pause)
+    resume = _call(calls.runs.resume)
+    annotate = _call(calls.runs.annotate)
+    annotations = _call(calls.runs.annotations)
+
+    deployments = _call(calls.deployments.deployments)
+    transition = _call(calls.deployments.transition)
+    respond = _call(calls.deployments.respond)
+
+    create_webhook = _call(calls.webhooks.create_webhook)
+    webhooks = _call(calls.webhooks.webhooks)
+    delete_webhook = _call(calls.webhooks.delete_webhook)
+
+    def events(
+        self, run_id: str, *, mode: StreamMode = "updates", after: int | None = None
+    ) -> AsyncGenerator[RunEvent, None]:
+        """The events of a run as they come, to its end, or those after a sequence."""
+        return self._follow(Following(run_id, mode, after, self._retries))
+
+    async def wait(self, run_id: str, *, timeout_s: float | None = None) -> EvalSummary:
+        """The scorecard of a run once it has ended; raises as `Client.wait` does."""
+        last = None
+        following = Following(run_id, "updates", None, self._retries, timeout_s=timeout_s)
+        async for event in self._follow(following):
+            last = event
+        check_end(run_id, last)
+        return await self.summary(run_id)
+
+    async def close(self) -> None:
+        """Close the connections to the host."""
+        await self._connections.close()
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({str(self._access)!r})"
+
+    async def _do(self, flow: Flow[T]) -> T:
+        answer: Answer | None = None
+        while True:
+            try:
+                request = next(flow) if answer is None else flow.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = await self._send(request)
+
+    async def _send(self, request: Request) -> Answer:
+        attempts = Attempts(self._retries)
+        while True:
+            failure: Failure | None
+            try:
+                answer = await self._connections.send(request)
+                failure = answer.refusal()
+            except Unreachable as error:
+                failure = error
+            if failure is None:
+                return answer
+            wait = attempts.wait_after(failure)
+            if wait is None:
+                raise failure
+            await asyncio.sleep(wait)
+
+    async def _follow(self, following: Following) -> AsyncGenerator[RunEvent, None]:
+        while not following.is_over():
+            asked = following.request()
+            try:
+                async with self._connections.stream(asked, following.patience_s) as pieces:
+                    async for piece in pieces:
+                        for event in following.take(piece):
+                            yield event
+                        if following.is_over():
+                            return
+            except (HostError, Unreachable) as failure:
+                wait = following.wait_after(failure)
+            else:
+                wait = following.closed((await self.run(following.run_id)).status)
+            await asyncio.sleep(wait)

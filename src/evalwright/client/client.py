@@ -1,0 +1,188 @@
+"""The client for ordinary code: calls return when the answer is there."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Concatenate, ParamSpec, TypeVar
+
+from evalwright.client import calls
+from evalwright.client.address import Access
+from evalwright.client.answers import CreatedRun, RunEvent
+from evalwright.client.connection import Connections
+from evalwright.client.errors import HostError, Unreachable
+from evalwright.client.exchange import Answer, Flow, Request
+from evalwright.client.following import Following, StreamMode, check_end
+from evalwright.client.presentation import present
+from evalwright.client.retries import Attempts, Failure, Retries
+from evalwright.contracts.summary import EvalSummary
+
+TIMEOUT_S = 30.0
+EVALUATE = "Begin an evaluation, as `create_run` does, and wait for its scorecard, as `wait` does."
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _call(call: Callable[P, Flow[T]]) -> Callable[Concatenate["Client", P], T]:
+    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._do(call(*args, **kwargs))
+
+    present(method, call)
+    return method
+
+
+def _paged(
+    call: Callable[Concatenate[str | None, P], Flow[tuple[list[T], str | None]]],
+) -> Callable[Concatenate["Client", P], Iterator[T]]:
+    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        place: str | None = None
+        while True:
+            page, place = self._do(call(place, *args, **kwargs))
+            yield from page
+            if place is None:
+                return
+
+    present(method, call, skip=1, returns=Iterator)
+    return method
+
+
+def _awaited(
+    call: Callable[P, Flow[CreatedRun]],
+) -> Callable[Concatenate["Client", P], EvalSummary]:
+    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> EvalSummary:
+        return self.wait(self._do(call(*args, **kwargs)).run_id)
+
+    present(method, call, returns=EvalSummary, name="evaluate", words=EVALUATE)
+    return method
+
+
+class Client:
+    """A client of an evaluation host; threads may share it.
+
+    `key` is sent to this host only: over TLS with a trusted certificate, or on this machine.
+    `ca_file` names further certificates to trust. `timeout_s` is for one answer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        retries: Retries | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        self._access = Access(url, key)
+        self._retries = retries or Retries()
+        self._connections = Connections(
+            self._access.address, self._access.headers, timeout_s, ca_file
+        )
+
+    capabilities = _call(calls.catalogue.capabilities)
+    publish_suite = _call(calls.catalogue.publish_suite)
+    suites = _paged(calls.catalogue.suites)
+    suite = _call(calls.catalogue.suite)
+    agents = _call(calls.catalogue.agents)
+    agent = _call(calls.catalogue.agent)
+    register_agent = _call(calls.catalogue.register_agent)
+    register_manifest = _call(calls.catalogue.register_manifest)
+
+    create_run = _call(calls.runs.create_run)
+    evaluate = _awaited(calls.runs.create_run)
+    run = _call(calls.runs.run)
+    runs = _paged(calls.runs.runs)
+    poll = _call(calls.runs.poll)
+    summary = _call(calls.runs.summary)
+    diff = _call(calls.runs.diff)
+    compare_report = _call(calls.runs.compare_report)
+    debug_bundle = _call(calls.runs.debug_bundle)
+    fork = _call(calls.runs.fork)
+    cancel = _call(calls.runs.cancel)
+    bulk_cancel = _call(calls.runs.bulk_cancel)
+    pause = _call(calls.runs.pause)
+    resume = _call(calls.runs.resume)
+    annotate = _call(calls.runs.annotate)
+    annotations = _call(calls.runs.annotations)
+
+    deployments = _call(calls.deployments.deployments)
+    transition = _call(calls.deployments.transition)
+    respond = _call(calls.deployments.respond)
+
+    create_webhook = _call(calls.webhooks.create_webhook)
+    webhooks = _call(calls.webhooks.webhooks)
+    delete_webhook = _call(calls.webhooks.delete_webhook)
+
+    def events(
+        self, run_id: str, *, mode: StreamMode = "updates", after: int | None = None
+    ) -> Iterator[RunEvent]:
+        """The events of a run as they come, to its end, or those after a sequence.
+
+        `updates` are run and evaluation events without content, `debug` are all. A connection that
+        breaks is made again where it broke; no event is lost or told twice.
+        """
+        return self._follow(Following(run_id, mode, after, self._retries))
+
+    def wait(self, run_id: str, *, timeout_s: float | None = None) -> EvalSummary:
+        """The scorecard of a run once it has ended.
+
+        Raises `RunFailed` or `CannotEvaluate` for a run that has none, and `TimeoutError` where it
+        takes too long; it goes on then.
+        """
+        last = None
+        following = Following(run_id, "updates", None, self._retries, timeout_s=timeout_s)
+        for event in self._follow(following):
+            last = event
+        check_end(run_id, last)
+        return self.summary(run_id)
+
+    def close(self) -> None:
+        """Close the connections to the host."""
+        self._connections.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({str(self._access)!r})"
+
+    def _do(self, flow: Flow[T]) -> T:
+        answer: Answer | None = None
+        while True:
+            try:
+                request = next(flow) if answer is None else flow.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = self._send(request)
+
+    def _send(self, request: Request) -> Answer:
+        attempts = Attempts(self._retries)
+        while True:
+            failure: Failure | None
+            try:
+                answer = self._connections.send(request)
+                failure = answer.refusal()
+            except Unreachable as error:
+                failure = error
+            if failure is None:
+                return answer
+            wait = attempts.wait_after(failure)
+            if wait is None:
+                raise failure
+            time.sleep(wait)
+
+    def _follow(self, following: Following) -> Iterator[RunEvent]:
+        while not following.is_over():
+            try:
+                with self._connections.stream(following.request(), following.patience_s) as pieces:
+                    for piece in pieces:
+                        yield from following.take(piece)
+                        if following.is_over():
+                            return
+            except (HostError, Unreachable) as failure:
+                wait = following.wait_after(failure)
+            else:
+                wait = following.closed(self.run(following.run_id).status)
+            time.sleep(wait)

@@ -1,0 +1,126 @@
+"""Requests over connections of the standard library, which are kept and used again."""
+
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+from evalwright.client.address import Address
+from evalwright.client.errors import Unreachable
+from evalwright.client.exchange import Answer, Request, refused
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+CHUNK = 64 * 1024
+OK = 200
+
+MakeHeaders = Callable[[], dict[str, str]]  # they hold the key: made when needed, not kept
+Patience = Callable[[], float]  # seconds for the next piece of a stream; raises when time is up
+
+
+class Connections:
+    """The connections to one host; threads may share them."""
+
+    def __init__(
+        self, address: Address, headers: MakeHeaders, timeout_s: float, ca_file: str | None
+    ) -> None:
+        self._address = address
+        self._headers = headers
+        self._timeout_s = timeout_s
+        self._tls = ssl.create_default_context(cafile=ca_file) if address.is_tls else None
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def send(self, request: Request) -> Answer:
+        """Send a request and read the answer whole; raises `Unreachable`."""
+        connection = self._take_idle() or self._new()
+        connection.timeout = request.timeout_s or self._timeout_s
+        try:
+            with _explained(self._address):
+                response = self._ask(connection, request)
+                answer = _answer(response, response.read(MAX_ANSWER_BYTES + 1))
+        except BaseException:
+            connection.close()
+            self.close()  # the others are as old
+            raise
+        if len(answer.body) > MAX_ANSWER_BYTES:
+            connection.close()
+            raise Unreachable(f"an answer is longer than {MAX_ANSWER_BYTES} bytes", may_pass=False)
+        if connection.sock is not None:
+            self._idle.append(connection)
+        return answer
+
+    @contextmanager
+    def stream(self, request: Request, patience_s: Patience) -> Iterator[Iterator[bytes]]:
+        """Send a request and give its answer piece by piece; raises `HostError`, `Unreachable`."""
+        connection = self._new()
+        connection.timeout = patience_s()
+        try:
+            with _explained(self._address):
+                connection.connect()
+                held = connection.sock  # the response will have taken it over
+                response = self._ask(connection, request)
+                if response.status != OK:
+                    raise refused(_answer(response, response.read(CHUNK)))
+            with closing(response):
+                yield self._pieces(response, held, patience_s)
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while (connection := self._take_idle()) is not None:
+            connection.close()
+
+    def _take_idle(self) -> http.client.HTTPConnection | None:
+        with suppress(IndexError):
+            return self._idle.pop()
+        return None
+
+    def _new(self) -> http.client.HTTPConnection:
+        address = self._address
+        if self._tls is not None:
+            return http.client.HTTPSConnection(address.host, address.port, context=self._tls)
+        return http.client.HTTPConnection(address.host, address.port)
+
+    def _ask(
+        self, connection: http.client.HTTPConnection, request: Request
+    ) -> http.client.HTTPResponse:
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(connection.timeout)
+        headers = {**self._headers(), **request.headers}
+        connection.request(
+            request.method, self._address.prefix + request.target, request.body, headers
+        )
+        return connection.getresponse()
+
+    def _pieces(
+        self, response: http.client.HTTPResponse, held: socket.socket, patience_s: Patience
+    ) -> Iterator[bytes]:
+        while True:
+            held.settimeout(patience_s())
+            with _explained(self._address):
+                piece = response.read1(CHUNK)
+            if not piece:
+                return
+            yield piece
+
+
+def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, headers, body)
+
+
+@contextmanager
+def _explained(address: Address) -> Iterator[None]:
+    """Turn whatever goes wrong on the way into `Unreachable`."""
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        message = f"{address.origin}: the certificate is not trusted: {error.verify_message}"
+        raise Unreachable(message, may_pass=False) from None
+    except TimeoutError:
+        raise Unreachable(f"{address.origin}: no answer in time") from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__} {error}".strip()
+        raise Unreachable(f"{address.origin}: {reason}") from None

@@ -1,0 +1,108 @@
+"""A request and its answer, as values: nothing here sends anything."""
+
+import secrets
+from collections.abc import Generator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from evalwright.client.errors import HostError
+from evalwright.contracts.errors import BadInput
+
+T = TypeVar("T")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is to be sent; the transport adds address and key.
+
+    Every request may be sent twice: it only reads, or it carries an Idempotency-Key.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    timeout_s: float | None = None  # where it differs from that of the client
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def read(self, kind: type[T]) -> T:
+        """The body as a type."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            message = f"the answer is not what was expected: {error}"
+            raise HostError(self.status, "unexpected_answer", message) from None
+
+    def refusal(self) -> HostError | None:
+        """What the host says against the request; None where it did as it was asked."""
+        if 200 <= self.status < 300:
+            return None
+        if 300 <= self.status < 400:
+            message = "the host sends elsewhere, and a key follows nobody; give its own URL"
+            return HostError(self.status, "redirected", message)
+        retry_after = _seconds(self.headers.get("retry-after"))
+        try:
+            told = msgspec.json.decode(self.body, type=_Refusal)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            message = "not the answer of an evaluation host"
+            return HostError(self.status, "unexpected_answer", message, None, retry_after)
+        return HostError(self.status, told.error, told.message, told.details, retry_after)
+
+
+def refused(answer: Answer) -> HostError:
+    """What is said against a stream; another answer than a stream is against it, too."""
+    message = "the host answered, but not with a stream"
+    return answer.refusal() or HostError(answer.status, "unexpected_answer", message)
+
+
+class _Refusal(msgspec.Struct):
+    error: str
+    message: str
+    details: dict[str, Any] | None = None
+
+
+# A call of the protocol: it yields requests, is sent the answers that are no refusals, and returns.
+Flow = Generator[Request, Answer, T]
+
+
+def get(path: str, query: Mapping[str, Any] | None = None, **more: Any) -> Request:
+    """A request that reads; parameters that are None are left out."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+    return Request("GET", target, {}, **more)
+
+
+def post(path: str, body: bytes | Mapping[str, Any], idempotency_key: str | None = None) -> Request:
+    """A request that does something; members of the body that are None are left out."""
+    if not isinstance(body, bytes):
+        body = msgspec.json.encode({name: each for name, each in body.items() if each is not None})
+    headers = {"Content-Type": "application/json", **_once(idempotency_key)}
+    return Request("POST", path, headers, body)
+
+
+def delete(path: str) -> Request:
+    """A request that takes something away."""
+    return Request("DELETE", path, _once(None))
+
+
+def quoted(name: str) -> str:
+    """An id as a segment of a path; it cannot lead anywhere else."""
+    if name in {"", ".", ".."}:
+        raise BadInput(f"{name!r} is not the name of anything on a host")
+    return quote(name, safe="@")
+
+
+def _once(idempotency_key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": idempotency_key or secrets.token_hex(16)}
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isascii() and text.isdigit() else None

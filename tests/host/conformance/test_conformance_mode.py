@@ -1,0 +1,67 @@
+"""Seams and workflows are there in conformance mode only, and only for those who have a key."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from evalwright.host.routing import Route
+from evalwright.host.v1 import conformance
+from host.caller import Caller, Reply
+from host.conformance.fixture_runs import create
+from host.server import ServedHost, running_host
+
+PATHS = [pytest.param(route, id=route.operation.id) for route in conformance.ROUTES]
+
+
+def ask(caller: Caller, route: Route) -> Reply:
+    path = route.path.replace("{", "").replace("}", "")
+    return caller.send(route.method, path, {} if route.method == "POST" else None)
+
+
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHost]:
+    """A host as it is unless somebody asks for conformance mode."""
+    with running_host(tmp_path_factory.mktemp("ordinary") / "host.db") as served:
+        yield served
+
+
+@pytest.mark.parametrize("route", PATHS)
+def test_an_ordinary_host_has_none_of_the_paths(ordinary: ServedHost, route: Route):
+    assert ask(ordinary.caller(), route).refusal == (404, "not_found")
+
+
+@pytest.mark.parametrize("route", PATHS)
+def test_in_conformance_mode_they_are_closed_to_those_without_a_key(
+    lasting: ServedHost, route: Route
+):
+    assert ask(lasting.nobody(), route).refusal == (401, "unauthenticated")
+
+
+@pytest.mark.parametrize("route", PATHS)
+def test_and_to_those_whose_key_may_do_nothing_with_runs(lasting: ServedHost, route: Route):
+    reader_of_suites = lasting.caller(scopes=["suites:read"])
+    assert ask(reader_of_suites, route).refusal == (403, "forbidden")
+
+
+def test_an_ordinary_host_runs_no_workflow(ordinary: ServedHost):
+    caller = ordinary.caller()
+    assert create(caller, "noop").refusal == (404, "not_found")
+    assert caller.run_ids() == []
+
+
+def test_only_conformance_mode_advertises_workflows(ordinary: ServedHost, lasting: ServedHost):
+    plain, open_one = (
+        host.nobody().get("/.well-known/openwop").json() for host in (ordinary, lasting)
+    )
+    assert "fixtures" not in plain
+    assert open_one["fixtures"] == [
+        f"conformance-{name}" for name in ("noop", "delay", "cancellable", "failure", "idempotent")
+    ]
+
+
+def test_only_conformance_mode_documents_the_seams(ordinary: ServedHost, lasting: ServedHost):
+    plain, open_one = (
+        host.nobody().get("/v1/openapi.json").json()["paths"] for host in (ordinary, lasting)
+    )
+    added = open_one.keys() - plain.keys()
+    assert added == {route.path for route in conformance.ROUTES}
