@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from evalwright.client import AsyncClient
@@ -26,12 +26,14 @@ class Blocking:
 
         return call
 
-    def _each(self, entries: AsyncIterator[Any]) -> Iterator[Any]:
-        while True:
-            try:
+    def _each(self, entries: AsyncGenerator[Any, None]) -> Iterator[Any]:
+        try:
+            while True:
                 yield self._run(anext(entries))
-            except StopAsyncIteration:
-                return
+        except StopAsyncIteration:
+            return
+        finally:
+            self._run(entries.aclose())
 
     def _run(self, awaitable: Any) -> Any:
         async def wait() -> Any:

@@ -9,10 +9,10 @@ import pytest
 
 from client.blocking import Blocking
 from evalwright.client import Client, Retries
-from host.conftest import lasting, process, served
+from host.conftest import gate, lasting, process, served
 from host.server import ServedHost
 
-__all__ = ["client", "connect", "lasting", "process", "served"]
+__all__ = ["client", "connect", "gate", "lasting", "process", "served"]
 
 _numbers = itertools.count(1)
 

@@ -100,9 +100,9 @@ def raised_codes() -> Iterator[tuple[int, str]]:
     for source in SOURCES.glob("**/*.py"):
         for node in ast.walk(ast.parse(source.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ApiError":
-                status, error = node.args[:2]
-                if isinstance(status, ast.Constant) and isinstance(error, ast.Constant):
-                    yield status.value, error.value
+                status, error = map(ast.unparse, node.args[:2])
+                if status.isdigit() and error.startswith("'"):
+                    yield int(status), ast.literal_eval(error)
     for refusal in refusals(Refusal):
         told = api_error(refusal(""))
         yield told.status, told.code

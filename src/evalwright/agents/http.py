@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 HIDDEN_QUERY = "?…"
 
+OpenSession = Callable[[dict[str, str]], aiohttp.ClientSession]  # with these headers
+
+_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
+
 
 class HttpAgent:
     """An agent behind an address."""
@@ -34,6 +39,7 @@ class HttpAgent:
         agent_id: str,
         model_class: str | None,
         gateway: "Gateway | None" = None,
+        open_session: OpenSession | None = None,
     ) -> None:
         self.ref = ref
         self.agent_id = agent_id
@@ -42,6 +48,7 @@ class HttpAgent:
         self.is_outside = True
         self._url = url
         self._gateway = gateway
+        self._new_session = open_session or _own_session
         self._open_session: aiohttp.ClientSession | None = None
 
     async def invoke(self, invocation: Invocation) -> Any:
@@ -78,17 +85,20 @@ class HttpAgent:
 
     def _session(self) -> aiohttp.ClientSession:
         if self._open_session is None:
-            headers = {"Content-Type": "application/json", "Accept": "application/json"}
-            token = os.environ.get(TOKEN_VARIABLE)
-            if token:
-                headers["Authorization"] = f"Bearer {token}"
-            self._open_session = aiohttp.ClientSession(
-                headers=headers,
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-            )
+            self._open_session = self._new_session(dict(_HEADERS))
         return self._open_session
+
+
+def _own_session(headers: dict[str, str]) -> aiohttp.ClientSession:
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return aiohttp.ClientSession(
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+    )
 
 
 def load_http(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 _DOCUMENTS = (".json", ".yaml", ".yml")
+_ARCHIVES = (".tgz", ".tar.gz")
 
 
 def load_agent(
@@ -24,7 +25,7 @@ def load_agent(
     """An agent by reference.
 
     An address, `cmd:…`, `module:callable`, `path/file.py:callable`, or an agent manifest: a JSON or
-    YAML file, or the folder of a pack.
+    YAML file, or the folder or archive of a pack.
     """
     if is_manifest(ref):
         return _load_manifest(ref, agent_id, model_class, model, gateway)
@@ -52,7 +53,14 @@ def is_manifest(ref: str) -> bool:
     if ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:"):
         return False
     path = ref.partition("#")[0]
-    return path.lower().endswith(_DOCUMENTS) or (bool(path) and Path(path).is_dir())
+    if path.lower().endswith(_DOCUMENTS) or is_archive(path):
+        return True
+    return bool(path) and Path(path).is_dir()
+
+
+def is_archive(path: str) -> bool:
+    """Whether a path is named as the archives of packs are."""
+    return path.lower().endswith(_ARCHIVES)
 
 
 def _load_manifest(
@@ -62,8 +70,6 @@ def _load_manifest(
     model: "Model | None",
     gateway: "Gateway | None",
 ) -> Agent:
-    from evalwright.agents.manifest import load_manifest
-
     if model is None:
         raise BadInput(f"--agent {ref}: a manifest runs on a model; name it with --model")
     if agent_id is not None or model_class is not None:
@@ -73,4 +79,10 @@ def _load_manifest(
         )
     if gateway is not None:
         raise BadInput("--gateway is for agents outside this process; a manifest agent needs none")
+    if is_archive(ref.partition("#")[0]):
+        from evalwright.agents.packs.pack import load_packed
+
+        return load_packed(ref, model)
+    from evalwright.agents.manifest import load_manifest
+
     return load_manifest(ref, model)

@@ -1,7 +1,7 @@
 """Manifest agents: a prompt, tools and schemas from files, played by a model in the tool loop."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -61,14 +61,14 @@ class ManifestAgent:
         self._tools = list(dict.fromkeys(manifest.tool_allowlist or ()))
         self.allowed_tools: frozenset[str] | None = frozenset(self._tools)
         self.is_outside = False
-        self._task_contract = task_contract
+        self.task_contract = task_contract
         self._return_contract = return_contract
         self._settings = settings or LoopSettings()
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Have the model work on one task, within the manifest's tools and schemas."""
         task_input = invocation.task.input
-        broken = self._task_contract and self._task_contract.broken_by(task_input)
+        broken = self.task_contract and self.task_contract.broken_by(task_input)
         if broken:
             raise AgentFailure("invalid_task_input", f"the input breaks taskSchemaRef: {broken}")
         loop = ToolLoop(
@@ -110,31 +110,66 @@ class ManifestAgent:
         return OutputSchema("answer", contract.document)
 
 
+class Files(Protocol):
+    """The files that a manifest may refer to, wherever they are kept."""
+
+    def read(self, ref: str, field: str) -> bytes:
+        """The content of a file; raises `BadInput` that names the field and the reason."""
+
+
+class ManifestParts(msgspec.Struct, frozen=True):
+    """What a manifest refers to, read and checked."""
+
+    system_prompt: str
+    task_contract: Contract | None
+    return_contract: Contract | None
+
+
 def load_manifest(ref: str, model: Model, settings: LoopSettings | None = None) -> ManifestAgent:
     """Load `agent.json`, `agent.yaml`, a pack's folder, or one agent of it: `folder#agentId`."""
     source, _, chosen = ref.partition("#")
     path = Path(source) / PACK if Path(source).is_dir() else Path(source)
     manifest = _read_manifest(path, chosen, ref)
-    files = _Files(path.parent, str(path))
+    parts = read_parts(manifest, FolderFiles(path.parent, str(path)), str(path))
+    return agent_of(manifest, parts, model, ref, settings)
+
+
+def read_parts(manifest: Manifest, files: Files, place: str) -> ManifestParts:
+    """Read all that a manifest refers to; raises `BadInput` for what is missing or unfit."""
     overrides = sorted(set(manifest.prompt_overrides) - {"system"})
     if overrides:
         raise BadInput(
-            f"{path}: $.promptOverrides: {', '.join(overrides)} would change the agent, and there "
+            f"{place}: $.promptOverrides: {', '.join(overrides)} would change the agent, and there "
             "is no prompt library here to take them from (write the prompts into systemPrompt)"
         )
+    return ManifestParts(
+        _system_prompt(manifest, files),
+        _contract(files, manifest.handoff.task_schema_ref, "taskSchemaRef"),
+        _contract(files, manifest.handoff.return_schema_ref, "returnSchemaRef"),
+    )
+
+
+def agent_of(
+    manifest: Manifest,
+    parts: ManifestParts,
+    model: Model,
+    ref: str,
+    settings: LoopSettings | None = None,
+) -> ManifestAgent:
+    """The agent that a manifest and what it refers to describe."""
     return ManifestAgent(
         manifest,
         model,
         ref=ref,
-        system_prompt=_system_prompt(manifest, files),
-        task_contract=_contract(files, manifest.handoff.task_schema_ref, "taskSchemaRef"),
-        return_contract=_contract(files, manifest.handoff.return_schema_ref, "returnSchemaRef"),
+        system_prompt=parts.system_prompt,
+        task_contract=parts.task_contract,
+        return_contract=parts.return_contract,
         settings=settings,
     )
 
 
-class _Files:
-    """The files that a manifest may refer to: those below its folder."""
+class FolderFiles:
+    """The files below a manifest's folder."""
 
     def __init__(self, root: Path, manifest: str) -> None:
         self._root = root.resolve()
@@ -190,7 +225,7 @@ def _read_file(path: Path, place: str) -> bytes:
     return content
 
 
-def _system_prompt(manifest: Manifest, files: _Files) -> str:
+def _system_prompt(manifest: Manifest, files: Files) -> str:
     if manifest.system_prompt is not None:
         return manifest.system_prompt
     ref = manifest.system_prompt_ref
@@ -205,7 +240,7 @@ def _system_prompt(manifest: Manifest, files: _Files) -> str:
     return text.strip()
 
 
-def _contract(files: _Files, ref: str | None, field: str) -> Contract | None:
+def _contract(files: Files, ref: str | None, field: str) -> Contract | None:
     if ref is None:
         return None
     document = parse_document(files.read(ref, f"handoff.{field}"), ref)

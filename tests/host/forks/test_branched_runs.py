@@ -48,9 +48,7 @@ def test_a_branch_asks_the_agent_only_what_had_no_score_yet(
     assert scores(caller, run_id).keys() == scored.keys()
 
 
-def test_the_score_at_the_branching_point_is_given_anew(
-    caller: Caller, gate: Journal, source: str
-):
+def test_the_score_at_the_branching_point_is_given_anew(caller: Caller, gate: Journal, source: str):
     gate_point = scores(caller, source)["task-2"]
     gate.clear()
     caller.finish(branch(caller, source, gate_point))

@@ -26,7 +26,9 @@ def replay(caller: Caller, run_id: str) -> str:
 def enter(log: SqliteLog, events: list[Event], run_id: str) -> str:
     """Write a log that was made elsewhere as a run of the tenant."""
     view = log.for_tenant(TENANT)
-    view.append(run_id, [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in events])
+    view.append(
+        run_id, [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in events]
+    )
     view.flush(run_id).result()
     return run_id
 
@@ -78,9 +80,7 @@ def test_a_replay_keeps_owner_tags_metadata_and_options_of_its_source(served: Se
         a_suite(1), tags=["ci"], metadata={"commit": "abc"}, configurable={"concurrency": 2}
     )
     other_key = served.caller()
-    before, after = (
-        other_key.snapshot(run_id) for run_id in (source, replay(other_key, source))
-    )
+    before, after = (other_key.snapshot(run_id) for run_id in (source, replay(other_key, source)))
     kept = ("owner", "tags", "metadata", "configurable", "agent", "workflowId")
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
 

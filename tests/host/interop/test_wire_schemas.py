@@ -39,9 +39,9 @@ def assert_valid_run(caller: Caller, run_id: str) -> None:
     assert_valid(caller.snapshot(run_id), "run-snapshot")
 
 
-@pytest.mark.parametrize("is_conformance", [False, True])
-def test_the_capabilities_are_valid(tmp_path: Path, is_conformance: bool):
-    with running_host(tmp_path / "host.db", is_conformance=is_conformance) as served:
+@pytest.mark.parametrize("options", [{}, {"is_conformance": True}])
+def test_the_capabilities_are_valid(tmp_path: Path, options: dict[str, bool]):
+    with running_host(tmp_path / "host.db", **options) as served:
         assert_valid(served.nobody().get("/.well-known/openwop").json(), "capabilities")
 
 

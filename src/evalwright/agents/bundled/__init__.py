@@ -6,5 +6,5 @@ from pathlib import Path
 
 def bundled(name: str) -> Path:
     """The folder of a bundled example."""
-    with as_file(files("evalwright.cli.bundled") / name) as folder:
+    with as_file(files("evalwright.agents.bundled") / name) as folder:
         return folder

@@ -22,7 +22,7 @@ from evalwright.host.v1.openapi import openapi_route
 
 
 def v1_routes(host: Host) -> list[Route]:
-    """The routes that a host serves."""
+    """The routes that a host serves; without a host, those that every one has."""
     routes = [
         *discovery.ROUTES,
         *operations.ROUTES,
@@ -39,7 +39,7 @@ def v1_routes(host: Host) -> list[Route]:
         *agents.ROUTES,
         *webhooks.ROUTES,
     ]
-    if host.is_conformance:
+    if host is not None and host.is_conformance:
         from evalwright.host.v1 import conformance
 
         routes += conformance.ROUTES

@@ -1,0 +1,1 @@
+"""Packs: agents with their prompts, schemas and suites in one archive; built, verified, opened."""

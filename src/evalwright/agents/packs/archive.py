@@ -1,0 +1,173 @@
+"""Archives from anywhere: a `.tgz` as a map of its files in memory, within bounds, or refused.
+
+Nothing is written to disk, and nothing but plain files and folders is accepted, so that an archive
+means the same to every reader. `tarfile` does not read them: it follows extensions that give an
+entry another name or size than its header has.
+"""
+
+import re
+import zlib
+from typing import NamedTuple
+
+from evalwright.agents.packs.entry_names import EntryNames, Refused, checked_name
+from evalwright.contracts.pack import InvalidPack
+
+MIB = 1024 * 1024
+MAX_ARCHIVE = 16 * MIB
+MAX_UNPACKED = 16 * MIB
+MAX_FILE = 8 * MIB
+MAX_ENTRIES = 1000
+MAX_RATIO = 200  # of the unpacked to the packed size
+RATIO_FROM = MIB  # what is smaller may be packed as well as it can be
+MAX_EXTENSION = 64 * 1024
+
+BLOCK = 512
+_GZIP = 16 + zlib.MAX_WBITS
+_OCTAL = re.compile(rb" *([0-7]*)[\0 ]*")
+_POSIX, _GNU = b"ustar\x0000", b"ustar  \0"
+_FILE, _FOLDER, _EXTENSION = (b"0", b"\0"), b"5", (b"x", b"g")
+_KINDS = {
+    b"1": "a hard link",
+    b"2": "a symbolic link",
+    b"3": "a device",
+    b"4": "a device",
+    b"6": "a pipe",
+    b"K": "the long name of a link",
+    b"L": "a name longer than the format has room for",
+    b"S": "a file with holes",
+}
+# What an extension may say of the next entry: nothing about its name, size or kind.
+_HARMLESS = re.compile(
+    rb"mtime|atime|ctime|uid|gid|uname|gname|comment|LIBARCHIVE\..*|SCHILY\.xattr\..*", re.DOTALL
+)
+
+
+class _Header(NamedTuple):
+    """The header of an entry, its name as it was written."""
+
+    kind: bytes
+    name: bytes
+    size: int
+
+
+def read_archive(archive: bytes, name: str) -> dict[str, bytes]:
+    """The files of an archive by name; raises `InvalidPack` with the place and the rule."""
+    reading = _Reading()
+    try:
+        reading.take(_unpacked(archive))
+    except Refused as refused:
+        raise InvalidPack(name, [f"{reading.place}{refused}"]) from None
+    return reading.files
+
+
+def _unpacked(archive: bytes) -> bytes:
+    """The tar file in a gzip file; never more of it is unpacked than the bounds allow."""
+    if len(archive) > MAX_ARCHIVE:
+        raise Refused(f"the archive is larger than {MAX_ARCHIVE} bytes (leave files out)")
+    bound = min(MAX_UNPACKED, max(RATIO_FROM, MAX_RATIO * len(archive)))
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        tar = inflater.decompress(archive, bound + 1)
+    except zlib.error as error:
+        raise Refused(f"it is not a gzip file, or a damaged one: {error}") from None
+    if len(tar) > bound:
+        told = f"{MAX_UNPACKED} bytes" if bound == MAX_UNPACKED else f"{MAX_RATIO} times its size"
+        raise Refused(f"it unpacks to more than {told} (leave files out)")
+    if not inflater.eof:
+        raise Refused("the gzip file ends too soon (fetch it again)")
+    if inflater.unused_data:
+        more = len(inflater.unused_data)
+        raise Refused(f"{more} bytes follow the end of the gzip file (pack it as one member)")
+    return tar
+
+
+class _Reading:
+    """The files of a tar file, and the place where the reading has got to."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.place = ""
+        self._names = EntryNames()
+
+    def take(self, tar: bytes) -> None:
+        """Read every entry up to the end mark, which nothing may follow."""
+        at, number = 0, 1
+        while any(block := tar[at : at + BLOCK]):
+            self.place = f"entry {number}: "
+            if number > MAX_ENTRIES:
+                raise Refused(f"there are more than {MAX_ENTRIES} entries (leave files out)")
+            header = _header(block)
+            self.place = f"entry {number} {header.name.decode(errors='replace')!r}: "
+            start = at + BLOCK
+            at = start + -(-header.size // BLOCK) * BLOCK
+            if at > len(tar):
+                raise Refused(f"it has {header.size} bytes, and the archive ends before them")
+            self._accept(header, tar[start : start + header.size])
+            number += 1
+        self.place = f"after {number - 1} entries: "
+        if len(tar) - at < 2 * BLOCK:
+            raise Refused("there is no end mark, so entries may be missing (fetch it again)")
+        if tar[at:].strip(b"\0"):
+            raise Refused("something follows the end mark (pack it anew)")
+
+    def _accept(self, header: _Header, content: bytes) -> None:
+        if header.kind in _EXTENSION:
+            _check_extension(content)
+        elif header.kind == _FOLDER:
+            self._accept_folder(header)
+        elif header.kind in _FILE:
+            name = checked_name(header.name)
+            self._names.add(name, is_file=True)
+            self.files[name] = content
+        else:
+            kind = _KINDS.get(header.kind, f"of the kind {header.kind.decode('latin-1')!r}")
+            raise Refused(f"it is {kind} (a pack holds plain files and folders alone)")
+
+    def _accept_folder(self, header: _Header) -> None:
+        if header.size:
+            raise Refused("it is a folder with content of its own (pack it anew)")
+        if header.name not in {b".", b"./"}:
+            self._names.add(checked_name(header.name.removesuffix(b"/")), is_file=False)
+
+
+def _header(block: bytes) -> _Header:
+    if len(block) < BLOCK:
+        raise Refused("the archive ends within a header (fetch it again)")
+    blank = block[:148] + b" " * 8 + block[156:]
+    if _number(block[148:156]) != sum(blank):
+        raise Refused("the check sum of its header is wrong (fetch it again)")
+    magic, prefix = block[257:265], block[345:500]
+    if magic not in {_POSIX, _GNU} or (magic == _GNU and any(prefix)):
+        raise Refused("its header is not of the ustar format (pack it with --format=ustar)")
+    name, folder = _text(block[:100]), _text(prefix)
+    size = _number(block[124:136])
+    kind = block[156:157]
+    most = MAX_EXTENSION if kind in _EXTENSION else MAX_FILE
+    if size > most:
+        raise Refused(f"it has {size} bytes, and {most} are the most (shorten it)")
+    return _Header(kind, folder + b"/" + name if folder else name, size)
+
+
+def _text(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _number(field: bytes) -> int:
+    found = _OCTAL.fullmatch(field)
+    if found is None:
+        raise Refused("a number in its header is not octal (pack it with --format=ustar)")
+    return int(found[1] or b"0", 8)
+
+
+def _check_extension(content: bytes) -> None:
+    """Refuse what readers of tar files understand differently; see `_HARMLESS`."""
+    while content:
+        digits, _, _ = content.partition(b" ")
+        length = int(digits) if re.fullmatch(rb"[0-9]{1,6}", digits) else 0
+        record, content = content[len(digits) + 1 : length], content[length:]
+        key, equals, _ = record.partition(b"=")
+        if len(digits) + 1 + len(record) != length or not equals or not record.endswith(b"\n"):
+            raise Refused("it is a damaged extension header (pack it with --format=ustar)")
+        if not _HARMLESS.fullmatch(key):
+            told = key[:40].decode(errors="replace")
+            raise Refused(f"it changes {told!r} of an entry (pack it with --format=ustar)")

@@ -1,0 +1,151 @@
+"""Whether a pack is what it should be, and from whom: each check, and what was not checked."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from evalwright.agents.packs.archive import read_archive
+from evalwright.agents.packs.pack import Pack, read_pack, read_pack_file
+from evalwright.agents.packs.signing import is_signed_by
+from evalwright.contracts.pack import (
+    PACK_FILE,
+    InvalidPack,
+    PackError,
+    PackIntegrityMismatch,
+    PackManifest,
+    PackPeerMissing,
+    PackSignatureInvalid,
+    integrity_of,
+)
+
+Status = Literal["passed", "failed", "not checked"]
+PEERS = {"aiProviders": "supported", "host.agentRuntime": "supported"}  # what hosts here offer
+_ERRORS = {"integrity": PackIntegrityMismatch, "signature": PackSignatureInvalid}
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """What a pack is held against: a key, and what a registry told of the archive."""
+
+    key: Ed25519PublicKey | None = None
+    integrity: str | None = None
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was checked, or that could not be."""
+
+    check: str
+    status: Status
+    message: str
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """What is known of an archive; `pack` is there if it can be opened."""
+
+    name: str
+    integrity: str
+    checks: list[Check]
+    pack: Pack | None
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether everything was checked and held."""
+        return all(check.status == "passed" for check in self.checks)
+
+    def passes(self, *, allow_unsigned: bool) -> bool:
+        """Whether the pack may be used; what failed is never allowed, only what is unknown."""
+        return not self._in_the_way(allow_unsigned=allow_unsigned)
+
+    def require(self, *, allow_unsigned: bool) -> Pack:
+        """The pack, or the error that says why it may not be used."""
+        for check in self._in_the_way(allow_unsigned=allow_unsigned):
+            remedy = " (--allow-unsigned accepts that)" if check.status == "not checked" else ""
+            kind = _ERRORS.get(check.check)
+            told = f"{self.name}: {check.message}{remedy}"
+            raise kind(told) if kind else PackError(check.message)  # which begins with the name
+        assert self.pack is not None
+        return self.pack
+
+    def _in_the_way(self, *, allow_unsigned: bool) -> list[Check]:
+        accepted = {"passed", "not checked"} if allow_unsigned else {"passed"}
+        return [check for check in self.checks if check.status not in accepted]
+
+
+def verify_pack(archive: bytes, trust: Trust, name: str = "pack") -> Verification:
+    """Check all that can be checked. Only signature and integrity together protect every file."""
+    actual = integrity_of(archive)
+    checks = [_check_integrity(actual, trust.integrity)]
+    pack, stage = None, "archive"
+    try:
+        files = read_archive(archive, name)
+        checks.append(Check(stage, "passed", _told_files(files)))
+        stage = PACK_FILE
+        manifest = read_pack_file(files, name)
+        checks.append(Check(stage, "passed", manifest.ref))
+        checks.append(_check_signature(manifest, files, trust.key))
+        stage = "contents"
+        pack = read_pack(archive, files, manifest, name)
+        checks.append(Check(stage, "passed", _told_contents(pack)))
+    except InvalidPack as invalid:
+        checks.append(Check(stage, "failed", str(invalid)))
+    return Verification(name, actual, checks, pack)
+
+
+def require_peers(pack: Pack) -> None:
+    """Refuse a pack that needs something of its host which is not there."""
+    needed = pack.manifest.needed_peers().items()
+    missing = [f"{name} {wanted}" for name, wanted in needed if PEERS.get(name) != wanted]
+    if missing:
+        raise PackPeerMissing(
+            f"{PACK_FILE}: $.peerDependencies: the host does not offer {', '.join(missing)} "
+            "(mark what the pack can do without as optional in peerDependenciesMeta)"
+        )
+
+
+def _told_files(files: Mapping[str, bytes]) -> str:
+    size = sum(map(len, files.values()))
+    return f"{_count(len(files), 'plain file')}, {size} bytes unpacked"
+
+
+def _told_contents(pack: Pack) -> str:
+    agents, suites = len(pack.manifests), len(pack.suites)
+    return f"{_count(agents, 'agent')} and {_count(suites, 'suite')}; what they refer to is there"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _check_integrity(actual: str, expected: str | None) -> Check:
+    if expected is None:
+        message = (
+            "no integrity is known (--integrity), so nothing shows that the files beside "
+            f"{PACK_FILE} are unchanged"
+        )
+        return Check("integrity", "not checked", message)
+    if actual != expected:
+        return Check("integrity", "failed", f"the archive is {actual}, and {expected} is expected")
+    return Check("integrity", "passed", "the archive is the expected one, every byte of it")
+
+
+def _check_signature(
+    manifest: PackManifest, files: Mapping[str, bytes], key: Ed25519PublicKey | None
+) -> Check:
+    signing = manifest.signing
+    if key is None:
+        said = "is signed, but no key is trusted (--key)" if signing else "is not signed"
+        message = f"{PACK_FILE} {said}, so nothing shows who made it"
+        return Check("signature", "not checked", message)
+    problem = None
+    if signing is None:
+        problem = f"{PACK_FILE} is not signed"
+    elif signing.method != "manual":
+        problem = f"{PACK_FILE} is signed by the method {signing.method}, which cannot be checked"
+    elif signing.signature_ref not in files:
+        problem = f"the signature {signing.signature_ref} is not in the pack"
+    elif not is_signed_by(key, files[signing.signature_ref], files[PACK_FILE]):
+        problem = f"{signing.signature_ref} is not the trusted key's signature of {PACK_FILE}"
+    if problem is not None:
+        return Check("signature", "failed", problem)
+    return Check("signature", "passed", f"{PACK_FILE} is signed by the trusted key")
