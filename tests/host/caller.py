@@ -40,7 +40,7 @@ class Reply(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One server-sent event; what stands in no log has no id, which is -1 here."""
+    """One server-sent event."""
 
     id: int
     name: str
@@ -69,7 +69,7 @@ class Stream:
                 name, _, value = line.partition(": ")
                 fields[name] = value
             elif fields:
-                yield Frame(int(fields.get("id", -1)), fields["event"], json.loads(fields["data"]))
+                yield Frame(int(fields["id"]), fields["event"], json.loads(fields["data"]))
                 fields = {}
 
     def until_comment(self) -> list[Frame]:

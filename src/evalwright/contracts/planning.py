@@ -32,6 +32,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     task_timeout_s: float | None = None
     run_timeout_s: float | None = None
     max_cost_usd: float | None = None
+    known_costs_only: bool = False  # calls without a known price do not end the budget
     read_only: bool = False
     tools: str | None = None  # the file that describes live tools
     gateway: bool = False

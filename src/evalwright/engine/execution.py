@@ -210,6 +210,8 @@ class Execution:
         return limit is None or not self._exhausts(self._tally.spent, limit)
 
     def _exhausts(self, spent: Cost, limit: float) -> bool:
+        if self._plan.settings.known_costs_only:
+            return spent.known_usd >= limit
         return spent.exhausts(limit, self._unpriced_before)
 
     async def _work_on(self, index: int) -> None:

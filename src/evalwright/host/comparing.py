@@ -34,12 +34,10 @@ def check_comparable(log: EventLog, run_id: str) -> None:
         raise ApiError(409, "conflict", message, {"runStatus": "running"})
 
 
-async def compare(
-    log: EventLog, baseline: str, new: str, work: Path, seconds: float = SECONDS
-) -> Path:
+async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
     """Compare two runs in an empty folder; gives the archive of the report, which lies there."""
     await asyncio.to_thread(_lay_out, log, baseline, new, work)
-    code = await _executed(work, f"{baseline}..{new}", seconds)
+    code = await _executed(work, f"{baseline}..{new}")
     if code == TOO_LARGE:
         message = f"the report is larger than {MOST_BYTES} bytes; make it at the log itself"
         raise ApiError(422, "report_too_large", message)
@@ -62,7 +60,7 @@ def _lay_out(log: EventLog, baseline: str, new: str, work: Path) -> None:
         raise ApiError(422, "validation_error", f"it cannot be compared: {error}") from None
 
 
-async def _executed(work: Path, report_id: str, seconds: float) -> int:
+async def _executed(work: Path, report_id: str) -> int:
     command = (sys.executable, "-P", "-m", _PROCESS, str(work), report_id)
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     running = await asyncio.create_subprocess_exec(
@@ -74,10 +72,10 @@ async def _executed(work: Path, report_id: str, seconds: float) -> int:
         start_new_session=True,  # so that it can be ended with all that it started
     )
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(SECONDS):
             return await running.wait()
     except TimeoutError:
-        message = f"the comparison took longer than {seconds:g} s"
+        message = f"the comparison took longer than {SECONDS:g} s"
         raise ApiError(
             503, "service_unavailable", message, {"retryAfter": 60}, {"Retry-After": "60"}
         ) from None

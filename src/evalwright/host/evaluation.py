@@ -159,6 +159,9 @@ class Planner:
             judges=settings.judges if is_judged else (),
             judge_samples=settings.judge_samples if is_judged and settings.judges else None,
             max_cost_usd=_least(request.max_cost_usd, settings.max_cost_usd_per_suite),
+            # The host pays for agents on its own models; what others pay it cannot know in full.
+            known_costs_only=request.max_cost_usd is None
+            and self._catalogue.model_of(registered) is None,
             tools=settings.tools if "live-shadow" in modes else None,
         )
 

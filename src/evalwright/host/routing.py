@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 30  # that a client has to send a body
 MOST_PROBLEMS = 20
+MOST_EXACT = 2**53  # up to here a float is just one whole number
 SMALL_BODY = 16 * 1024
 
 Schema = dict[str, Any]
@@ -170,7 +171,7 @@ class Route:
         problems = self.body_schema.problems(body)
         if problems:
             raise invalid(problems)
-        return body
+        return _with_whole_numbers(body)
 
 
 class RouteTable:
@@ -216,6 +217,16 @@ def invalid(problems: list[Problem]) -> ApiError:
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A value as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """The same JSON value, with 3.0 as 3: to a schema both are integers, to Python only one is."""
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(part) for part in value]
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= MOST_EXACT
+    return int(value) if is_whole else value
 
 
 def _value(text: str, schema: Schema) -> Any:

@@ -27,7 +27,7 @@ from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.awaiting import recall_answers
 from evalwright.engine.clock import Clock, new_run_id
-from evalwright.engine.execution import Execution, Means
+from evalwright.engine.execution import Means
 from evalwright.engine.history import History, read_history
 from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan
@@ -148,10 +148,9 @@ class Runs:
         """Create a run that may take over facts of another, and execute it."""
 
         async def prepare() -> Work:
-            execution, may_go_on = await self._execution(log, agent, history)
-            execution.open(None, facts, changes(history.run_id))
-            await execution.settle()
-            return Evaluation(agent, execution, may_go_on)
+            work = await self._evaluation(log, agent, history)
+            await work.open(facts, changes(history.run_id))
+            return work
 
         return await self._launch(log, tenant, history.run_id, prepare)
 
@@ -219,22 +218,18 @@ class Runs:
         detail = ErrorDetail("internal_error", f"the host failed: {type(error).__name__}")
         await self._record(running.log, running.run_id, RunFailedEvent(detail))
 
-    async def _execution(
-        self, log: EventLog, agent: Agent, history: History
-    ) -> tuple[Execution, asyncio.Event]:
-        may_go_on = asyncio.Event()
-        may_go_on.set()
-        means = await self._means(history.plan, may_go_on)
-        return Execution(log, agent, history, self._clock, means), may_go_on
+    async def _evaluation(self, log: EventLog, agent: Agent, history: History) -> Evaluation:
+        means = await self._means(history.plan)
+        return Evaluation(log, agent, history, self._clock, means)
 
-    async def _means(self, plan: Plan, may_go_on: asyncio.Event) -> Means:
+    async def _means(self, plan: Plan) -> Means:
         toolbox = Toolbox()
         if plan.settings.tools is not None:
             from evalwright.agents.tool_files import load_tools
 
             toolbox = await load_tools(Path(plan.settings.tools), live=plan.is_live)
         surroundings = Surroundings(toolbox, plan.is_live, redactor=self._redactor)
-        return Means(surroundings, self._models.panel(plan.panel), may_go_on)
+        return Means(surroundings, self._models.panel(plan.panel))
 
     # Stopping, pausing and going on.
 
@@ -301,6 +296,8 @@ class Runs:
         running = self._running.get(run_id)
         if running is not None and running.cancelled is not None:
             return "cancelling"
+        if running is not None and isinstance(running.work, Evaluation):
+            return "paused" if running.work.is_paused else "running"  # a long log is not read
         return open_status(log, run_id)
 
     async def _record(self, log: EventLog, run_id: str, payload: Payload) -> Event:
@@ -322,9 +319,11 @@ class Runs:
             log = self._log.for_tenant(partition)
             if not _can_go_on(log, run_id) or open_status(log, run_id) != "running":
                 continue
-            announce(log, run_id)
-            if await self._go_on(log, partition, run_id):
-                count += 1
+            try:
+                announce(log, run_id)
+                count += await self._go_on(log, partition, run_id)
+            except msgspec.DecodeError:  # one run that cannot be read must not keep the host down
+                _logger.error("run %s is left as it is: its log cannot be read", run_id)  # noqa: TRY400
         return count
 
     async def _go_on(self, log: EventLog, partition: str, run_id: str) -> bool:
@@ -351,8 +350,7 @@ class Runs:
         history = read_history(log, run_id)
         recall_answers(log, history)
         agent = self._planner.agent_of(tenant, history.plan)
-        execution, may_go_on = await self._execution(log, agent, history)
-        return Evaluation(agent, execution, may_go_on, was_interrupted=True)
+        return await self._evaluation(log, agent, history)
 
     async def stop(self, seconds: float) -> None:
         """Stop all runs where they are; they go on at the next start."""

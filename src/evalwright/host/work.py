@@ -1,11 +1,18 @@
 """What a run consists of while it is executed: an evaluation, or a workflow."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
+
+import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.events import RunCancelled, RunPaused
-from evalwright.engine.execution import Execution
+from evalwright.engine.clock import Clock
+from evalwright.engine.execution import Execution, Means
+from evalwright.engine.history import History
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import Change
 
 
 class Work(Protocol):
@@ -32,20 +39,34 @@ class Evaluation:
 
     def __init__(
         self,
+        log: EventLog,
         agent: Agent,
-        execution: Execution,
-        may_go_on: asyncio.Event,
-        *,
-        was_interrupted: bool = False,
+        history: History,
+        clock: Clock,
+        means: Means,
     ) -> None:
         self._agent = agent
-        self._execution = execution
-        self._may_go_on = may_go_on
-        self._was_interrupted = was_interrupted
+        self._toolbox = means.surroundings.toolbox
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+        means = msgspec.structs.replace(means, may_go_on=self._may_go_on)
+        self._execution = Execution(log, agent, history, clock, means)
+        self._is_new = False
+
+    async def open(self, facts: Sequence[NewEvent], changes: Sequence[Change]) -> None:
+        """Write what the run begins with, and wait until it is durable."""
+        self._is_new = True
+        self._execution.open(None, facts, changes)
+        await self._execution.settle()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether no new task is begun."""
+        return not self._may_go_on.is_set()
 
     async def run(self) -> None:
         """Work on every task that has no score."""
-        if self._was_interrupted:
+        if not self._is_new:
             self._execution.close_interrupted()
         await self._execution.run()
 
@@ -63,5 +84,6 @@ class Evaluation:
         await self._execution.cancel(ending.reason, ending.cancelled_by)
 
     async def close(self) -> None:
-        """Let go of the agent."""
+        """Let go of the agent and its tools."""
         await self._agent.close()
+        await self._toolbox.close()

@@ -79,6 +79,18 @@ def test_a_bundle_holds_no_more_than_it_may(caller: Caller, monkeypatch: pytest.
     assert part["truncatedReason"] == "events_truncated_to_size_cap"
 
 
+def test_annotations_leave_room_for_events(caller: Caller, monkeypatch: pytest.MonkeyPatch):
+    run_id = caller.evaluate(a_suite(1))
+    for _ in range(3):
+        note = {"signal": {"kind": "flag"}, "note": "x" * 2000}
+        assert caller.post(f"/v1/runs/{run_id}/annotations", note).status == 201
+    monkeypatch.setattr(bundles, "MOST_BYTES", 10_000)
+    found = bundle(caller, run_id)
+    assert len(found["annotations"]) == 2
+    assert found["events"][-1]["type"] == "run.completed"
+    assert found["truncatedReason"] == "annotations_truncated_to_size_cap"
+
+
 def test_a_paused_run_counts_as_running_in_a_bundle(caller: Caller, gate: Journal):
     run_id = caller.start(a_suite([a_task(input="wait")]), GATED)
     gate.wait_for(1)

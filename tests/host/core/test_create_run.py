@@ -96,7 +96,9 @@ def test_a_refusal_names_the_place_and_every_problem(shop: Caller):
 ALLOWED = {
     "100 tags of 256 characters": {"tags": [f"{n:0256}" for n in range(100)]},
     "metadata of 4 levels": {"metadata": nested(4)},
-    "fields of configurable that mean nothing here": {"configurable": {"temperature": 1, "x": []}},
+    "fields of configurable that mean nothing here": {
+        "configurable": {"recursionLimit": 1, "x": []}
+    },
     "a mode that the suite has": {"configurable": {"evalModes": ["golden"]}},
 }
 

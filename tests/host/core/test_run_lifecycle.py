@@ -1,8 +1,11 @@
 """Runs from their beginning to their end, also where the host ends in between."""
 
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from builders import a_suite, a_task
 from evalwright.contracts.suite import Suite
 from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller
-from host.server import BROKEN, GATED, HostProcess, ServedHost
+from host.server import BROKEN, GATED, HostProcess, ServedHost, running_host
 from subjects.waiting import Journal, eventually
 
 ENDS = {"run.completed", "run.failed", "run.cancelled"}
@@ -286,6 +289,32 @@ def test_a_run_whose_agent_is_gone_after_a_restart_fails_and_says_so(
     caller = restarted(host, caller)
     snapshot = caller.finish(run_id)
     assert (snapshot["status"], snapshot["error"]["code"]) == ("failed", "cannot_resume")
+
+
+def test_a_run_that_cannot_be_read_keeps_no_other_from_going_on(tmp_path: Path, gate: Journal):
+    db = tmp_path / "host.db"
+    with running_host(db) as served:
+        caller = served.caller()
+        damaged, sound = (caller.start(waiting_suite(), GATED) for _ in range(2))
+        gate.wait_for(8)
+        key = caller.key
+    _damage_plan(db, damaged)
+    gate.open_gate()
+    with running_host(db) as served:
+        caller = Caller(served.url, key)
+        assert caller.finish(sound)["status"] == "completed"
+        assert_sound(events_of(caller, sound), 4)
+
+
+def _damage_plan(db: Path, run_id: str) -> None:
+    with closing(sqlite3.connect(db)) as connection, connection:
+        connection.execute("DROP TRIGGER events_are_never_changed")
+        changed = connection.execute(
+            "UPDATE events SET body = '{}' WHERE type = 'evalwright.planned'"
+            " AND run = (SELECT run FROM runs WHERE run_id = ?)",
+            (run_id,),
+        )
+        assert changed.rowcount == 1
 
 
 def test_two_hosts_on_one_log_execute_a_run_once(

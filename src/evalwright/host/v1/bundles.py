@@ -68,11 +68,9 @@ async def read(call: Call) -> Response:
 def _bundle(call: Call, status: str) -> dict[str, Any]:
     run_id = call.path["runId"]
     shown = msgspec.to_builtins(snapshot(call.log, run_id, status))
-    annotations = call.host.annotations.of_run(call.log, call.principal.partition, run_id)
-    gathered = _Gathered(
-        call.query.get("maxEvents", MOST_EVENTS),
-        MOST_BYTES - sum(map(len, map(bytes, annotations))),
-    )
+    gathered = _Gathered(call.query.get("maxEvents", MOST_EVENTS), MOST_BYTES)
+    for said in call.host.annotations.of_run(call.log, call.principal.partition, run_id):
+        gathered.take_annotation(said)
     for event in call.log.read(run_id):
         gathered.take(event)
     return {

@@ -21,7 +21,7 @@ from evalwright.host.v1 import (
 from evalwright.host.v1.openapi import openapi_route
 
 
-def v1_routes(host: Host) -> list[Route]:
+def v1_routes(host: Host | None) -> list[Route]:
     """The routes that a host serves; without a host, those that every one has."""
     routes = [
         *discovery.ROUTES,

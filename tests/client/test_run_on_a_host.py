@@ -1,0 +1,293 @@
+"""`evalwright run --host`: the suite runs elsewhere, and everything else is as it is here."""
+
+import json
+import re
+import signal
+
+import pytest
+
+from builders import AGENT_ID, SUITE_ID, a_suite, a_task
+from client.wire import answer, saying
+from host.server import BROKEN, GATED, PRICED, WRONG
+from subjects.command import subject
+from subjects.waiting import eventually
+
+REF = f"{SUITE_ID}@1.0.0"
+
+
+class Remote:
+    """The command with a key for a host."""
+
+    def __init__(self, evalwright, url, key):
+        evalwright.db = None
+        self.evalwright = evalwright
+        self.url = url
+        self.environment = {"EVALWRIGHT_KEY": key}
+
+    def line(self, *arguments):
+        return ["run", *arguments, "--host", self.url]
+
+    def __call__(self, *arguments):
+        return self.evalwright(*self.line(*arguments), env=self.environment)
+
+    def start(self, *arguments):
+        return self.evalwright.start(*self.line(*arguments), env=self.environment)
+
+
+@pytest.fixture
+def remote(served, evalwright):
+    return Remote(evalwright, served.url, served.key())
+
+
+@pytest.fixture
+def suite(evalwright):
+    return evalwright.suite(a_suite(3))
+
+
+def same_for_all(text):
+    """A text without what differs from run to run."""
+    return re.sub(r"run_[0-9a-z]{26}|\d+ ms|\d+\.\d+ s|\"latencyMs\": \d+", "…", text)
+
+
+def test_a_suite_is_published_run_and_reported(remote, suite):
+    done = remote(suite, "--agent", AGENT_ID)
+    assert done.code == 0, done.err
+    assert f"{REF}: 3 tasks against {AGENT_ID} on {remote.url}, run run_" in done.err
+    assert "3/3 tasks" in done.err
+    assert "PASSED" in done.out
+
+
+@pytest.mark.parametrize(("agent", "ref", "code"), [(AGENT_ID, "yes", 0), (WRONG, "no", 1)])
+def test_results_are_those_of_a_run_on_this_machine(remote, suite, agent, ref, code):
+    here, there = remote.evalwright.folder / "here", remote.evalwright.folder / "there"
+    files = ("--out", str(there), "--junit", str(there / "junit.xml"))
+    there.mkdir()
+    far = remote(suite, "--agent", agent, *files)
+    here.mkdir()
+    near = remote.evalwright(
+        *("run", suite, "--agent", subject(f"answers.py:{ref}"), "--agent-id", agent),
+        *("--model-class", "general"),
+        *("--out", str(here), "--junit", str(here / "junit.xml")),
+    )
+    assert far.code == near.code == code
+    assert same_for_all(far.out) == same_for_all(near.out)
+    for name in ("summary.json", "scorecard.txt"):
+        assert same_for_all((there / name).read_text()) == same_for_all((here / name).read_text())
+    assert (there / "junit.xml").read_text().count("<testcase") == 3 + code
+
+
+def test_the_events_in_the_folder_are_byte_by_byte_those_of_the_host(remote, served, suite):
+    out = remote.evalwright.folder / "out"
+    assert remote(suite, "--agent", AGENT_ID, "--out", str(out)).code == 0
+    (run_id,) = served.log.run_ids()
+    recorded = b"".join(event.to_json() + b"\n" for event in served.log.read(run_id))
+    assert (out / "events.jsonl").read_bytes() == recorded
+
+
+def test_with_json_stdout_is_the_summary_of_the_host(remote, served, suite):
+    done = remote(suite, "--agent", AGENT_ID, "--json", "--quiet")
+    assert done.err == ""
+    (run_id,) = served.log.run_ids()
+    assert done.json() == served.caller().get(f"/v1/runs/{run_id}/eval-summary").json()
+
+
+def test_options_of_the_run_reach_the_host(remote, served, suite):
+    done = remote(
+        *(suite, "--agent", AGENT_ID, "--mode", "golden", "--tag", "ci", "--concurrency", "2"),
+        *("--timeout", "1.5", "--run-timeout", "60", "--max-cost", "2"),
+    )
+    assert done.code == 0, done.err
+    run = served.caller().get(f"/v1/runs/{served.log.run_ids()[0]}").json()
+    assert run["tags"] == ["ci"]
+    assert run["configurable"] == {
+        "evalModes": ["golden"],
+        "concurrency": 2,
+        "taskTimeoutMs": 1500,
+        "runTimeoutMs": 60_000,
+        "maxCostUsd": 2.0,
+    }
+
+
+def test_a_suite_that_is_there_already_is_not_published_again(remote, served, suite):
+    reader = Remote(
+        remote.evalwright,
+        served.url,
+        served.key(scopes=["suites:read", "runs:create", "runs:read"]),
+    )
+    assert remote(suite, "--agent", AGENT_ID).code == 0
+    assert reader(suite, "--agent", AGENT_ID).code == 0
+
+
+def test_the_same_suite_in_other_bytes_is_the_same_suite(remote, suite):
+    assert remote(suite, "--agent", AGENT_ID).code == 0
+    document = json.loads((remote.evalwright.folder / suite).read_text())
+    turned = dict(reversed(document.items()))
+    (remote.evalwright.folder / "again.json").write_text(json.dumps(turned, indent=3))
+    assert remote("again.json", "--agent", AGENT_ID).code == 0
+
+
+def test_a_changed_suite_under_the_same_version_is_refused(remote, served, suite):
+    assert remote(suite, "--agent", AGENT_ID).code == 0
+    changed = remote.evalwright.suite(a_suite(2), "changed.json")
+    done = remote(changed, "--agent", AGENT_ID)
+    assert done.code == 2
+    assert f"changed.json: {REF} is published on {remote.url} with another content" in done.err
+    assert "give the changed suite a new version" in done.err
+    assert len(served.log.run_ids()) == 1
+
+
+def test_a_run_is_compared_with_the_latest_one_of_the_suite(remote, served):
+    suite = remote.evalwright.suite(a_suite(2, modes=("golden", "regression")))
+    assert remote(suite, "--agent", AGENT_ID).code == 0
+    (baseline,) = served.log.run_ids()
+    done = remote(suite, "--agent", WRONG, "--baseline", "latest")
+    assert done.code == 1
+    assert f"Against the baseline {baseline}" in done.out
+
+
+def test_without_a_run_to_compare_with_there_is_no_latest_baseline(remote, served, suite):
+    done = remote(suite, "--agent", AGENT_ID, "--baseline", "latest")
+    assert done.code == 2
+    assert f"{remote.url} has no completed run of {REF}" in done.err
+    assert served.log.run_ids() == []
+
+
+def test_what_makes_the_exit_code_1_is_decided_here(remote, suite):
+    assert remote(suite, "--agent", WRONG, "--fail-on", "none").code == 0
+
+
+def test_a_run_that_fails_is_an_error_with_a_report(remote):
+    suite = remote.evalwright.suite(a_suite(30))
+    report = remote.evalwright.folder / "junit.xml"
+    done = remote(suite, "--agent", PRICED, "--max-cost", "0.000001", "--junit", str(report))
+    assert done.code == 3
+    assert "failed with budget_exhausted" in done.err
+    assert "budget_exhausted" in report.read_text()
+
+
+def test_an_agent_that_breaks_is_no_pass(remote, suite):
+    assert remote(suite, "--agent", BROKEN).code in (1, 3)
+
+
+def test_an_interrupt_leaves_the_run_to_the_host_and_says_how_to_watch_it(remote, served, gate):
+    suite = remote.evalwright.suite(a_suite([a_task(input="wait")]))
+    process = remote.start(suite, "--agent", GATED)
+    gate.wait_for(1)
+    run_id = eventually(served.log.run_ids)[0]
+    read_until(process, b"run run_")
+    process.send_signal(signal.SIGINT)
+    stopped = remote.evalwright.finish(process)
+    assert stopped.code == 130
+    again = f"evalwright run --host {remote.url} --resume {run_id}"
+    assert f"the host goes on with run {run_id}; watch it again: {again}" in stopped.err
+    gate.open_gate()
+    done = remote("--resume", run_id)
+    assert done.code == 0, done.err
+    assert "PASSED" in done.out
+
+
+def read_until(process, words):
+    """Read stderr as far as these words."""
+    heard = b""
+    while words not in heard:
+        line = process.stderr.readline()
+        assert line, heard
+        heard += line
+
+
+def test_a_run_that_is_cancelled_has_no_result(remote, served, gate):
+    suite = remote.evalwright.suite(a_suite([a_task(input="wait")]))
+    process = remote.start(suite, "--agent", GATED)
+    gate.wait_for(1)
+    run_id = eventually(served.log.run_ids)[0]
+    served.caller().post(f"/v1/runs/{run_id}/cancel")
+    done = remote.evalwright.finish(process)
+    assert done.code == 3
+    assert f"run {run_id} was cancelled; it has no result" in done.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--db", "x.db"),
+        ("--model", "openai:x"),
+        ("--model-class", "general"),
+        ("--agent-id", "acme.other"),
+        ("--judge", "openai:x"),
+        ("--repeat", "2"),
+        ("--tools", "tools.yaml"),
+        ("--read-only",),
+        ("--gateway",),
+        ("--cassette", "x.jsonl"),
+        ("--allow-self-judge",),
+    ],
+    ids=lambda option: option[0],
+)
+def test_options_that_mean_nothing_to_a_host_are_refused_by_name(remote, served, suite, option):
+    done = remote(suite, "--agent", AGENT_ID, *option)
+    assert done.code == 2
+    assert f"--host: a run of a host does not take {option[0]}; leave it out" in done.err
+    assert served.log.run_ids() == []
+
+
+def test_a_run_that_is_watched_again_takes_nothing_that_would_change_it(remote):
+    done = remote("--resume", "run_a", "--tag", "x", "--max-cost", "1")
+    assert done.code == 2
+    assert "a run that is watched again does not take --tag, --max-cost" in done.err
+
+
+def test_the_key_comes_from_the_environment_and_there_is_no_option_for_it(remote, suite):
+    done = remote.evalwright(*remote.line(suite, "--agent", AGENT_ID))
+    assert done.code == 2
+    assert "set EVALWRIGHT_KEY to a key of the host; there is no option for it" in done.err
+    assert remote(suite, "--agent", AGENT_ID, "--key", "secret").code == 2
+
+
+def test_a_key_that_the_host_does_not_know_is_refused(remote, suite):
+    remote.environment = {"EVALWRIGHT_KEY": "ew_nobody_secret"}
+    done = remote(suite, "--agent", AGENT_ID)
+    assert done.code == 2
+    assert "401 unauthenticated" in done.err
+    assert "ew_nobody_secret" not in done.err + done.out
+
+
+def test_an_agent_that_the_host_does_not_have_is_refused(remote, suite):
+    done = remote(suite, "--agent", "acme.nobody")
+    assert done.code == 2
+    assert "400 validation_error" in done.err
+
+
+def test_the_agent_must_be_named(remote, suite):
+    done = remote(suite)
+    assert done.code == 2
+    assert "name the agent with --agent: its id on the host" in done.err
+
+
+def test_a_pack_is_not_run_by_a_host(remote):
+    (remote.evalwright.folder / "pack.tgz").write_bytes(b"")
+    done = remote("pack.tgz", "--agent", AGENT_ID)
+    assert done.code == 2
+    assert "pack.tgz: a host runs packs that are installed on it" in done.err
+
+
+def test_nobody_there_is_code_3(evalwright, suite):
+    with saying([]) as wire:
+        pass
+    done = Remote(evalwright, wire.url, "ew_a_b")(suite, "--agent", AGENT_ID)
+    assert done.code == 3
+    assert wire.url in done.err
+
+
+def test_another_kind_of_host_gets_no_key(evalwright, suite):
+    told = answer(b'{"protocolVersion":"1.1"}')
+    with saying([told] * 3) as wire:
+        done = Remote(evalwright, wire.url, "ew_a_secret")(suite, "--agent", AGENT_ID)
+    assert done.code == 2
+    assert f"{wire.url} is not an Evalwright host" in done.err
+    assert not any("ew_a_secret" in heard for heard in wire.heard)
+
+
+def test_a_file_that_cannot_be_written_is_found_out_before_the_run(remote, served, suite):
+    done = remote(suite, "--agent", AGENT_ID, "--junit", "no/such/folder/report.xml")
+    assert done.code == 2
+    assert served.log.run_ids() == []
