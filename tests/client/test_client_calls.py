@@ -52,6 +52,12 @@ def test_more_suites_than_fit_a_page_are_listed_to_the_last(client):
     assert len({each.version for each in own}) == len(own) == 130
 
 
+def test_a_large_suite_is_sent_and_comes_back_whole(client):
+    suite = a_suite([a_task(f"task-{n}", input="x" * 100_000) for n in range(30)])
+    client.publish_suite(suite)
+    assert client.suite(REF) == suite
+
+
 def test_agents_are_listed_and_shown(client):
     assert AGENT_ID in [agent.agent_id for agent in client.agents()]
     assert client.agent(AGENT_ID).agent_id == AGENT_ID

@@ -171,10 +171,9 @@ def test_an_agent_that_breaks_is_no_pass(remote, suite):
 
 def test_an_interrupt_leaves_the_run_to_the_host_and_says_how_to_watch_it(remote, served, gate):
     suite = remote.evalwright.suite(a_suite([a_task(input="wait")]))
-    process = remote.start(suite, "--agent", GATED)
-    gate.wait_for(1)
-    run_id = eventually(served.log.run_ids)[0]
-    read_until(process, b"run run_")
+    process = remote.start(suite, "--agent", GATED, "--quiet")
+    eventually(lambda: served.host.streams.held, "somebody who watches the run")
+    (run_id,) = served.log.run_ids()
     process.send_signal(signal.SIGINT)
     stopped = remote.evalwright.finish(process)
     assert stopped.code == 130
@@ -184,15 +183,6 @@ def test_an_interrupt_leaves_the_run_to_the_host_and_says_how_to_watch_it(remote
     done = remote("--resume", run_id)
     assert done.code == 0, done.err
     assert "PASSED" in done.out
-
-
-def read_until(process, words):
-    """Read stderr as far as these words."""
-    heard = b""
-    while words not in heard:
-        line = process.stderr.readline()
-        assert line, heard
-        heard += line
 
 
 def test_a_run_that_is_cancelled_has_no_result(remote, served, gate):

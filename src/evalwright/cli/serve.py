@@ -81,6 +81,7 @@ def command(
     key and a line to try. Ctrl-C stops it in good order: runs go on at the next start.
     """
     from evalwright.host.host import Host
+    from evalwright.host.provisions import check_provisions
     from evalwright.host.serving import create_server, open_socket, serve
     from evalwright.host.telemetry import Telemetry, logging_to
 
@@ -95,6 +96,7 @@ def command(
                 clock, os.environ, endpoint, providers=settings.models
             ),
         )
+        check_provisions(host, settings.source)
         url = _url(address, listener.getsockname()[1])
         key = _first_key(host)
 

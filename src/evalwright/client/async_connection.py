@@ -1,6 +1,7 @@
 """Requests over the connections of aiohttp, which is imported when the first one is made."""
 
 import asyncio
+import io
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ from evalwright.client.exchange import Answer, Request, refused
 
 if TYPE_CHECKING:
     import aiohttp
+
+WRITTEN_AT_ONCE = 1024 * 1024  # aiohttp warns of larger bodies that are given as bytes
 
 
 class AsyncConnections:
@@ -63,7 +66,7 @@ class AsyncConnections:
         return self._opened().request(
             request.method,
             yarl.URL(target, encoded=True),
-            data=request.body,
+            data=_data(request.body),
             headers={**self._headers(), **request.headers},
             allow_redirects=False,
             ssl=self._tls or True,
@@ -107,6 +110,10 @@ class AsyncConnections:
         except (aiohttp.ClientError, OSError) as error:
             reason = getattr(error, "strerror", None) or f"{type(error).__name__} {error}".strip()
             raise Unreachable(f"{origin}: {reason}") from None
+
+
+def _data(body: bytes | None) -> bytes | io.BytesIO | None:
+    return body if body is None or len(body) < WRITTEN_AT_ONCE else io.BytesIO(body)
 
 
 async def _answer(response: "aiohttp.ClientResponse", most: int) -> Answer:

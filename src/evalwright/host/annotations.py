@@ -7,13 +7,13 @@ from typing import Literal
 
 import msgspec
 
-from evalwright.contracts.errors import Problem, RunNotFound
+from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid
 from evalwright.host.masking import masked_text
-from evalwright.host.routing import invalid
+from evalwright.host.status import edges_of
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import Change, Records
 
@@ -104,8 +104,7 @@ class Annotations:
 
     def of_run(self, log: EventLog, partition: str, run_id: str) -> list[msgspec.Raw]:
         """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
-        if not log.edges(run_id):
-            raise RunNotFound(f"there is no run {run_id}")
+        edges_of(log, run_id)
         found = self._records.list(KIND, partition, f"{run_id}/", limit=MOST_PER_RUN)
         return [msgspec.Raw(record.body) for record in found]
 

@@ -12,15 +12,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from evalwright.contracts.errors import InvalidDocument, RunNotFound, StoreError
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid, unavailable
 from evalwright.host.host import Host
 from evalwright.host.idempotency import REPLAY_HEADER, Ticket
 from evalwright.host.keys import authenticate
 from evalwright.host.principal import Principal
-from evalwright.host.routing import Call, Route, RouteTable, invalid, json_response
+from evalwright.host.routing import Call, Route, RouteTable, json_response
 from evalwright.host.telemetry import Access
 
 CORRELATION_HEADER = "x-correlation-id"
+STORE_RETRY_SECONDS = 5
 
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NOBODY = Principal("", "", None, frozenset(), "anonymous")
@@ -148,10 +149,14 @@ def error_response(error: Exception, correlation_id: str) -> Response:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
-        _logger.error("internal error %s at %s", type(error).__name__, where)
-        known = ApiError(
-            500, "internal_error", "the host failed; the correlation id tells it where"
+        _logger.error(
+            "internal error %s at %s, correlation id %s",
+            type(error).__name__,
+            where,
+            correlation_id,
         )
+        message = "the host failed; its operator finds out why by the correlation id"
+        known = ApiError(500, "internal_error", message)
     details = {**(known.details or {}), "correlationId": correlation_id}
     body = {"error": known.code, "message": known.message, "details": details}
     return json_response(body, known.status, known.headers)
@@ -166,9 +171,7 @@ def _known(error: Exception) -> ApiError | None:
         return invalid(error.problems)
     if isinstance(error, StoreError):
         _logger.error("the store failed: %s", error)
-        retry = {"retryAfter": 5}
-        message = "the store cannot be used; try again"
-        return ApiError(503, "service_unavailable", message, retry, {"Retry-After": "5"})
+        return unavailable("the store cannot be used; try again", STORE_RETRY_SECONDS)
     return None
 
 

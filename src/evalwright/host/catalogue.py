@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from evalwright.agents.bundled import bundled
-from evalwright.agents.load import is_manifest, load_agent
+from evalwright.agents.load import load_agent
 from evalwright.agents.manifest import agent_of, read_parts
 from evalwright.agents.protocol import Agent
-from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.suite import ModelClass, Suite, parse_suite
 from evalwright.host.settings import AgentSettings, HostSettings
@@ -273,10 +273,6 @@ def _ref(suite: Suite) -> str:
 
 
 def _offered(agent_id: str, settings: AgentSettings) -> RegisteredAgent:
-    if is_manifest(settings.ref) != (settings.model is not None):
-        rule = "a manifest needs a model, and nothing else does"
-        place = f'host.agents."{agent_id}"'
-        raise InvalidDocument("evalwright.toml", [Problem(place, rule, 'model = "provider:model"')])
     return RegisteredAgent(
         agent_id=agent_id,
         version=settings.version,

@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.contracts.events import TERMINAL_TYPES, EvalStarted
-from evalwright.host.errors import ApiError
+from evalwright.contracts.events import TERMINAL_TYPES
+from evalwright.host.errors import ApiError, unavailable
+from evalwright.host.status import is_evaluation
 from evalwright.store.protocol import EventLog
 
 SECONDS = 120.0  # that a comparison may take
+RETRY_SECONDS = 60
 MOST_BYTES = 256 * 1024 * 1024  # of a report before it is packed
 TOO_LARGE = 4  # the exit code of the process for a report with more
 
@@ -27,7 +29,7 @@ _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_A
 def check_comparable(log: EventLog, run_id: str) -> None:
     """Raise `ApiError` 409 for a run that has not ended; 404 for what is no evaluation."""
     edges = log.edges(run_id)
-    if len(edges) < 2 or edges[1].type != EvalStarted.TYPE:
+    if not is_evaluation(edges):
         raise ApiError(404, "not_found", "there is no such run")
     if edges[-1].type not in TERMINAL_TYPES:
         message = "a run can be compared when it has ended"
@@ -39,7 +41,7 @@ async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
     await asyncio.to_thread(_lay_out, log, baseline, new, work)
     code = await _executed(work, f"{baseline}..{new}")
     if code == TOO_LARGE:
-        message = f"the report is larger than {MOST_BYTES} bytes; make it at the log itself"
+        message = f"the report is larger than {MOST_BYTES} bytes; ask the host's operator for it"
         raise ApiError(422, "report_too_large", message)
     if code != 0:
         raise CannotEvaluate(f"the process that compares two runs ended with {code}")
@@ -76,9 +78,7 @@ async def _executed(work: Path, report_id: str) -> int:
             return await running.wait()
     except TimeoutError:
         message = f"the comparison took longer than {SECONDS:g} s"
-        raise ApiError(
-            503, "service_unavailable", message, {"retryAfter": 60}, {"Retry-After": "60"}
-        ) from None
+        raise unavailable(message, RETRY_SECONDS) from None
     finally:
         if running.returncode is None:
             with suppress(ProcessLookupError):

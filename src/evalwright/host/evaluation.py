@@ -19,7 +19,7 @@ from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.plan import Plan, RunOptions, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid
 from evalwright.host.settings import HostSettings
 from evalwright.store.protocol import EventLog
 
@@ -186,9 +186,9 @@ def _check_inputs(suite: Suite, agent: Agent) -> None:
 
 def _refused(problems: Sequence[Problem]) -> ApiError:
     """The answer to a request whose parts do not fit together; options of commands mean nothing."""
-    shown = [
-        {"path": "$" if problem.path.startswith("-") else problem.path, "message": problem.message}
-        for problem in problems[:20]
-    ]
-    message = f"{shown[0]['path']}: {shown[0]['message']}"
-    return ApiError(400, "validation_error", message, {"problems": shown})
+    return invalid(
+        [
+            Problem("$" if problem.path.startswith("-") else problem.path, problem.message)
+            for problem in problems
+        ]
+    )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from evalwright.contracts.errors import BadInput, DamagedEventLog, RunNotFound
+from evalwright.contracts.errors import BadInput, DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     EvalScored,
@@ -26,6 +26,7 @@ from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import Planner
 from evalwright.host.runs import Changes, Runs
 from evalwright.host.settings import HostSettings
+from evalwright.host.status import edges_of
 from evalwright.store.protocol import EventLog, NewEvent
 
 _FRAME = 3  # events that every evaluation begins with
@@ -92,9 +93,7 @@ class Forks:
 
     async def fork(self, log: EventLog, tenant: str, request: ForkRequest, changes: Changes) -> str:
         """Make the run, together with changes; raises `RunNotFound` and `ApiError`."""
-        edges = log.edges(request.source)
-        if not edges:
-            raise RunNotFound(f"there is no run {request.source}")
+        edges = edges_of(log, request.source)
         if request.from_sequence > edges[-1].sequence:
             message = f"$.fromSeq: the log of the run ends with {edges[-1].sequence}"
             raise ApiError(422, "validation_error", message, {"lastSequence": edges[-1].sequence})

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from evalwright.contracts.events import Event, Planned, RunStarted
+from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.host.annotations import Annotations
@@ -153,7 +153,7 @@ class Host:
                 started.tags or [],
             )
             self._owners[run_id] = known
-        if events[-1].type in ("run.completed", "run.failed", "run.cancelled"):
+        if events[-1].type in TERMINAL_TYPES:
             self._owners.pop(run_id, None)
             self._repeated.pop(run_id, None)
         return known

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, try_again
 from evalwright.host.principal import Principal
 from evalwright.store.records import Change, RecordConflict, Records
 
@@ -21,6 +21,7 @@ KIND = "idempotency"
 KEPT_SECONDS = 25 * 3600  # a day, and an hour for clocks
 LEASE_SECONDS = 60  # after which a request that left no answer is taken for dead
 WAIT_SECONDS = 10  # that a duplicate waits for the first
+RETRY_SECONDS = 1  # that a client is to wait after that
 MAX_KEY = 255
 REPLAY_HEADER = "openwop-Idempotent-Replay"
 
@@ -146,10 +147,5 @@ def _replayed(entry: _Entry) -> Response:
 
 
 def _in_flight() -> ApiError:
-    return ApiError(
-        409,
-        "idempotency_in_flight",
-        "the first request with this Idempotency-Key is still being worked on",
-        {"retryAfter": 1},
-        {"Retry-After": "1"},
-    )
+    message = "the first request with this Idempotency-Key is still being worked on"
+    return try_again(409, "idempotency_in_flight", message, RETRY_SECONDS)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, child, parse, repeated_key
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, unavailable
 
 MOST_BUCKETS = 100_000  # of a kind, however many clients come
 FEWEST_TO_SWEEP = 1_000
@@ -140,13 +140,8 @@ class Places:
     def hold(self) -> Iterator[None]:
         """Take one of all places; raises `ApiError` 503 if there is none."""
         if self._held >= self._most:
-            raise ApiError(
-                503,
-                "service_unavailable",
-                f"the host has as many {self._things} at once as it can bear; try again",
-                {"retryAfter": BUSY_SECONDS},
-                {"Retry-After": str(BUSY_SECONDS)},
-            )
+            message = f"the host has as many {self._things} at once as it can bear; try again"
+            raise unavailable(message, BUSY_SECONDS)
         self._held += 1
         try:
             yield

@@ -1,4 +1,4 @@
-"""A route and what stands before its handler: limits, keys, scopes, and the checks of a request."""
+"""A route and what stands before its handler: scopes, and the checks of a request."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.schema import ValueSchema
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid
 from evalwright.host.limits import parse_body
 from evalwright.host.principal import Principal
 from evalwright.host.telemetry import TraceContext, new_trace, read_trace
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from evalwright.host.idempotency import Ticket
 
 BODY_SECONDS = 30  # that a client has to send a body
-MOST_PROBLEMS = 20
 MOST_EXACT = 2**53  # up to here a float is just one whole number
 SMALL_BODY = 16 * 1024
 
@@ -31,11 +30,15 @@ Schema = dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """A documented answer: what it means, and the schema of its body where that is JSON."""
+    """A documented answer: what it means, and the schema of its body.
+
+    Where a client may ask for JSON in place of the media type, `as_json` is the schema of that.
+    """
 
     description: str
     schema: Schema | None = None
     media_type: str = "application/json"
+    as_json: Schema | None = None
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,15 +206,6 @@ class RouteTable:
         if path.startswith(("/v1/", "/.well-known/")):
             return ApiError(404, "not_found", "there is no such path")
         return ApiError(400, "validation_error", "paths begin with /v1/ or /.well-known/")
-
-
-def invalid(problems: list[Problem]) -> ApiError:
-    """The answer to a request that breaks rules: the first in words, all of them in details."""
-    shown = [
-        {"path": problem.path, "message": problem.message} for problem in problems[:MOST_PROBLEMS]
-    ]
-    message = f"{problems[0].path}: {problems[0].message}"
-    return ApiError(400, "validation_error", message, {"problems": shown})
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

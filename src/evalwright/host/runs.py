@@ -5,13 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import Toolbox
-from evalwright.contracts.errors import EvalwrightError, RunBusy, RunFailed, RunNotFound
+from evalwright.contracts.errors import EvalwrightError, RunBusy, RunFailed
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     ErrorDetail,
@@ -32,11 +31,11 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import Planned, Planner
 from evalwright.host.limits import Places
 from evalwright.host.principal import tenant_of
-from evalwright.host.status import OpenStatus, open_status
+from evalwright.host.status import ENDED, Status, edges_of, is_evaluation, open_status
 from evalwright.host.work import Evaluation, Work
 from evalwright.host.workflows import WORKFLOWS, Progress, WorkflowRun, read_progress
 from evalwright.models.load import Providers
@@ -44,9 +43,10 @@ from evalwright.models.protocol import Model, Reply, Request
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import Change
 
+STOP_RETRY_SECONDS = 5  # after which another process may serve
+
 _logger = logging.getLogger(__name__)
 
-Status = OpenStatus | Literal["completed", "failed", "cancelled", "cancelling"]
 Changes = Callable[[str], Sequence[Change]]  # that go with a run, by its id
 
 
@@ -236,7 +236,7 @@ class Runs:
     async def cancel(self, log: EventLog, run_id: str, reason: str | None, by: str) -> Status:
         """Give a run up; raises `ApiError` 409 for one that has ended."""
         status = self.status(log, run_id)
-        if status in ("completed", "failed", "cancelled"):
+        if status in ENDED:
             raise _conflict(f"the run is {status}", status)
         ending = RunCancelled(reason, by)
         running = self._running.get(run_id)
@@ -287,11 +287,9 @@ class Runs:
 
     def status(self, log: EventLog, run_id: str) -> Status:
         """How a run stands; raises `RunNotFound`."""
-        last = log.edges(run_id)[-1:]
-        if not last:
-            raise RunNotFound(f"there is no run {run_id}")
-        if last[0].type in TERMINAL_TYPES:
-            ended: Status = last[0].type.removeprefix("run.")  # type: ignore[assignment]
+        last = edges_of(log, run_id)[-1]
+        if last.type in TERMINAL_TYPES:
+            ended: Status = last.type.removeprefix("run.")  # type: ignore[assignment]
             return ended
         running = self._running.get(run_id)
         if running is not None and running.cancelled is not None:
@@ -363,13 +361,7 @@ class Runs:
 
     def _refuse_while_stopping(self) -> None:
         if self._is_stopping:
-            raise ApiError(
-                503,
-                "service_unavailable",
-                "the host is being stopped",
-                {"retryAfter": 5},
-                {"Retry-After": "5"},
-            )
+            raise unavailable("the host is being stopped", STOP_RETRY_SECONDS)
 
 
 def _can_go_on(log: EventLog, run_id: str) -> bool:
@@ -381,7 +373,7 @@ def _can_go_on(log: EventLog, run_id: str) -> bool:
         started = edges[0].decode(RunStarted)
     except msgspec.DecodeError:
         return False
-    return started.owner is not None and len(edges) > 1 and edges[1].type == "eval.started"
+    return started.owner is not None and is_evaluation(edges)
 
 
 def _conflict(message: str, status: str) -> ApiError:

@@ -132,12 +132,7 @@ def _take_seat(
 
 
 def _channel(request: TransitionRequest, policy: DeploymentSettings) -> str:
-    default = (
-        DEFAULT_CHANNEL
-        if DEFAULT_CHANNEL in policy.channels
-        else next(iter(policy.channels), DEFAULT_CHANNEL)
-    )
-    channel = request.channel or default
+    channel = request.channel or _default_channel(policy)
     if channel == LATEST:
         raise IllegalTransition(f"{LATEST} is the highest active version by itself; name another")
     if channel not in policy.channels:
@@ -149,9 +144,7 @@ def _channel(request: TransitionRequest, policy: DeploymentSettings) -> str:
 
 def _default_channel(policy: DeploymentSettings) -> str:
     """`stable`, unless the host has other channels only."""
-    if DEFAULT_CHANNEL in policy.channels or not policy.channels:
-        return DEFAULT_CHANNEL
-    return policy.channels[0]
+    return DEFAULT_CHANNEL if DEFAULT_CHANNEL in policy.channels else policy.channels[0]
 
 
 def state_changed(record: Deployment, before: State) -> DeploymentStateChanged:

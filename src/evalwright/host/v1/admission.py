@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import Problem, RunNotFound
-from evalwright.host.errors import ApiError
-from evalwright.host.routing import Call, invalid
+from evalwright.host.errors import ApiError, invalid, try_again
+from evalwright.host.routing import Call
+from evalwright.host.status import ENDED
 from evalwright.store.records import Change
 
 MOST_METADATA_BYTES = 8192
@@ -100,14 +101,13 @@ def _refuse_active(call: Call, run_id: str) -> None:
         status = call.host.runs.status(call.log, run_id)
     except RunNotFound:
         return
-    if status in ("completed", "failed", "cancelled"):
+    if status in ENDED:
         return
     raise already_active(run_id)
 
 
 def already_active(run_id: str) -> ApiError:
     """The answer to a second run of a scope that is taken."""
-    details = {"activeRunId": run_id, "activeHost": "cloud", "retryAfter": RETRY_SECONDS}
+    details = {"activeRunId": run_id, "activeHost": "cloud"}
     message = "a run of this scope is active"
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return ApiError(409, "run_already_active", message, details, headers)
+    return try_again(409, "run_already_active", message, RETRY_SECONDS, details)

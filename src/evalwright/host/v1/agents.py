@@ -9,8 +9,8 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.manifest import parse_manifest
 from evalwright.host.catalogue import RegisteredAgent, described
 from evalwright.host.egress import EgressRefused
-from evalwright.host.errors import ApiError
-from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.errors import ApiError, invalid
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.v1.schemas import (
     AGENT_ID,
     IDEMPOTENCY_KEY,
@@ -32,22 +32,22 @@ _AGENT_ID = {
 _VERSION = {"type": "string", "pattern": r"^\d{1,9}\.\d{1,9}\.\d{1,9}$"}
 _CLASS = {"enum": ["reasoning", "writing", "coding", "research", "classification", "general"]}
 _SHORT = {"type": "string", "minLength": 1, "maxLength": 512}
-_REGISTRATION = {
-    "oneOf": [
-        closed(
-            {
-                "agentId": _AGENT_ID,
-                "version": _VERSION,
-                "url": {"type": "string", "minLength": 1, "maxLength": 2048},
-                "modelClass": _CLASS,
-                "persona": _SHORT,
-                "label": _SHORT,
-                "description": _SHORT,
-            },
-            ("agentId", "version", "url"),
-        ),
-        closed({"version": _VERSION, "manifest": OBJECT}, ("version", "manifest")),
-    ]
+_REGISTRATION = {  # not `oneOf`, of which a refusal says only that none of them fits
+    "type": "object",
+    "if": {"required": ["manifest"]},
+    "then": closed({"version": _VERSION, "manifest": OBJECT}, ("version", "manifest")),
+    "else": closed(
+        {
+            "agentId": _AGENT_ID,
+            "version": _VERSION,
+            "url": {"type": "string", "minLength": 1, "maxLength": 2048},
+            "modelClass": _CLASS,
+            "persona": _SHORT,
+            "label": _SHORT,
+            "description": _SHORT,
+        },
+        ("agentId", "version", "url"),
+    ),
 }
 _ENTRY = closed(
     {

@@ -7,7 +7,6 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright import __version__
-from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import CONTENT_FREE, Event, iso_time
 from evalwright.host.masking import masked_json, masked_strings
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
@@ -56,8 +55,6 @@ BUNDLE: Schema = opened(
 
 async def read(call: Call) -> Response:
     """The bundle of a run."""
-    if not call.log.edges(call.path["runId"]):
-        raise RunNotFound("no such run")
     status = call.host.runs.status(call.log, call.path["runId"])
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from evalwright.contracts.planning import Origin, Owner
 from evalwright.host.deployments.refusals import Refusal
 from evalwright.host.errors import ApiError
-from evalwright.host.evaluation import EvalRequest
+from evalwright.host.evaluation import ALL_MODES, EvalRequest
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.runs import Changes
 from evalwright.host.telemetry import Fork
@@ -34,9 +34,7 @@ from evalwright.store.records import Change, RecordConflict
 TAG = "runs"
 
 TAGS = listed({"type": "string", "minLength": 1, "maxLength": 256}, maxItems=100)
-_MODES = listed(
-    {"enum": ["golden", "rubric", "adversarial", "regression", "live-shadow"]}, uniqueItems=True
-)
+_MODES = listed({"enum": list(ALL_MODES)}, uniqueItems=True)
 CREATE_BODY = closed(
     {
         "mode": {"enum": ["eval"]},
@@ -67,6 +65,20 @@ CREATE_BODY = closed(
     "if": {"properties": {"mode": {"const": "eval"}}, "required": ["mode"]},
     "then": {"required": ["evalSuiteRef", "agentId"]},
     "else": {"required": ["workflowId"]},
+}
+_DEDUP = {
+    "in": "header",
+    "name": "X-Dedup",
+    "required": False,
+    "schema": {"enum": ["enforce"]},
+    "description": "Refuse the run while another one of the same scopeId is active.",
+}
+_ENGINE_VERSION = {
+    "in": "header",
+    "name": "X-Force-Engine-Version",
+    "required": False,
+    "schema": TEXT,
+    "description": "Only with a test key.",
 }
 CREATED = opened(
     {
@@ -206,7 +218,7 @@ ROUTES = [
             id="createRun",
             summary="Create a run; with mode eval, evaluate an agent by a suite.",
             tag=TAG,
-            parameters=(IDEMPOTENCY_KEY,),
+            parameters=(IDEMPOTENCY_KEY, _DEDUP, _ENGINE_VERSION),
             body=CREATE_BODY,
             answers={
                 201: Answer("The run exists and is being executed.", CREATED),

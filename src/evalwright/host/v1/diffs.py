@@ -7,9 +7,9 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.compare.diff import RunDiff, diff_runs
-from evalwright.contracts.errors import RunNotFound
 from evalwright.host.masking import masked_strings
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -55,8 +55,7 @@ async def diff(call: Call) -> Response:
     """Where two runs of the caller differ."""
     a, b = call.path["runId"], call.query["against"]
     for run_id in (a, b):
-        if not call.log.edges(run_id):
-            raise RunNotFound(f"there is no run {run_id}")
+        edges_of(call.log, run_id)
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):
         return await asyncio.to_thread(_answer, call.log, a, b)

@@ -7,23 +7,17 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright import __version__
+from evalwright.host.deployments.record import LATEST, STATES
 from evalwright.host.host import Host
 from evalwright.host.routing import Answer, Call, Operation, Route
 from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals
 from evalwright.host.v1.shapes import LOG_SCHEMA_VERSION
+from evalwright.host.workflows import WORKFLOWS
 
 PROTOCOL_VERSION = "1.1"
-FIXTURES = (
-    "conformance-noop",
-    "conformance-delay",
-    "conformance-cancellable",
-    "conformance-failure",
-    "conformance-idempotent",
-)
 TAG = "discovery"
 
 
-_STATES = ["draft", "test", "staged", "active", "paused", "deprecated", "rolled-back"]
 _ROLES = [
     {"role": "deployer", "scopes": ["deploy:promote", "deploy:rollback", "deploy:pause"]},
     {"role": "approver", "scopes": ["approvals:respond"]},
@@ -65,7 +59,7 @@ def capabilities(host: Host) -> dict[str, Any]:
         "agents": _agents(host),
     }
     if host.is_conformance:
-        document["fixtures"] = list(FIXTURES)
+        document["fixtures"] = list(WORKFLOWS)
     return document
 
 
@@ -88,10 +82,10 @@ def _agents(host: Host) -> dict[str, Any]:
         },
         "deployment": {
             "supported": True,
-            "channels": [*settings.deployments.channels, "latest"],
+            "channels": [*settings.deployments.channels, LATEST],
             "canary": True,
             "rollback": True,
-            "states": _STATES,
+            "states": STATES,
         },
     }
 

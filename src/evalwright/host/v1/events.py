@@ -10,11 +10,12 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from evalwright.contracts.errors import Problem, RunNotFound
+from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
-from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
     FLAG,
     RUN_ID,
@@ -230,8 +231,7 @@ async def stream(call: Call) -> Response:
     """Stream the events of a run."""
     modes = _modes(call.query.get("streamMode", "updates"))
     after = _last_event_id(call)
-    if not call.log.edges(call.path["runId"]):
-        raise RunNotFound("no such run")
+    edges_of(call.log, call.path["runId"])
     if "application/json" in call.request.headers.get("accept", ""):
         return _page(call, after, read_page(call.log, call.path["runId"], after, MOST_POLLED))
     clients = call.host.telemetry.metrics.sse_clients
@@ -258,9 +258,7 @@ async def poll(call: Call) -> Response:
     """The events after a sequence; waits for some where there are none yet."""
     run_id = call.path["runId"]
     after = call.query.get("lastSequence", -1)
-    edges = call.log.edges(run_id)
-    if not edges:
-        raise RunNotFound("no such run")
+    edges = edges_of(call.log, run_id)
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))
@@ -336,7 +334,12 @@ ROUTES = [
             tag=TAG,
             parameters=(RUN_ID, _STREAM_MODE, _BUFFER, _LAST_ID),
             answers={
-                200: Answer("The stream.", TEXT, "text/event-stream"),
+                200: Answer(
+                    "The stream; for who accepts JSON alone, the events so far.",
+                    TEXT,
+                    "text/event-stream",
+                    as_json=_PAGE,
+                ),
                 **refusals(400, 404),
             },
         ),

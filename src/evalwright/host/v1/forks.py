@@ -6,8 +6,9 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.planning import Owner
+from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
-from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.telemetry import Fork
 from evalwright.host.v1.admission import check_configurable, check_metadata
 from evalwright.host.v1.creation import CREATE_BODY, TAGS, answered, seconds

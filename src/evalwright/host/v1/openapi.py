@@ -60,6 +60,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
     document: dict[str, Any] = {"description": answer.description}
     if answer.schema is not None:
         document["content"] = {answer.media_type: {"schema": answer.schema}}
+    if answer.as_json is not None:
+        document["content"]["application/json"] = {"schema": answer.as_json}
     return document
 
 

@@ -3,12 +3,13 @@
 from starlette.responses import Response
 
 from evalwright.contracts.errors import StoreError
-from evalwright.host.errors import ApiError
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.errors import unavailable
+from evalwright.host.routing import Answer, Call, Handler, Operation, Route, json_response
 from evalwright.host.telemetry import CONTENT_TYPE
 from evalwright.host.v1.schemas import TEXT, opened, refusals
 
 TAG = "operations"
+RETRY_SECONDS = 1
 
 _STATUS = opened({"status": TEXT}, ("status",))
 
@@ -20,15 +21,12 @@ async def is_alive(_call: Call) -> Response:
 
 async def is_ready(call: Call) -> Response:
     """The store can be read, and the host has begun and is not being stopped."""
-    retry = {"retryAfter": 1}
-    headers = {"Retry-After": "1"}
     if not call.host.is_ready:
-        raise ApiError(503, "service_unavailable", "the host is not ready", retry, headers)
+        raise unavailable("the host is not ready", RETRY_SECONDS)
     try:
         call.host.log.run_ids(1)
     except StoreError:
-        message = "the store cannot be read"
-        raise ApiError(503, "service_unavailable", message, retry, headers) from None
+        raise unavailable("the store cannot be read", RETRY_SECONDS) from None
     return json_response({"status": "ready"})
 
 
@@ -37,8 +35,8 @@ async def metrics(call: Call) -> Response:
     return Response(call.host.telemetry.metrics.render(), media_type=CONTENT_TYPE)
 
 
-def _open(path: str, handler: object, operation: Operation) -> Route:
-    return Route("GET", path, handler, operation, is_open=True)  # type: ignore[arg-type]
+def _open(path: str, handler: Handler, operation: Operation) -> Route:
+    return Route("GET", path, handler, operation, is_open=True)
 
 
 ROUTES = [

@@ -10,6 +10,7 @@ from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.status import is_evaluation
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -17,8 +18,10 @@ from evalwright.host.v1.schemas import (
     OBJECT,
     REASON,
     RUN_ID,
+    STATUSES,
     TEXT,
     TIME,
+    Schema,
     closed,
     listed,
     opened,
@@ -86,7 +89,7 @@ async def read(call: Call) -> Response:
 async def read_summary(call: Call) -> Response:
     """The scorecard of a run that is complete; of any other run there is none."""
     edges = call.log.edges(call.path["runId"])
-    if len(edges) < 2 or edges[1].type != "eval.started":
+    if not is_evaluation(edges):
         raise RunNotFound("no eval run")
     if edges[-1].type not in TERMINAL_TYPES:
         raise ApiError(409, "conflict", "the run has not ended yet", {"runStatus": "running"})
@@ -168,6 +171,12 @@ _RUN_LIST = opened({"runs": listed(OBJECT), "next": ID}, ("runs",))
 _REASONED = closed({"reason": REASON})
 _STATUS = opened({"runId": ID, "status": TEXT}, ("runId", "status"))
 
+
+def _with_time(name: str) -> Schema:
+    """A status, and since when the run has it."""
+    return opened({**_STATUS["properties"], name: TIME}, ("runId", "status", name))
+
+
 ROUTES = [
     Route(
         "GET",
@@ -184,7 +193,7 @@ ROUTES = [
                     "How many at most; 50 unless said.",
                 ),
                 query("before", ID, "The `next` of the page before."),
-                query("status", TEXT, "Only runs that stand so."),
+                query("status", {"enum": list(STATUSES)}, "Only runs that stand so."),
                 query("agentId", TEXT, "Only runs of this agent."),
                 query("evalSuiteRef", TEXT, "Only runs of this suite, suiteId@version."),
                 query("tag", TEXT, "Only runs with this tag."),
@@ -245,7 +254,7 @@ ROUTES = [
             ),
             needs_body=False,
             answers={
-                202: Answer("The run is paused.", {**_STATUS, "properties": {"pausedAt": TIME}}),
+                202: Answer("The run is paused.", _with_time("pausedAt")),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -263,7 +272,7 @@ ROUTES = [
             body=_REASONED,
             needs_body=False,
             answers={
-                202: Answer("The run goes on.", {**_STATUS, "properties": {"resumedAt": TIME}}),
+                202: Answer("The run goes on.", _with_time("resumedAt")),
                 **refusals(404, 409, with_body=True),
             },
         ),

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     EvalCompleted,
@@ -15,6 +14,7 @@ from evalwright.contracts.events import (
     RunStarted,
     iso_time,
 )
+from evalwright.host.status import edges_of
 from evalwright.store.protocol import EventLog
 
 LOG_SCHEMA_VERSION = 2
@@ -55,7 +55,7 @@ class RunEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def snapshot(log: EventLog, run_id: str, status: str) -> Snapshot:
     """A run as it stands; raises `RunNotFound`."""
-    edges = _edges(log, run_id)
+    edges = edges_of(log, run_id)
     started, last = edges[0].decode(RunStarted), edges[-1]
     planned = _planned(log, run_id)
     origin = planned.origin if planned else None
@@ -79,7 +79,7 @@ def snapshot(log: EventLog, run_id: str, status: str) -> Snapshot:
 
 def entry(log: EventLog, run_id: str, status: str) -> RunEntry:
     """A run for a list, from the edges of its log alone."""
-    edges = _edges(log, run_id)
+    edges = edges_of(log, run_id)
     started, last = edges[0].decode(RunStarted), edges[-1]
     inputs = started.inputs or {}
     completed = next((event for event in edges if event.type == EvalCompleted.TYPE), None)
@@ -100,14 +100,7 @@ def entry(log: EventLog, run_id: str, status: str) -> RunEntry:
 
 def last_sequence(log: EventLog, run_id: str) -> int:
     """The sequence of the newest event."""
-    return _edges(log, run_id)[-1].sequence
-
-
-def _edges(log: EventLog, run_id: str) -> list[Event]:
-    edges = log.edges(run_id)
-    if not edges:
-        raise RunNotFound(f"there is no run {run_id}")
-    return edges
+    return edges_of(log, run_id)[-1].sequence
 
 
 def _planned(log: EventLog, run_id: str) -> Planned | None:

@@ -19,8 +19,8 @@ from evalwright.contracts.suite import Expected, Match, Task
 from evalwright.engine.clock import new_run_id
 from evalwright.engine.invocation import Done, Invoker, invocation_id
 from evalwright.host.catalogue import BUNDLED_AGENT, RegisteredAgent
-from evalwright.host.errors import ApiError
-from evalwright.host.routing import Call, Schema, invalid, json_response
+from evalwright.host.errors import ApiError, invalid
+from evalwright.host.routing import Call, Schema, json_response
 from evalwright.host.v1.conformance.draft import Draft
 from evalwright.host.v1.conformance.evaluations import GREETING
 from evalwright.host.v1.conformance.seams import seam

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from evalwright import __version__
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.planning import Owner
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid
 from evalwright.host.principal import Principal
-from evalwright.host.routing import Answer, Call, Operation, Route, invalid, json_response
+from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.v1.conformance.seams import TAG
 from evalwright.host.v1.creation import answered
 from evalwright.host.v1.schemas import ID, NAME, OBJECT, listed, opened, refusals

@@ -1,0 +1,81 @@
+"""Agents behind addresses: tenants register them, and the operator decides where they may be."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from builders import a_suite
+from host.caller import Caller
+from host.server import ServedHost, running_host
+from subjects.endpoint import Endpoint, Reply, answer, serving
+
+AGENT = "local.acme.remote"
+LOOPBACK = {"egress": {"allow_private": True, "allow_http": True}}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving(lambda request: answer("yes")) as endpoint:
+        yield endpoint
+
+
+def register(caller: Caller, url: str, version: str = "1.0.0") -> int:
+    return caller.post("/v1/agents", {"agentId": AGENT, "version": version, "url": url}).status
+
+
+@pytest.fixture
+def open_host(tmp_path: Path) -> Iterator[ServedHost]:
+    """A host whose operator allows agents on this machine."""
+    with running_host(tmp_path / "host.db", settings=LOOPBACK) as served:
+        yield served
+
+
+def test_an_agent_behind_an_address_is_evaluated(open_host: ServedHost, endpoint: Endpoint):
+    caller = open_host.caller()
+    assert register(caller, endpoint.url) == 201
+    run_id = caller.evaluate(a_suite(3), AGENT)
+    assert caller.get(f"/v1/runs/{run_id}/eval-summary").json()["passedCount"] == 3
+    assert len(endpoint.requests) == 3
+
+
+def test_the_callers_key_is_not_passed_on(open_host: ServedHost, endpoint: Endpoint):
+    caller = open_host.caller()
+    register(caller, endpoint.url)
+    caller.evaluate(a_suite(1), AGENT)
+    assert str(caller.key) not in str(endpoint.requests)
+
+
+def test_a_redirect_is_not_followed(open_host: ServedHost, endpoint: Endpoint):
+    def redirect(request: object) -> Reply:
+        return Reply(b"", 307, {"Location": endpoint.url})
+
+    caller = open_host.caller()
+    with serving(redirect) as elsewhere:
+        register(caller, elsewhere.url)
+        assert caller.finish(caller.start(a_suite(1), AGENT))["status"] == "failed"
+    assert endpoint.requests == []
+
+
+def test_an_agent_on_this_machine_is_refused_unless_it_is_allowed(
+    newcomer: Caller, endpoint: Endpoint
+):
+    https = endpoint.url.replace("http://", "https://")
+    for url in (endpoint.url, https, "https://169.254.169.254/", "https://localhost/", "file:///"):
+        assert register(newcomer, url) == 400
+    assert endpoint.requests == []
+
+
+def test_a_version_that_is_registered_stays_as_it_is(open_host: ServedHost, endpoint: Endpoint):
+    caller = open_host.caller()
+    statuses = [register(caller, endpoint.url), register(caller, endpoint.url)]
+    assert statuses == [201, 200]
+    assert register(caller, f"{endpoint.url}/other") == 409
+    assert register(caller, f"{endpoint.url}/other", "1.0.1") == 201
+
+
+def test_how_an_agent_is_reached_is_not_told(open_host: ServedHost, endpoint: Endpoint):
+    caller = open_host.caller()
+    register(caller, endpoint.url)
+    for path in ("/v1/agents", f"/v1/agents/{AGENT}"):
+        assert str(endpoint.port) not in caller.get(path).body.decode()
