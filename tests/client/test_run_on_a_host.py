@@ -185,6 +185,13 @@ def test_an_interrupt_leaves_the_run_to_the_host_and_says_how_to_watch_it(remote
     assert "PASSED" in done.out
 
 
+def test_the_latest_run_can_be_watched_again_by_that_name(remote, suite):
+    assert "there is no run" in remote("--resume", "latest").err
+    first = remote(suite, "--agent", AGENT_ID)
+    again = remote("--resume", "latest", "--json")
+    assert (first.code, again.code) == (0, 0)
+
+
 def test_a_run_that_is_cancelled_has_no_result(remote, served, gate):
     suite = remote.evalwright.suite(a_suite([a_task(input="wait")]))
     process = remote.start(suite, "--agent", GATED)

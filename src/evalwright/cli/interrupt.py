@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from evalwright.cli.output import say
@@ -68,7 +68,8 @@ def _stopping(task: "asyncio.Future[Any]") -> Iterator[None]:
 
     def stop(_number: int, _frame: object) -> None:
         restore()
-        say("stopping; Ctrl-C again stops at once")
+        with suppress(RuntimeError):  # the signal came while stderr was being written to
+            say("stopping; Ctrl-C again stops at once")
         loop.call_soon_threadsafe(task.cancel)
 
     for number in before:

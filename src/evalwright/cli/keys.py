@@ -33,7 +33,7 @@ def command() -> None:
 @click.option(
     "--tenant", required=True, metavar="T", help="Whose runs, suites and agents it is for."
 )
-@click.option("--workspace", metavar="W", help="A part of the tenant, noted on its runs.")
+@click.option("--workspace", metavar="W", help="A part of the tenant: it sees its runs only.")
 @click.option(
     "--scope",
     "scopes",

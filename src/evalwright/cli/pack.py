@@ -93,7 +93,10 @@ def verify(
     return 0 if passes else 1
 
 
-@command.command(epilog="Example: evalwright pack install shop.tgz --tenant acme --key public.pem")
+@command.command(
+    epilog="Example: evalwright pack install shop.tgz --tenant acme --key public.pem"
+    " --integrity sha256-…"
+)
 @click.argument("file", type=_FILE)
 @click.option("--tenant", required=True, metavar="T", help="Whose host is to have the pack.")
 @_key

@@ -104,6 +104,8 @@ class _Watch:
             await self._meet()
             if not self.run_id:
                 self.run_id = await self._begin()
+            elif self.run_id == LATEST:
+                self.run_id = await self._latest()
             await self._follow()
 
     def explain(self, error: errors.EvalwrightError) -> None:
@@ -162,6 +164,12 @@ class _Watch:
                 f"{name}: {ref} is published on {self._url} with another content; "
                 "give the changed suite a new version"
             )
+
+    async def _latest(self) -> str:
+        async for run in self._client.runs():
+            if run.eval_suite_ref is not None:
+                return run.run_id
+        raise errors.RunNotFound(f"--resume latest: there is no run on {self._url} yet")
 
     async def _baseline(self, ref: str) -> str | None:
         if self._request.baseline != LATEST:

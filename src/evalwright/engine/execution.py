@@ -352,7 +352,7 @@ class Execution:
     def _unavailable_message(self) -> str:
         first = self._first_error
         return (
-            f"agent {self._agent.agent_id} ({self._agent.ref}) failed in all "
+            f"agent {self._agent.agent_id} ({self._plan.agent.ref}) failed in all "
             f"{len(self._withheld)} invocations; the first: {first.message if first else 'unknown'}"
         )
 

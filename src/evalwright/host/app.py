@@ -19,6 +19,7 @@ from evalwright.host.keys import authenticate
 from evalwright.host.principal import Principal
 from evalwright.host.routing import Call, Route, RouteTable, json_response
 from evalwright.host.telemetry import Access
+from evalwright.store.records import RecordConflict
 
 CORRELATION_HEADER = "x-correlation-id"
 STORE_RETRY_SECONDS = 5
@@ -79,6 +80,7 @@ class App:
                 tenant=call.principal.tenant or None,
                 key_id=call.principal.key_id or None,
                 run_id=call.path.get("runId"),
+                trace_id=call.trace.trace_id,
             )
         )
         return response
@@ -169,6 +171,8 @@ def _known(error: Exception) -> ApiError | None:
         return ApiError(404, "not_found", "there is no such run")
     if isinstance(error, InvalidDocument):
         return invalid(error.problems)
+    if isinstance(error, RecordConflict):
+        return ApiError(409, "conflict", "somebody else changed it at the same time; look again")
     if isinstance(error, StoreError):
         _logger.error("the store failed: %s", error)
         return unavailable("the store cannot be used; try again", STORE_RETRY_SECONDS)

@@ -162,7 +162,6 @@ class Planner:
             # The host pays for agents on its own models; what others pay it cannot know in full.
             known_costs_only=request.max_cost_usd is None
             and self._catalogue.model_of(registered) is None,
-            tools=settings.tools if "live-shadow" in modes else None,
         )
 
 
@@ -186,9 +185,10 @@ def _check_inputs(suite: Suite, agent: Agent) -> None:
 
 def _refused(problems: Sequence[Problem]) -> ApiError:
     """The answer to a request whose parts do not fit together; options of commands mean nothing."""
-    return invalid(
-        [
-            Problem("$" if problem.path.startswith("-") else problem.path, problem.message)
-            for problem in problems
-        ]
-    )
+    return invalid([Problem(_place(problem.path), problem.message) for problem in problems])
+
+
+def _place(path: str) -> str:
+    if path == "$.modes":
+        return "$.configurable.evalModes"
+    return "$" if path.startswith("-") else path

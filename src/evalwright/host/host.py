@@ -1,6 +1,7 @@
 """The host: all that routes work with, from its start to its end."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,7 +18,8 @@ from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import Places, Rate, RateLimits
-from evalwright.host.runs import Models, Runs
+from evalwright.host.models import Models
+from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.telemetry import Origin, Telemetry, read_trace
 from evalwright.host.webhooks.delivery import Told, WebhookSender
@@ -31,6 +33,8 @@ SWEEP_SECONDS = 60.0
 MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
 MOST_EXPORTS_PER_TENANT = 8
 MOST_COMPARISONS = 2  # each takes a core for seconds
+
+_logger = logging.getLogger(__name__)
 
 OpenTelemetry = Callable[[Clock, str | None], Telemetry]  # the address of a collector, if any
 
@@ -73,6 +77,7 @@ class Host:
             self.redactor,
             self.clock,
             Places("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
+            self.settings.tools,
         )
         self._repeated: dict[str, range] = {}  # events of open runs that repeat those of others
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
@@ -159,7 +164,13 @@ class Host:
         return known
 
     def _told(self, told: Told) -> None:
-        self.telemetry.on_delivery(told.outcome)
+        self.telemetry.on_delivery(told.outcome, told.seconds)
+        if told.outcome != "delivered":
+            _logger.warning(
+                "webhook %s of tenant %s: %s of run %s was %s: %s",
+                *(told.webhook_id, told.tenant, told.event_type, told.run_id),
+                *(told.outcome, told.reason),
+            )
 
 
 def _policy(settings: HostSettings) -> EgressPolicy:

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -73,15 +74,14 @@ class Ticket:
         if response.status_code >= 500 or response.status_code in _NEVER_KEPT:
             await self.give_back()
             return
-        await asyncio.wrap_future(self._records.write([self.completion(response)]))
+        with suppress(RecordConflict):  # the lease ran out; what was done is answered all the same
+            await asyncio.wrap_future(self._records.write([self.completion(response)]))
 
     async def give_back(self) -> None:
         """Let the request be made anew."""
         change = Change(KIND, *self._place, None, self._pending)
-        try:
+        with suppress(RecordConflict):  # the lease ran out, and somebody else has taken it
             await asyncio.wrap_future(self._records.write([change]))
-        except RecordConflict:  # the lease ran out, and somebody else has taken it
-            return
 
 
 class Idempotency:

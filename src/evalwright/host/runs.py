@@ -22,24 +22,21 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.events import RunFailed as RunFailedEvent
-from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.awaiting import recall_answers
 from evalwright.engine.clock import Clock, new_run_id
 from evalwright.engine.execution import Means
 from evalwright.engine.history import History, read_history
-from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import Planned, Planner
 from evalwright.host.limits import Places
+from evalwright.host.models import Models
 from evalwright.host.principal import tenant_of
 from evalwright.host.status import ENDED, Status, edges_of, is_evaluation, open_status
 from evalwright.host.work import Evaluation, Work
 from evalwright.host.workflows import WORKFLOWS, Progress, WorkflowRun, read_progress
-from evalwright.models.load import Providers
-from evalwright.models.protocol import Model, Reply, Request
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import Change
 
@@ -50,55 +47,14 @@ _logger = logging.getLogger(__name__)
 Changes = Callable[[str], Sequence[Change]]  # that go with a run, by its id
 
 
-class LastingModel:
-    """A model whose connections outlast the run that asks it."""
-
-    def __init__(self, model: Model) -> None:
-        self.name = model.name
-        self._model = model
-
-    async def ask(self, request: Request) -> Reply:
-        """Ask once."""
-        return await self._model.ask(request)
-
-    async def close(self) -> None:
-        """Leave the connections to those who come after."""
-
-
-class Models:
-    """The models of the host: loaded once, with limits that all runs share."""
-
-    def __init__(self, providers: Providers) -> None:
-        self._providers = providers
-        self._loaded: dict[str, Model] = {}
-
-    def load(self, name: str) -> Model:
-        """A model by its name."""
-        if name not in self._loaded:
-            self._loaded[name] = self._providers.load(name)
-        return LastingModel(self._loaded[name])
-
-    def panel(self, panel: JudgePanel | None) -> Panel | None:
-        """The judges of a run."""
-        if panel is None:
-            return None
-        return Panel([self.load(judge) for judge in panel.judges], panel.samples)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await asyncio.gather(*(model.close() for model in self._loaded.values()))
-
-
 class _Running:
     """A run that is being executed here; it gives its places back when it ends."""
 
-    def __init__(
-        self, run_id: str, log: EventLog, work: Work, places: ExitStack | None = None
-    ) -> None:
+    def __init__(self, run_id: str, log: EventLog, work: Work, places: ExitStack) -> None:
         self.run_id = run_id
         self.log = log
         self.work = work
-        self.places = places or ExitStack()
+        self.places = places
         self.task: asyncio.Task[None] | None = None
         self.cancelled: RunCancelled | None = None  # how it is to end
 
@@ -114,6 +70,7 @@ class Runs:
         redactor: Redactor,
         clock: Clock,
         places: Places,
+        tools: str | None = None,
     ) -> None:
         self._log = log
         self._planner = planner
@@ -121,7 +78,9 @@ class Runs:
         self._redactor = redactor
         self._clock = clock
         self._places = places
+        self._tools = tools  # the file that describes live tools; no tenant's log names it
         self._running: dict[str, _Running] = {}
+        self._waking: set[str] = set()  # paused runs on their way back into the above
         self._is_stopping = False
 
     @property
@@ -173,13 +132,17 @@ class Runs:
         self, log: EventLog, tenant: str, run_id: str, prepare: Callable[[], Awaitable[Work]]
     ) -> str:
         self._refuse_while_stopping()
+        with self._held_for(tenant) as held:
+            work = await prepare()
+            self._execute(_Running(run_id, log, work, held.pop_all()))
+        return run_id
+
+    def _held_for(self, tenant: str) -> ExitStack:
+        """A place for one run of a tenant; raises `ApiError` where there is none."""
         with ExitStack() as held:
             held.enter_context(self._places.hold())
             held.enter_context(self._places.hold_for(tenant))
-            work = await prepare()
-            running = _Running(run_id, log, work, held.pop_all())
-        self._execute(running)
-        return run_id
+            return held.pop_all()
 
     def _execute(self, running: _Running) -> None:
         self._running[running.run_id] = running
@@ -224,10 +187,10 @@ class Runs:
 
     async def _means(self, plan: Plan) -> Means:
         toolbox = Toolbox()
-        if plan.settings.tools is not None:
+        if plan.is_live and self._tools is not None:
             from evalwright.agents.tool_files import load_tools
 
-            toolbox = await load_tools(Path(plan.settings.tools), live=plan.is_live)
+            toolbox = await load_tools(Path(self._tools), live=True)
         surroundings = Surroundings(toolbox, plan.is_live, redactor=self._redactor)
         return Means(surroundings, self._models.panel(plan.panel))
 
@@ -243,9 +206,10 @@ class Runs:
         if running is None:
             await self._end_idle(log, run_id, ending)
             return "cancelled"
-        running.cancelled = ending
         assert running.task is not None
-        running.task.cancel()
+        if running.cancelled is None:  # a second time would break off what records the first
+            running.cancelled = ending
+            running.task.cancel()
         done, _ = await asyncio.wait((running.task,), timeout=2)
         return "cancelled" if done else "cancelling"
 
@@ -272,17 +236,27 @@ class Runs:
             return await self._record(log, run_id, paused)
         return self._event(run_id, paused)
 
-    async def resume(self, log: EventLog, tenant: str, run_id: str, reason: str | None) -> Event:
+    async def resume(self, log: EventLog, partition: str, run_id: str, reason: str | None) -> Event:
         """Let a paused run go on; raises `ApiError` 409 for any other."""
+        self._refuse_while_stopping()
         status = self.status(log, run_id)
         if status != "paused":
             raise _conflict(f"the run is {status}, not paused", status)
-        recorded = await self._record(log, run_id, RunResumed(reason))
         running = self._running.get(run_id)
-        if running is not None:
-            running.work.resume()
-        else:
-            await self._go_on(log, tenant, run_id)
+        if running is None:
+            return await self._wake(log, partition, run_id, RunResumed(reason))
+        running.work.resume()  # at once: whoever asks next finds it running
+        return await self._record(log, run_id, RunResumed(reason))
+
+    async def _wake(self, log: EventLog, partition: str, run_id: str, resumed: RunResumed) -> Event:
+        """Go on with a run that was paused when an earlier process ended."""
+        self._waking.add(run_id)
+        try:
+            with self._held_for(tenant_of(partition)) as held:
+                recorded = await self._record(log, run_id, resumed)
+                await self._go_on(log, partition, run_id, held)
+        finally:
+            self._waking.discard(run_id)
         return recorded
 
     def status(self, log: EventLog, run_id: str) -> Status:
@@ -294,9 +268,9 @@ class Runs:
         running = self._running.get(run_id)
         if running is not None and running.cancelled is not None:
             return "cancelling"
-        if running is not None and isinstance(running.work, Evaluation):
+        if running is not None:
             return "paused" if running.work.is_paused else "running"  # a long log is not read
-        return open_status(log, run_id)
+        return "running" if run_id in self._waking else open_status(log, run_id)
 
     async def _record(self, log: EventLog, run_id: str, payload: Payload) -> Event:
         event = self._event(run_id, payload)
@@ -319,12 +293,12 @@ class Runs:
                 continue
             try:
                 announce(log, run_id)
-                count += await self._go_on(log, partition, run_id)
+                count += await self._go_on(log, partition, run_id, ExitStack())
             except msgspec.DecodeError:  # one run that cannot be read must not keep the host down
                 _logger.error("run %s is left as it is: its log cannot be read", run_id)  # noqa: TRY400
         return count
 
-    async def _go_on(self, log: EventLog, partition: str, run_id: str) -> bool:
+    async def _go_on(self, log: EventLog, partition: str, run_id: str, places: ExitStack) -> bool:
         tenant = tenant_of(partition)
         try:
             with log.claim(run_id):
@@ -336,7 +310,7 @@ class Runs:
                 log, run_id, RunFailedEvent(ErrorDetail("cannot_resume", str(error), None, True))
             )
             return False
-        self._execute(_Running(run_id, log, work))
+        self._execute(_Running(run_id, log, work, places.pop_all()))
         return True
 
     async def _recalled(self, log: EventLog, tenant: str, run_id: str) -> Work:
@@ -354,8 +328,9 @@ class Runs:
         """Stop all runs where they are; they go on at the next start."""
         self._is_stopping = True
         tasks = [running.task for running in self._running.values() if running.task is not None]
-        for task in tasks:
-            task.cancel()
+        for running in self._running.values():
+            if running.task is not None and running.cancelled is None:
+                running.task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
 

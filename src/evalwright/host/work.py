@@ -18,6 +18,10 @@ from evalwright.store.records import Change
 class Work(Protocol):
     """One run in execution; what it does is in its log."""
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing new is begun."""
+
     async def run(self) -> None:
         """Work to the end of the run; raises `RunFailed` where its log says so as well."""
 

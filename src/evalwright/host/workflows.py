@@ -177,7 +177,7 @@ class WorkflowRun:
             await self._may_go_on.wait()
             self._record_node(self._start())
             if await self._wait():
-                self._end_node()
+                await self._end_node()
         await self._may_go_on.wait()
         failure = self._workflow.failure
         taken_ms = self._taken_ms()
@@ -199,14 +199,20 @@ class WorkflowRun:
             return True
         return False
 
-    def _end_node(self) -> None:
+    async def _end_node(self) -> None:
         self._is_node_done = True
         node_id, failure = self._workflow.node_id, self._workflow.failure
         self._record_node(NodeFailed(node_id, failure) if failure else NodeCompleted(node_id))
         if self._pausing is not None:
             self._may_go_on.clear()
             self._recorder.record(None, self._pausing)
+            await self._recorder.flush()
             self._pausing = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the run has stopped, and its log says so."""
+        return not self._may_go_on.is_set() and self._pausing is None
 
     def pause(self, paused: RunPaused, *, immediately: bool) -> bool:
         """Break the node off, or stop when it has ended."""

@@ -4,6 +4,7 @@ import signal
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,15 @@ def test_a_run_that_is_cancelled_ends_at_once(caller: Caller, running: str):
     assert events[-1]["payload"]["cancelledBy"].startswith("key:")
     assert caller.snapshot(running)["status"] == "cancelled"
     assert caller.get(f"/v1/runs/{running}/eval-summary").refusal == (404, "not_found")
+
+
+def test_a_run_that_many_cancel_at_once_ends_once(caller: Caller, running: str):
+    with ThreadPoolExecutor(8) as crowd:
+        replies = list(crowd.map(lambda _: caller.post(f"/v1/runs/{running}/cancel"), range(8)))
+    assert {reply.status for reply in replies} <= {200, 409}
+    types = [event["type"] for event in events_of(caller, running)]
+    assert types.count("run.cancelled") == 1
+    assert types[-1] == "run.cancelled"
 
 
 def test_a_run_can_be_cancelled_without_a_body(caller: Caller, running: str):
@@ -168,6 +178,24 @@ def test_a_running_run_cannot_be_resumed(caller: Caller, running: str):
     assert (reply.status, reply.json()["details"]["runStatus"]) == (409, "running")
 
 
+def resumed_by_many(caller: Caller, run_id: str) -> list[int]:
+    """The statuses of several requests that come at once."""
+    with ThreadPoolExecutor(8) as crowd:
+        replies = crowd.map(lambda _: caller.post(f"/v1/runs/{run_id}:resume"), range(8))
+        return sorted(reply.status for reply in replies)
+
+
+def test_a_run_that_many_resume_at_once_is_resumed_once(
+    caller: Caller, running: str, gate: Journal
+):
+    caller.post(f"/v1/runs/{running}:pause")
+    assert resumed_by_many(caller, running) == [202, *[409] * 7]
+    gate.open_gate()
+    events = events_of(caller, running)
+    assert_sound(events, 4)
+    assert [event["type"] for event in events].count("run.resumed") == 1
+
+
 def test_a_paused_run_can_be_cancelled(caller: Caller, running: str):
     caller.post(f"/v1/runs/{running}:pause")
     assert caller.post(f"/v1/runs/{running}/cancel").json()["status"] == "cancelled"
@@ -251,6 +279,22 @@ def test_a_paused_run_stays_paused_over_a_restart(host: HostProcess, journal: Jo
     assert caller.snapshot(run_id)["status"] == "paused"
     assert caller.post(f"/v1/runs/{run_id}:resume").status == 202
     assert_sound(events_of(caller, run_id), 4)
+
+
+def test_a_paused_run_that_many_resume_after_a_restart_is_resumed_once(
+    host: HostProcess, journal: Journal
+):
+    caller = host.caller()
+    run_id = caller.start(waiting_suite(), GATED)
+    journal.wait_for(4)
+    caller.post(f"/v1/runs/{run_id}:pause")
+    host.stop()
+    journal.open_gate()
+    caller = restarted(host, caller)
+    assert resumed_by_many(caller, run_id) == [202, *[409] * 7]
+    events = events_of(caller, run_id)
+    assert_sound(events, 4)
+    assert [event["type"] for event in events].count("run.resumed") == 1
 
 
 def test_a_paused_run_can_be_cancelled_after_a_restart(host: HostProcess, journal: Journal):

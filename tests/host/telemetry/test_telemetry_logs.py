@@ -52,9 +52,7 @@ def test_a_request_is_logged_with_everything_but_its_content(written):
             correlation_id="c-1",
             tenant=TENANT,
             key_id="k1",
-            scope="runs:read",
             run_id=RUN_ID,
-            error_code="not_found",
             trace_id=TRACE,
         )
     )
@@ -66,12 +64,10 @@ def test_a_request_is_logged_with_everything_but_its_content(written):
         "method": "GET",
         "route": "/v1/runs/{runId}",
         "status": 404,
-        "errorCode": "not_found",
         "latencyMs": 12.346,
         "runId": RUN_ID,
         "tenant": TENANT,
         "keyId": "k1",
-        "scope": "runs:read",
         "correlationId": "c-1",
         "traceId": TRACE,
     }

@@ -155,16 +155,6 @@ def test_a_run_that_two_processes_executed_is_one_tree():
     assert {span.parent_id for span in first.spans} == {run.context.span_id}
 
 
-def test_calls_for_a_run_can_name_its_span_until_it_ends():
-    telemetry = Telemetry(FixedClock())
-    telemetry.expect(RUN_ID, TENANT, Origin(parent=CALLER))
-    context = telemetry.trace_of(RUN_ID)
-    assert context is not None
-    assert context.trace_id == CALLER.trace_id
-    observe(telemetry, a_log())
-    assert telemetry.trace_of(RUN_ID) is None
-
-
 def test_no_content_stands_in_any_span(tmp_path):
     spans = spans_of(a_recorded_run(tmp_path)) | spans_of(a_run_with_usages())
     assert "openwop.activity.other" in spans

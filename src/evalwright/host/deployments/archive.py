@@ -10,7 +10,7 @@ from evalwright.host.deployments.gate import Gate
 from evalwright.host.deployments.record import Deployment
 from evalwright.store.records import Change, Record, Records
 
-_DEPLOYMENT, _GATE = "deployment", "gate"
+DEPLOYMENT, _GATE = "deployment", "gate"
 _PAGE = 1000
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -45,7 +45,7 @@ class Shelf:
         bodies = dict(self._bodies)
         bodies.update((f"{self._agent_id}@{record.version}", _encode(record)) for record in changed)
         return [
-            Change(_DEPLOYMENT, self.tenant, key, body, self._bodies.get(key))
+            Change(DEPLOYMENT, self.tenant, key, body, self._bodies.get(key))
             for key, body in bodies.items()
         ]
 
@@ -58,7 +58,7 @@ class Archive:
 
     def deployments(self, tenant: str, agent_id: str) -> Shelf:
         """The deployments of an agent of a tenant."""
-        return Shelf(tenant, agent_id, self._all(_DEPLOYMENT, tenant, f"{agent_id}@"))
+        return Shelf(tenant, agent_id, self._all(DEPLOYMENT, tenant, f"{agent_id}@"))
 
     def gates(self, tenant: str) -> list["KeptGate"]:
         """Everything of the tenant that waits for approval."""

@@ -68,9 +68,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str
     tenant: str | None = None
     key_id: str | None = None
-    scope: str | None = None
     run_id: str | None = None
-    error_code: str | None = None
     trace_id: str | None = None
 
 
@@ -94,12 +92,10 @@ def access(request: Access) -> None:
             method=request.method,
             route=request.route,
             status=request.status,
-            error_code=request.error_code,
             latency_ms=round(request.seconds * 1000, 3),
             run_id=request.run_id,
             tenant=request.tenant,
             key_id=request.key_id,
-            scope=request.scope,
             correlation_id=request.correlation_id,
             trace_id=request.trace_id,
         ),

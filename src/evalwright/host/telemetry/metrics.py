@@ -55,7 +55,7 @@ class Metrics:
             "From the creation of a run to the start of its first task.",
             _BACKLOG_SECONDS,
         )
-        self.queue_depth = Gauge("openwop_queue_depth", "Runs that wait to be executed.")
+        self.queue_depth = Gauge("openwop_queue_depth", "Appends that wait to be written.")
         self.node_completed = Counter(
             "openwop_node_completed_total", "Tasks that ended.", ["node_type", "status"]
         )

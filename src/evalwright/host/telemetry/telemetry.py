@@ -73,18 +73,13 @@ class Telemetry:
         """Let go of a run that was expected and could not be created."""
         self._runs.pop(run_id, None)
 
-    def trace_of(self, run_id: str) -> TraceContext | None:
-        """The place in a trace that calls made for a run are to name; None once it has ended."""
-        run = self._runs.get(run_id)
-        return run.spans.context if run else None
-
     def on_request(self, request: logs.Access) -> None:
         """Take in an answered request."""
         self.metrics.count_request(request.route, request.method, request.status, request.seconds)
         logs.access(request)
 
-    def on_delivery(self, outcome: str, seconds: float | None = None) -> None:
-        """Take in a delivery to a webhook: `delivered`, or the kind of its failure."""
+    def on_delivery(self, outcome: str, seconds: float | None) -> None:
+        """Take in what became of a delivery to a webhook; without seconds, it was not tried."""
         self.metrics.count_delivery(outcome, seconds)
 
     def on_events(self, run_id: str, tenant: str, events: Sequence[Event]) -> None:

@@ -22,10 +22,7 @@ _NOT_HONOURED = ("model", "temperature", "maxTokens", "promptOverrides")
 def check_request(call: Call) -> None:
     """Refuse what this host does not do, before anything else is looked at."""
     body: dict[str, Any] = call.body
-    given = body.get("tenantId")
-    if given is not None and given != call.principal.tenant:
-        message = "the key does not belong to this tenant"
-        raise ApiError(403, "tenant_membership_required", message)
+    check_tenant(call, body.get("tenantId"))
     if "x-force-engine-version" in call.request.headers and not call.principal.is_test:
         message = "only a test key may choose the version of the engine"
         raise ApiError(403, "force_engine_version_forbidden", message)
@@ -34,6 +31,13 @@ def check_request(call: Call) -> None:
         raise invalid([Problem("$.callbackUrl", message)])
     check_metadata(body.get("metadata"))
     check_configurable(call, body.get("configurable") or {})
+
+
+def check_tenant(call: Call, given: str | None) -> None:
+    """A request may name a tenant, but only the key's own."""
+    if given not in (None, call.principal.tenant):
+        message = "the key does not belong to this tenant"
+        raise ApiError(403, "tenant_membership_required", message)
 
 
 def check_configurable(call: Call, configurable: dict[str, Any]) -> None:

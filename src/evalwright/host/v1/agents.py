@@ -1,12 +1,13 @@
 """Agents: what is told of them, and how tenants register their own."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.manifest import parse_manifest
+from evalwright.contracts.suite import ModelClass
 from evalwright.host.catalogue import RegisteredAgent, described
 from evalwright.host.egress import EgressRefused
 from evalwright.host.errors import ApiError, invalid
@@ -30,7 +31,7 @@ _AGENT_ID = {
     "pattern": r"^(core|vendor|community|private|local)\.[a-z0-9-]+(\.[a-z0-9-]+)+$",
 }
 _VERSION = {"type": "string", "pattern": r"^\d{1,9}\.\d{1,9}\.\d{1,9}$"}
-_CLASS = {"enum": ["reasoning", "writing", "coding", "research", "classification", "general"]}
+_CLASS = {"enum": list(get_args(ModelClass))}
 _SHORT = {"type": "string", "minLength": 1, "maxLength": 512}
 _REGISTRATION = {  # not `oneOf`, of which a refusal says only that none of them fits
     "type": "object",

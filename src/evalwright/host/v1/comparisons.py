@@ -1,7 +1,8 @@
 """The report on two runs, as a download."""
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +22,7 @@ _CHUNK = 256 * 1024
 class Download(StreamingResponse):
     """A file that is gone once it was sent, or the client went away."""
 
-    def __init__(self, file: Path, held: ExitStack) -> None:
+    def __init__(self, file: Path, held: AsyncExitStack) -> None:
         headers = {
             "Content-Disposition": 'attachment; filename="compare-report.zip"',
             "Content-Length": str(file.stat().st_size),
@@ -32,7 +33,7 @@ class Download(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file."""
-        with self._held:
+        async with self._held:
             await super().__call__(scope, receive, send)
 
 
@@ -48,10 +49,12 @@ async def download(call: Call) -> Response:
     tenant, places = call.principal.tenant, call.host.comparisons
     for run_id in (new, baseline):
         check_comparable(call.log, run_id)
-    with ExitStack() as held:
+    async with AsyncExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(tenant))
-        work = Path(held.enter_context(TemporaryDirectory(prefix="evalwright-")))
+        folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
+        held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
+        work = Path(folder.name)
         with places.hold(), places.hold_for(tenant):
             archive = await compare(call.log, baseline, new, work)
         return Download(archive, held.pop_all())

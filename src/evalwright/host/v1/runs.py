@@ -92,7 +92,8 @@ async def read_summary(call: Call) -> Response:
     if not is_evaluation(edges):
         raise RunNotFound("no eval run")
     if edges[-1].type not in TERMINAL_TYPES:
-        raise ApiError(409, "conflict", "the run has not ended yet", {"runStatus": "running"})
+        status = call.host.runs.status(call.log, call.path["runId"])
+        raise ApiError(409, "conflict", "the run has not ended yet", {"runStatus": status})
     if edges[-1].type != RunCompleted.TYPE:
         raise RunNotFound("an eval run that came to no summary")
     return Response(_summary_bytes(edges[-1].body), media_type="application/json")

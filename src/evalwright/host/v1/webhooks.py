@@ -9,6 +9,7 @@ from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.telemetry import audit
+from evalwright.host.v1.admission import check_tenant
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -69,7 +70,7 @@ REGISTERED: Schema = opened({**_SHOWN, "secret": TEXT}, (*_SHOWN, "secret"))
 async def register(call: Call) -> Response:
     """Register a webhook; its secret is told in this answer and never again."""
     body = call.body
-    _check_tenant(call, body.get("tenantId"))
+    check_tenant(call, body.get("tenantId"))
     wanted = Wanted(
         body["url"],
         body["events"],
@@ -100,7 +101,7 @@ async def list_webhooks(call: Call) -> Response:
 
 async def unregister(call: Call) -> Response:
     """Remove a webhook."""
-    _check_tenant(call, call.query.get("tenantId"))
+    check_tenant(call, call.query.get("tenantId"))
     principal, webhook_id = call.principal, call.path["webhookId"]
     is_gone = await call.host.subscriptions.delete(
         principal.tenant, principal.workspace, webhook_id
@@ -109,12 +110,6 @@ async def unregister(call: Call) -> Response:
         raise ApiError(404, "subscription_not_found", "there is no such webhook")
     _audit(call, "webhooks.unregister", webhook_id)
     return Response(status_code=204)
-
-
-def _check_tenant(call: Call, given: str | None) -> None:
-    if given is not None and given != call.principal.tenant:
-        message = "the key does not belong to this tenant"
-        raise ApiError(403, "tenant_membership_required", message)
 
 
 def _shown(subscription: Subscription) -> dict[str, Any]:

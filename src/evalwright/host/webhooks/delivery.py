@@ -44,6 +44,7 @@ class Told(NamedTuple):
     webhook_id: str
     run_id: str
     event_type: str
+    seconds: float | None = None  # None: it was not tried
 
 
 class _Parcel(NamedTuple):
@@ -177,16 +178,18 @@ class WebhookSender:
             lane.breaker.note_success()  # so that the lane is given up
             self._report("skipped", "unsubscribed", parcel)
             return
+        began_s = self._clock.monotonic_s()
         try:
             outcome, reason = await self._post(subscription, parcel)
         except asyncio.CancelledError:
             self._report("dropped", "closing", parcel)
             raise
+        ended_s = self._clock.monotonic_s()
         if outcome == "delivered":
             lane.breaker.note_success()
         else:
-            lane.breaker.note_failure(self._clock.monotonic_s())
-        self._report(outcome, reason, parcel)
+            lane.breaker.note_failure(ended_s)
+        self._report(outcome, reason, parcel, ended_s - began_s)
 
     async def _post(self, subscription: Subscription, parcel: _Parcel) -> tuple[Outcome, str]:
         import aiohttp
@@ -216,11 +219,11 @@ class WebhookSender:
             )
         return self._session
 
-    def _report(self, outcome: Outcome, reason: str, parcel: _Parcel) -> None:
-        event = parcel.event
-        self._tell(
-            Told(outcome, reason, parcel.tenant, parcel.webhook_id, event.run_id, event.type)
-        )
+    def _report(
+        self, outcome: Outcome, reason: str, parcel: _Parcel, seconds: float | None = None
+    ) -> None:
+        event, owner = parcel.event, (parcel.tenant, parcel.webhook_id)
+        self._tell(Told(outcome, reason, *owner, event.run_id, event.type, seconds))
 
 
 def _body(subscription: Subscription, parcel: _Parcel) -> bytes:

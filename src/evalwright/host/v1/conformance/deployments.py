@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.host.catalogue import BUNDLED_AGENT
+from evalwright.host.deployments.archive import DEPLOYMENT
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, LATEST
 from evalwright.host.deployments.refusals import NoActiveDeployment, Refusal
 from evalwright.host.deployments.request import TransitionRequest
@@ -24,8 +25,6 @@ from evalwright.host.v1.conformance.seams import seam
 from evalwright.host.v1.deployments import RECORD, api_error
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
 from evalwright.store.records import Change
-
-_DEPLOYMENT = "deployment"  # the kind of the documents
 
 
 class Subject(NamedTuple):
@@ -66,8 +65,8 @@ async def _begin_anew(call: Call, subject: Subject) -> None:
     if "agentId" in call.body or not call.principal.may("deploy:promote"):
         return
     records, tenant = call.host.records, call.principal.tenant
-    kept = records.list(_DEPLOYMENT, tenant, f"{subject.agent_id}@")
-    changes = [Change(_DEPLOYMENT, tenant, each.key, None) for each in kept]
+    kept = records.list(DEPLOYMENT, tenant, f"{subject.agent_id}@")
+    changes = [Change(DEPLOYMENT, tenant, each.key, None) for each in kept]
     await asyncio.wrap_future(records.write(changes))
 
 
