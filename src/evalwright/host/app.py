@@ -24,6 +24,7 @@ from evalwright.store.records import RecordConflict
 CORRELATION_HEADER = "x-correlation-id"
 STORE_RETRY_SECONDS = 5
 
+_RUN_ID = re.compile(r"run_[0-9a-z]{26}")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NOBODY = Principal("", "", None, frozenset(), "anonymous")
 
@@ -79,7 +80,7 @@ class App:
                 correlation_id=call.correlation_id,
                 tenant=call.principal.tenant or None,
                 key_id=call.principal.key_id or None,
-                run_id=call.path.get("runId"),
+                run_id=_run_id(call),
                 trace_id=call.trace.trace_id,
             )
         )
@@ -94,7 +95,8 @@ async def _answer(call: Call, route: Route) -> Response:
                 _let_in(call, route, held)
             route.read_query(call)
             await route.read_body(call)
-            return await _once(call, route)
+            response = await _once(call, route)
+            return call.host.outgoing.counted(response, call.principal.tenant)
     except Exception as error:  # noqa: BLE001 - every failure is answered, in one shape
         return error_response(error, call.correlation_id)
 
@@ -177,6 +179,12 @@ def _known(error: Exception) -> ApiError | None:
         _logger.error("the store failed: %s", error)
         return unavailable("the store cannot be used; try again", STORE_RETRY_SECONDS)
     return None
+
+
+def _run_id(call: Call) -> str | None:
+    """The run that a path names; any other text in its place is no business of the log."""
+    given = call.path.get("runId", "")
+    return given if _RUN_ID.fullmatch(given) else None
 
 
 def _correlation_id(request: Request) -> str:

@@ -144,7 +144,7 @@ class Catalogue:
 
     def suite_refs(self, tenant: str, after: str = "", limit: int = 1000) -> list[str]:
         """The names of the published suites, in order."""
-        found = [record.key for record in self._records.list(SUITE, tenant, "", after, limit)]
+        found = [*self._records.keys(SUITE, tenant, "", after, limit)]
         if self._bundled_suite is not None and self._bundled_suite[0] > after:
             found.append(self._bundled_suite[0])
         return sorted(set(found))[:limit]
@@ -167,33 +167,38 @@ class Catalogue:
 
     def agents(self, tenant: str) -> list[RegisteredAgent]:
         """The agents that a tenant can run, each in its newest version."""
-        newest: dict[str, RegisteredAgent] = {}
-        for agent in self._all_agents(tenant):
-            known = newest.get(agent.agent_id)
-            if known is None or version_key(known.version) <= version_key(agent.version):
-                newest[agent.agent_id] = agent
-        return [newest[agent_id] for agent_id in sorted(newest)]
+        registered = {key.rpartition("@")[0] for key in self._registered(tenant)}
+        offered = {agent_id for agent_id in self._offered if self._offers(agent_id, tenant)}
+        found = (self.agent(tenant, agent_id) for agent_id in sorted(registered | offered))
+        return [agent for agent in found if agent is not None]
 
     def agent(
         self, tenant: str, agent_id: str, version: str | None = None
     ) -> RegisteredAgent | None:
         """An agent in a version, or in its newest."""
-        found = [
-            agent
-            for agent in self._all_agents(tenant, f"{agent_id}@")
-            if agent.agent_id == agent_id and version in (None, agent.version)
-        ]
-        return max(found, key=lambda agent: version_key(agent.version), default=None)
+        offered = self._offered.get(agent_id) if self._offers(agent_id, tenant) else None
+        if version is None:
+            known = [key.rpartition("@")[2] for key in self._registered(tenant, f"{agent_id}@")]
+            known += [offered.version] if offered else []
+            version = max(known, key=version_key, default=None)
+        if offered is not None and offered.version == version:
+            return offered
+        body = self._records.get(AGENT, tenant, f"{agent_id}@{version}")
+        return None if body is None else msgspec.json.decode(body, type=RegisteredAgent)
 
-    def _all_agents(self, tenant: str, prefix: str = "") -> Iterable[RegisteredAgent]:
-        for agent_id, agent in self._offered.items():
-            settings = self._settings.agents.get(agent_id)
-            if settings is None or not settings.tenants or tenant in settings.tenants:
-                yield agent
+    def _offers(self, agent_id: str, tenant: str) -> bool:
+        """Whether the operator lets a tenant run an agent of its own."""
+        settings = self._settings.agents.get(agent_id)
+        return agent_id in self._offered and (
+            settings is None or not settings.tenants or tenant in settings.tenants
+        )
+
+    def _registered(self, tenant: str, prefix: str = "") -> Iterable[str]:
+        """Where agents of a tenant are kept; they themselves may be long, and many."""
         after = ""
-        while page := self._records.list(AGENT, tenant, prefix, after):
-            yield from (msgspec.json.decode(record.body, type=RegisteredAgent) for record in page)
-            after = page[-1].key
+        while page := self._records.keys(AGENT, tenant, prefix, after):
+            yield from page
+            after = page[-1]
 
     async def register(self, tenant: str, agent: RegisteredAgent) -> bool | None:
         """Register a version: True if it is new, False if it was there, None if another was."""

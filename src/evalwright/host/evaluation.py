@@ -1,5 +1,6 @@
 """From a request for an evaluation to a plan: everything is checked before a run exists."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -7,9 +8,11 @@ import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import (
+    AgentBroken,
     BadInput,
     DamagedEventLog,
     InvalidDocument,
+    MissingKey,
     Problem,
     RunNotFound,
 )
@@ -24,6 +27,9 @@ from evalwright.host.settings import HostSettings
 from evalwright.store.protocol import EventLog
 
 ALL_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial", "regression", "live-shadow")
+
+
+_logger = logging.getLogger(__name__)
 
 
 class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +81,10 @@ class Planner:
         suite = self._suite(tenant, request)
         registered = self._agent(tenant, request)
         baseline = self._baseline(log, suite, request)
-        agent = self._load(tenant, registered)
+        try:
+            agent = self._load(tenant, registered)
+        except BadInput as error:
+            raise _refused([Problem("$.agentId", str(error))]) from None
         try:
             plan = plan_run(
                 suite, request.suite_ref, agent, self._options(suite, registered, request), baseline
@@ -97,7 +106,7 @@ class Planner:
         registered = self._catalogue.agent(tenant, plan.agent.agent_id, plan.agent.version)
         if registered is None:
             raise BadInput(f"agent {plan.agent.agent_id}@{plan.agent.version} is not installed")
-        return self._catalogue.load(tenant, registered)
+        return self._load(tenant, registered)
 
     def _suite(self, tenant: str, request: EvalRequest) -> Suite:
         suite = self._catalogue.suite(tenant, request.suite_ref)
@@ -123,10 +132,18 @@ class Planner:
         return registered
 
     def _load(self, tenant: str, registered: RegisteredAgent) -> Agent:
+        """What the operator provides and cannot be had is told to the operator alone.
+
+        The reasons name files, commands and variables.
+        """
         try:
             return self._catalogue.load(tenant, registered)
-        except BadInput as error:
-            raise _refused([Problem("$.agentId", str(error))]) from None
+        except (BadInput, AgentBroken) as error:
+            if registered.ref is None and not isinstance(error, MissingKey):
+                raise
+            _logger.error("agent %s cannot be loaded: %s", registered.key, error)  # noqa: TRY400
+            message = f"agent {registered.key} cannot be loaded; ask the operator of the host"
+            raise BadInput(message) from None
 
     def _baseline(self, log: EventLog, suite: Suite, request: EvalRequest) -> Baseline | None:
         if request.baseline_run_id is None:

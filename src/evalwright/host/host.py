@@ -19,6 +19,7 @@ from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import Places, Rate, RateLimits
 from evalwright.host.models import Models
+from evalwright.host.outgoing import Outgoing
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.telemetry import Origin, Telemetry, read_trace
@@ -33,6 +34,7 @@ SWEEP_SECONDS = 60.0
 MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
 MOST_EXPORTS_PER_TENANT = 8
 MOST_COMPARISONS = 2  # each takes a core for seconds
+MOST_COMPARISONS_PER_TENANT = 1
 
 _logger = logging.getLogger(__name__)
 
@@ -94,7 +96,8 @@ class Host:
         self.requests = Places("requests", settings.max_requests, settings.max_requests_per_tenant)
         self.streams = Places("streams", settings.max_streams, settings.max_streams_per_tenant)
         self.exports = Places("exports", MOST_EXPORTS, MOST_EXPORTS_PER_TENANT)
-        self.comparisons = Places("comparisons", MOST_COMPARISONS, MOST_COMPARISONS)
+        self.comparisons = Places("comparisons", MOST_COMPARISONS, MOST_COMPARISONS_PER_TENANT)
+        self.outgoing = Outgoing()
         per_key, per_tenant, per_address = (
             Rate(rate, max(1, int(rate * rates.seconds_of_burst)))
             for rate in (rates.per_key, rates.per_tenant, rates.per_address)

@@ -116,7 +116,7 @@ class Idempotency:
             if entry.state == "completed":
                 return _replayed(entry)
             if self._now() > deadline:
-                raise _in_flight()
+                raise in_flight()
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     def _is_dead(self, entry: _Entry, digest: str) -> bool:
@@ -146,6 +146,7 @@ def _replayed(entry: _Entry) -> Response:
     return Response(entry.body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
 
 
-def _in_flight() -> ApiError:
+def in_flight() -> ApiError:
+    """The answer while the first request with a key is still being worked on."""
     message = "the first request with this Idempotency-Key is still being worked on"
     return try_again(409, "idempotency_in_flight", message, RETRY_SECONDS)

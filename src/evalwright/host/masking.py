@@ -18,6 +18,11 @@ def masked_text(text: str) -> str:
     return _IN_TEXT.sub(MASK, mask_text(text))
 
 
+def masked_reason(reason: str | None) -> str | None:
+    """What somebody gives as the reason for a request, masked, if there is one."""
+    return None if reason is None else masked_text(reason)
+
+
 def masked_json(document: bytes) -> bytes:
     """A JSON document, masked in the same way; it stays JSON."""
     return _IN_JSON.sub(MASK.encode(), mask_bytes(document))

@@ -10,7 +10,7 @@ import msgspec
 
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import Toolbox
-from evalwright.contracts.errors import EvalwrightError, RunBusy, RunFailed
+from evalwright.contracts.errors import CannotEvaluate, EvalwrightError, RunBusy, RunFailed
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     ErrorDetail,
@@ -32,6 +32,7 @@ from evalwright.engine.recorder import Recorder
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import Planned, Planner
 from evalwright.host.limits import Places
+from evalwright.host.masking import masked_reason
 from evalwright.host.models import Models
 from evalwright.host.principal import tenant_of
 from evalwright.host.status import ENDED, Status, edges_of, is_evaluation, open_status
@@ -190,7 +191,12 @@ class Runs:
         if plan.is_live and self._tools is not None:
             from evalwright.agents.tool_files import load_tools
 
-            toolbox = await load_tools(Path(self._tools), live=True)
+            try:
+                toolbox = await load_tools(Path(self._tools), live=True)
+            except EvalwrightError as error:  # it names files and commands of the operator
+                _logger.error("the live tools cannot be loaded: %s", error)  # noqa: TRY400
+                message = "the live tools of the host cannot be loaded; ask its operator"
+                raise CannotEvaluate(message) from None
         surroundings = Surroundings(toolbox, plan.is_live, redactor=self._redactor)
         return Means(surroundings, self._models.panel(plan.panel))
 
@@ -201,7 +207,7 @@ class Runs:
         status = self.status(log, run_id)
         if status in ENDED:
             raise _conflict(f"the run is {status}", status)
-        ending = RunCancelled(reason, by)
+        ending = RunCancelled(masked_reason(reason), by)
         running = self._running.get(run_id)
         if running is None:
             await self._end_idle(log, run_id, ending)
@@ -231,7 +237,7 @@ class Runs:
         running = self._running.get(run_id)
         if status != "running" or running is None:
             raise _conflict(f"the run is {status}, and only a running one can be paused", status)
-        paused = RunPaused(reason)
+        paused = RunPaused(masked_reason(reason))
         if running.work.pause(paused, immediately=immediately):
             return await self._record(log, run_id, paused)
         return self._event(run_id, paused)
@@ -243,10 +249,11 @@ class Runs:
         if status != "paused":
             raise _conflict(f"the run is {status}, not paused", status)
         running = self._running.get(run_id)
+        resumed = RunResumed(masked_reason(reason))
         if running is None:
-            return await self._wake(log, partition, run_id, RunResumed(reason))
+            return await self._wake(log, partition, run_id, resumed)
         running.work.resume()  # at once: whoever asks next finds it running
-        return await self._record(log, run_id, RunResumed(reason))
+        return await self._record(log, run_id, resumed)
 
     async def _wake(self, log: EventLog, partition: str, run_id: str, resumed: RunResumed) -> Event:
         """Go on with a run that was paused when an earlier process ended."""

@@ -11,6 +11,7 @@ import uvicorn
 
 from evalwright.contracts.errors import BadInput
 from evalwright.host.app import App
+from evalwright.host.connection import GuardedConnection
 from evalwright.host.host import Host
 from evalwright.host.v1.routes import v1_routes
 
@@ -75,12 +76,12 @@ def create_server(host: Host, listening: Callable[[], None]) -> Server:
         date_header=False,
         proxy_headers=False,
         lifespan="on",
+        http=GuardedConnection,
         ws="none",
         backlog=BACKLOG,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=round(host.settings.shutdown_s),
-        h11_max_incomplete_event_size=64 * 1024,
     )
     return Server(config, host, listening)
 

@@ -19,10 +19,12 @@ from evalwright.store.writer import Writer
 BUSY_SECONDS = 30
 
 # What begins with the prefix lies between it and itself with a byte that no text has.
-_LIST = (
-    "SELECT key, body, at_us FROM records WHERE kind = ? AND tenant = ?"
+_LISTED = (
+    "FROM records WHERE kind = ? AND tenant = ?"
     " AND key >= ? AND key < ? || CAST(x'FF' AS TEXT) ORDER BY key LIMIT ?"
 )
+_LIST = f"SELECT key, body, at_us {_LISTED}"
+_LIST_KEYS = f"SELECT key {_LISTED}"
 
 
 class Database:
@@ -108,9 +110,15 @@ class Database:
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> list[Record]:
         """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
-        first = max(prefix, f"{after}\0")  # the least that comes after a key is that key and a zero
-        rows = self.query(_LIST, (kind, tenant, first, prefix, limit))
+        rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
         return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
+
+    def keys(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[str]:
+        """The keys of what `list` gives."""
+        rows = self.query(_LIST_KEYS, (kind, tenant, _first(prefix, after), prefix, limit))
+        return [key for (key,) in rows]
 
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
         """Every document of a kind, with its tenant."""
@@ -127,6 +135,11 @@ class Database:
     def forget(self, kind: str, before_us: int) -> "Future[None]":
         """Delete the documents of a kind that were last written before a time."""
         return self.writer.forget(kind, before_us)
+
+
+def _first(prefix: str, after: str) -> str:
+    """The least key of a list; the least that comes after a key is that key and a zero."""
+    return max(prefix, f"{after}\0")
 
 
 def connect(path: Path) -> sqlite3.Connection:

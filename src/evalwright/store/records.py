@@ -50,6 +50,11 @@ class Records(Protocol):
     ) -> list[Record]:
         """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
 
+    def keys(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[str]:
+        """The keys of what `list` gives; the documents themselves, which may be long, stay away."""
+
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
         """Every document of a kind, with its tenant."""
 

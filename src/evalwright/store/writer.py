@@ -15,6 +15,7 @@ from evalwright.store.protocol import NewEvent, Observer, Watcher
 from evalwright.store.records import ANY, LOCAL_TENANT, Change, RecordConflict
 from evalwright.store.schema import ENTER_RUN
 
+MOST_BROKEN = 10_000  # runs that are known to take no more; whoever wrote them has been told
 GATHER_SECONDS = 0.005  # how long an append may wait for company when nobody waits for it
 
 _INSERT = "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
@@ -270,6 +271,8 @@ class Writer:
             reason = self._reason(write, error)
             for view in self._losers(write, error):
                 self._broken[view] = reason
+                if len(self._broken) > MOST_BROKEN:
+                    del self._broken[next(iter(self._broken))]
                 self._watchers.pop(view, None)
             if write.done is not None:
                 _settle(write.done, reason)
@@ -297,7 +300,7 @@ class Writer:
         for write, start in zip(writes, starts, strict=True):
             if write.done is not None:
                 _settle(write.done, None)
-            if write.run_id is not None and start is not None:
+            if write.run_id is not None and start is not None and write.events:
                 self._tell_of_events(write.run_id, start, write.events)
 
     def _tell_of_events(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
@@ -307,7 +310,7 @@ class Writer:
         for tenant, observer in tuple(self._observers):
             if tenant in (None, start.tenant):
                 self._tell_observer((tenant, observer), run_id, start.following, events)
-        if events and events[-1].type in TERMINAL_TYPES:  # a log lives for long
+        if events[-1].type in TERMINAL_TYPES:  # a log lives for long
             self._positions.pop(run_id, None)
             for view in views:
                 self._watchers.pop(view, None)

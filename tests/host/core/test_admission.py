@@ -1,6 +1,7 @@
 """What a request for a run must not ask for, and one run at a time for a scope."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,15 @@ def test_one_run_at_a_time_needs_to_know_of_what(shop: Caller):
     reply = shop.post("/v1/runs", EVAL, ENFORCED)
     assert reply.refusal == (400, "validation_error")
     assert shop.post("/v1/runs", EVAL, {"X-Dedup": "please"}).status == 400
+
+
+def test_of_many_requests_for_a_scope_at_once_one_is_taken(waiting: Caller):
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(
+            pool.map(lambda _: waiting.post("/v1/runs", gated("nightly"), ENFORCED), range(8))
+        )
+    (taken,) = [reply.json()["runId"] for reply in replies if reply.status == 201]
+    refused = [reply for reply in replies if reply.status != 201]
+    assert {reply.refusal for reply in refused} == {(409, "run_already_active")}
+    assert {reply.json()["details"]["activeRunId"] for reply in refused} == {taken}
+    assert waiting.run_ids() == [taken]

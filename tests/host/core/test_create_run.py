@@ -237,6 +237,16 @@ def test_inputs_that_keep_to_the_agents_task_schema_are_evaluated(desk: Caller):
     assert desk.get(f"/v1/runs/{run_id}/eval-summary").json()["passed"] is True
 
 
+def test_why_an_agent_of_the_operator_cannot_be_loaded_is_not_told_to_tenants(tmp_path: Path):
+    gone = {"local.acme.gone": {"ref": str(tmp_path / "gone.py") + ":answer"}}
+    with running_host(tmp_path / "host.db", settings={"agents": gone}) as served:
+        reply = served.caller().create(a_suite(1), "local.acme.gone")
+    assert reply.refusal == INVALID
+    assert "ask the operator" in reply.json()["message"]
+    assert b"gone.py" not in reply.body
+    assert b"--agent" not in reply.body
+
+
 def test_a_manifest_that_a_tenant_sent_runs_on_the_operators_model(desk: Caller):
     manifest = MANIFEST | {"agentId": "local.acme.helper"}
     reply = desk.post("/v1/agents", {"version": "1.0.0", "manifest": manifest})

@@ -77,6 +77,12 @@ def test_a_run_that_many_cancel_at_once_ends_once(caller: Caller, running: str):
     assert types[-1] == "run.cancelled"
 
 
+def test_a_key_that_somebody_gives_as_a_reason_is_not_recorded(caller: Caller, running: str):
+    caller.post(f"/v1/runs/{running}/cancel", {"reason": f"my key is {caller.key}"})
+    (ending,) = [event for event in events_of(caller, running) if event["type"] == "run.cancelled"]
+    assert ending["payload"]["reason"] == "my key is [masked:credential]"
+
+
 def test_a_run_can_be_cancelled_without_a_body(caller: Caller, running: str):
     assert caller.post(f"/v1/runs/{running}/cancel").status == 200
 

@@ -6,9 +6,10 @@ import msgspec
 
 from evalwright.contracts.errors import Problem, RunNotFound
 from evalwright.host.errors import ApiError, invalid, try_again
+from evalwright.host.idempotency import in_flight
 from evalwright.host.routing import Call
 from evalwright.host.status import ENDED
-from evalwright.store.records import Change
+from evalwright.store.records import ANY, Change
 
 MOST_METADATA_BYTES = 8192
 MOST_METADATA_DEPTH = 4
@@ -86,18 +87,28 @@ class ScopeClaim:
         if enforced and self._scope is None:
             message = "is needed with X-Dedup: one run at a time of what?"
             raise invalid([Problem("$.scopeId", message)])
-        if self._scope is None:
-            return
-        self._before = call.host.records.get(SCOPE_KIND, self._partition, self._scope)
-        if enforced and self._before is not None:
+        self._call = call
+        self._is_enforced = bool(enforced)
+        self._before = self._holder() if enforced else None
+        if self._before is not None:
             _refuse_active(call, self._before.decode())
+
+    def _holder(self) -> bytes | None:
+        assert self._scope is not None
+        return self._call.host.records.get(SCOPE_KIND, self._partition, self._scope)
 
     def changes(self, run_id: str) -> list[Change]:
         """What goes with the creation of the run."""
         if self._scope is None:
             return []
         taken = run_id.encode()
-        return [Change(SCOPE_KIND, self._partition, self._scope, taken, self._before)]
+        expected = self._before if self._is_enforced else ANY
+        return [Change(SCOPE_KIND, self._partition, self._scope, taken, expected)]
+
+    def lost(self) -> ApiError:
+        """The answer where the run could not be created, as somebody else was quicker."""
+        holder = self._holder() if self._is_enforced else None
+        return in_flight() if holder in (None, self._before) else already_active(holder.decode())
 
 
 def _refuse_active(call: Call, run_id: str) -> None:

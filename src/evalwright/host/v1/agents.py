@@ -1,5 +1,6 @@
 """Agents: what is told of them, and how tenants register their own."""
 
+import asyncio
 from typing import Any, get_args
 
 import msgspec
@@ -100,7 +101,8 @@ def _entry(agent: RegisteredAgent) -> dict[str, Any]:
 
 async def list_agents(call: Call) -> Response:
     """The agents that the caller can run, in their newest versions."""
-    agents = [_entry(agent) for agent in call.host.catalogue.agents(call.principal.tenant)]
+    found = await asyncio.to_thread(call.host.catalogue.agents, call.principal.tenant)
+    agents = [_entry(agent) for agent in found]
     return json_response({"agents": agents, "total": len(agents)})
 
 

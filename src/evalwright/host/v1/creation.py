@@ -15,7 +15,7 @@ from evalwright.host.routing import Answer, Call, Operation, Route, json_respons
 from evalwright.host.runs import Changes
 from evalwright.host.telemetry import Fork
 from evalwright.host.telemetry import Origin as TelemetryOrigin
-from evalwright.host.v1.admission import ScopeClaim, already_active, check_request
+from evalwright.host.v1.admission import ScopeClaim, check_request
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -43,7 +43,7 @@ CREATE_BODY = closed(
         "workflowId": NAME,
         "inputs": OBJECT,
         "tenantId": TEXT,
-        "scopeId": TEXT,
+        "scopeId": ID,
         "callbackUrl": TEXT,
         "configurable": opened(
             {
@@ -125,8 +125,8 @@ async def create(call: Call) -> Response:
 
     try:
         return await answered(call, start, also=scope.changes)
-    except RecordConflict:  # another run took the scope, or the lease of the key ran out
-        raise already_active("") from None
+    except RecordConflict:
+        raise scope.lost() from None
 
 
 async def answered(

@@ -10,6 +10,8 @@ from evalwright import __version__
 from evalwright.host.deployments.record import LATEST, STATES
 from evalwright.host.host import Host
 from evalwright.host.routing import Answer, Call, Operation, Route
+from evalwright.host.scopes import SCOPES
+from evalwright.host.settings import ApprovalSettings
 from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals
 from evalwright.host.v1.shapes import LOG_SCHEMA_VERSION
 from evalwright.host.workflows import WORKFLOWS
@@ -18,10 +20,6 @@ PROTOCOL_VERSION = "1.1"
 TAG = "discovery"
 
 
-_ROLES = [
-    {"role": "deployer", "scopes": ["deploy:promote", "deploy:rollback", "deploy:pause"]},
-    {"role": "approver", "scopes": ["approvals:respond"]},
-]
 _ALWAYS: dict[str, Any] = {
     "protocolVersion": PROTOCOL_VERSION,
     "implementation": {"name": "evalwright", "version": __version__, "vendor": "evalwright"},
@@ -38,7 +36,6 @@ _ALWAYS: dict[str, Any] = {
         "signals": ["rating", "correction", "label", "flag"],
     },
     "providerUsage": {"supported": True, "costEstimates": True, "currency": "USD"},
-    "authorization": {"supported": True, "failClosed": True, "roles": _ROLES},
     "webhooks": {"supported": True, "signatureAlgorithms": ["v1"]},
 }
 
@@ -56,11 +53,21 @@ def capabilities(host: Host) -> dict[str, Any]:
             "maxRunDurationMs": max(1000, round(settings.run_timeout_s * 1000)),
             "maxRequestBodyBytes": settings.max_body_bytes,
         },
+        "authorization": {"supported": True, "failClosed": True, "roles": _roles(host)},
         "agents": _agents(host),
     }
     if host.is_conformance:
         document["fixtures"] = list(WORKFLOWS)
     return document
+
+
+def _roles(host: Host) -> list[dict[str, Any]]:
+    approval = host.settings.deployments.approval or ApprovalSettings()
+    deploying = sorted(scope for scope in SCOPES if scope.startswith("deploy:"))
+    return [
+        {"role": "deployer", "scopes": deploying},
+        {"role": "approver", "scopes": [approval.scope]},
+    ]
 
 
 def _agents(host: Host) -> dict[str, Any]:

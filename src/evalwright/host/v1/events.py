@@ -14,6 +14,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
+from evalwright.host.outgoing import PIECE, Outgoing, send_pieces
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
@@ -30,10 +31,11 @@ from evalwright.host.v1.shapes import snapshot
 from evalwright.store.protocol import EventLog
 
 KEEPALIVE_SECONDS = 15.0
-MOST_BYTES = 4 * 1024 * 1024  # of events that are held at a time for one client
+MOST_BYTES = 1024 * 1024  # of events that are held at a time for one client
 PAGE = 500  # events that are read from the log at a time
 MOST_POLLED = 5_000
-REMEMBERED = 256  # frames of events, for those who follow the same run
+REMEMBERED = 256  # frames of small events, for those who follow the same run
+SMALL_BODY = 8 * 1024
 MOST_BUFFER_MS = 5_000
 TAG = "events"
 
@@ -174,8 +176,16 @@ class Stream:
         return _bytes(event.sequence, "state.snapshot", msgspec.json.encode(state))
 
 
-@lru_cache(maxsize=REMEMBERED)  # all who follow a run get the same
 def _frame(event: Event) -> bytes:
+    return _made_frame(event) if len(event.body) > SMALL_BODY else _shared_frame(event)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _shared_frame(event: Event) -> bytes:
+    return _made_frame(event)
+
+
+def _made_frame(event: Event) -> bytes:
     return _bytes(event.sequence, event.type, event.to_json())
 
 
@@ -193,9 +203,11 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, stream: Stream, held: ExitStack, subscriber: Subscriber) -> None:
+    def __init__(self, call: Call, stream: Stream, held: ExitStack, subscriber: Subscriber) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "Connection": "close"})
         del self.headers["content-length"]
+        self._outgoing: Outgoing = call.host.outgoing
+        self._tenant = call.principal.tenant
         self._stream = stream
         self._held = held
         self._subscriber = subscriber
@@ -211,11 +223,24 @@ class EventStream(Response):
                 async for chunk in self._stream.chunks(self._subscriber):
                     if leaving.done():
                         break
-                    if chunk:
-                        await send(_part(chunk, more=True))
+                    if not await self._send(send, chunk):
+                        break
                 await send(_part(b"", more=False))
             finally:
                 leaving.cancel()
+
+    async def _send(self, send: Send, chunk: bytes) -> bool:
+        """Send a part; False where too much is unread, so that the client has to come again."""
+        if len(chunk) <= PIECE:
+            await send_pieces(send, chunk, more=True)
+            return True
+        try:
+            with self._outgoing.hold(self._tenant, len(chunk)):
+                await send_pieces(send, chunk, more=True)
+        except ApiError:
+            return False
+        await asyncio.sleep(0)  # a client that reads fast must not keep all others waiting
+        return True
 
 
 async def _departure(receive: Receive) -> None:
@@ -242,7 +267,7 @@ async def stream(call: Call) -> Response:
         held.callback(clients.add, -1)
         clients.add(1)
         frames = Stream(call, modes, after, call.query.get("bufferMs", 0))
-        return EventStream(frames, held.pop_all(), subscriber)
+        return EventStream(call, frames, held.pop_all(), subscriber)
 
 
 def _last_event_id(call: Call) -> int:

@@ -10,7 +10,7 @@ from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
-from evalwright.host.status import is_evaluation
+from evalwright.host.status import ENDED, is_evaluation
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -130,7 +130,8 @@ async def bulk_cancel(call: Call) -> Response:
     if len(run_ids) > MOST_CANCELLED:
         message = f"$.runIds: more than {MOST_CANCELLED} at once; send them in parts"
         raise ApiError(400, "validation_error", message, {"maxRunIds": MOST_CANCELLED})
-    return json_response({"results": [await _cancel_one(call, run_id) for run_id in run_ids]})
+    results = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in run_ids))
+    return json_response({"results": results})
 
 
 async def _cancel_one(call: Call, run_id: str) -> dict[str, Any]:
@@ -139,7 +140,9 @@ async def _cancel_one(call: Call, run_id: str) -> dict[str, Any]:
     except RunNotFound:
         error = {"error": "not_found", "message": "there is no such run"}
     except ApiError as refusal:
-        error = {"error": "run_terminal", "message": refusal.message}
+        has_ended = (refusal.details or {}).get("runStatus") in ENDED
+        code = "run_terminal" if has_ended else refusal.code
+        error = {"error": code, "message": refusal.message}
     else:
         return {"runId": run_id, "ok": True, "status": status}
     return {"runId": run_id, "ok": False, "error": error}

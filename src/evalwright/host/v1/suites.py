@@ -58,7 +58,9 @@ async def list_suites(call: Call) -> Response:
 async def read(call: Call) -> Response:
     """A suite, byte by byte as it was published."""
     ref = f"{call.path['suiteId']}@{call.path['version']}"
-    source = call.host.catalogue.suite_source(call.principal.tenant, ref)
+    source = await asyncio.to_thread(
+        call.host.catalogue.suite_source, call.principal.tenant, ref
+    )  # it may be long
     if source is None:
         raise ApiError(404, "not_found", "there is no such suite")
     return Response(source, media_type="application/json")
