@@ -11,7 +11,7 @@ from evalwright.host.errors import ApiError
 MIB = 1024 * 1024
 MOST_UNREAD = 256 * MIB
 MOST_UNREAD_PER_TENANT = 64 * MIB
-PIECE = 64 * 1024  # what is not longer is sent without counting it
+LONG = 64 * 1024  # what is not longer is sent without counting it
 RETRY_SECONDS = 1
 
 
@@ -37,6 +37,19 @@ class Outgoing:
 
         One answer is always let through, however long it is.
         """
+        self.check(tenant, size)
+        self._held += size
+        self._held_by_tenant[tenant] = self._held_by_tenant.get(tenant, 0) + size
+        try:
+            yield
+        finally:
+            self._held -= size
+            self._held_by_tenant[tenant] -= size
+            if not self._held_by_tenant[tenant]:
+                del self._held_by_tenant[tenant]
+
+    def check(self, tenant: str, size: int) -> None:
+        """Raise as `hold` does, before an answer of about this length is made at all."""
         mine = self._held_by_tenant.get(tenant, 0)
         if mine and mine + size > self._most_per_tenant:
             details = {"retryAfterMs": RETRY_SECONDS * 1000, "scope": "tenant"}
@@ -46,19 +59,10 @@ class Outgoing:
             message = "too many answers are unread; try again"
             details = {"retryAfter": RETRY_SECONDS}
             raise ApiError(503, "service_unavailable", message, details, _RETRY)
-        self._held += size
-        self._held_by_tenant[tenant] = mine + size
-        try:
-            yield
-        finally:
-            self._held -= size
-            self._held_by_tenant[tenant] -= size
-            if not self._held_by_tenant[tenant]:
-                del self._held_by_tenant[tenant]
 
     def counted(self, response: Response, tenant: str) -> Response:
         """The answer, counted until it is sent if it is long; raises as `hold` does."""
-        if type(response) is not Response or len(response.body) <= PIECE:
+        if type(response) is not Response or len(response.body) <= LONG:
             return response
         with ExitStack() as held:
             held.enter_context(self.hold(tenant, len(response.body)))
@@ -67,7 +71,7 @@ class Outgoing:
 
 
 class _Counted(Response):
-    """A long answer: it is sent by pieces, and forgotten once it is."""
+    """A long answer, which counts until it was read."""
 
     def __init__(self, response: Response, held: ExitStack) -> None:
         super().__init__(response.body, response.status_code, response.headers)
@@ -83,15 +87,16 @@ class _Counted(Response):
                     "headers": self.raw_headers,
                 }
             )
-            await send_pieces(send, bytes(self.body), more=False)
+            await send_and_wait(send, bytes(self.body), more=False)
 
 
-async def send_pieces(send: Send, body: bytes, *, more: bool) -> None:
-    """Send part of an answer; it has been taken by the connection, but for a piece or two."""
-    for start in range(0, len(body), PIECE):
-        is_last = start + PIECE >= len(body)
-        piece = body[start : start + PIECE]
-        await send({"type": "http.response.body", "body": piece, "more_body": more or not is_last})
+async def send_and_wait(send: Send, body: bytes, *, more: bool) -> None:
+    """Send part of an answer, and wait until most of it was read, or the client is gone.
+
+    The server takes whatever it is given; it waits before it takes anything after that.
+    """
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": more})
 
 
 _RETRY = {"Retry-After": str(RETRY_SECONDS)}

@@ -50,7 +50,7 @@ def test_a_stream_that_finds_no_room_ends_and_can_be_resumed(
 ) -> None:
     run_id = long_suite.start(_path(long_suite).removeprefix("/v1/suites/"))
     whole = long_suite.frames(run_id)
-    served.host.outgoing = Outgoing(most_per_tenant=LENGTH)
+    served.host.outgoing = Outgoing(most_per_tenant=LENGTH + MIB)
     with served.host.outgoing.hold("acme", LENGTH):
         begun = long_suite.frames(run_id)
     rest = long_suite.frames(run_id, last=begun[-1].id if begun else -1)

@@ -14,7 +14,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
-from evalwright.host.outgoing import PIECE, Outgoing, send_pieces
+from evalwright.host.outgoing import LONG, Outgoing, send_and_wait
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
@@ -231,12 +231,13 @@ class EventStream(Response):
 
     async def _send(self, send: Send, chunk: bytes) -> bool:
         """Send a part; False where too much is unread, so that the client has to come again."""
-        if len(chunk) <= PIECE:
-            await send_pieces(send, chunk, more=True)
+        if len(chunk) <= LONG:
+            if chunk:
+                await send(_part(chunk, more=True))
             return True
         try:
             with self._outgoing.hold(self._tenant, len(chunk)):
-                await send_pieces(send, chunk, more=True)
+                await send_and_wait(send, chunk, more=True)
         except ApiError:
             return False
         await asyncio.sleep(0)  # a client that reads fast must not keep all others waiting
@@ -259,6 +260,7 @@ async def stream(call: Call) -> Response:
     edges_of(call.log, call.path["runId"])
     if "application/json" in call.request.headers.get("accept", ""):
         return _page(call, after, read_page(call.log, call.path["runId"], after, MOST_POLLED))
+    call.host.outgoing.check(call.principal.tenant, MOST_BYTES)
     clients = call.host.telemetry.metrics.sse_clients
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())

@@ -130,7 +130,10 @@ async def bulk_cancel(call: Call) -> Response:
     if len(run_ids) > MOST_CANCELLED:
         message = f"$.runIds: more than {MOST_CANCELLED} at once; send them in parts"
         raise ApiError(400, "validation_error", message, {"maxRunIds": MOST_CANCELLED})
-    results = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in run_ids))
+    distinct = list(dict.fromkeys(run_ids))
+    cancelled = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in distinct))
+    first = dict(zip(distinct, cancelled, strict=True))
+    results = [first.pop(run_id, None) or await _cancel_one(call, run_id) for run_id in run_ids]
     return json_response({"results": results})
 
 
