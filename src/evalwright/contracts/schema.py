@@ -1,6 +1,6 @@
 """JSON Schemas, those that ship with Evalwright and those that users bring, and checks by them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -36,6 +36,7 @@ _EXAMPLES = {
 }
 
 MAX_MESSAGE = 300  # the validator quotes the whole value that is wrong
+MOST_TOLD_VALUES = 10_000  # of a document; each may break several rules, and an error takes 3 KB
 MOST_TOLD_PARTS = 4_000  # of a schema; a list of what is wrong takes a thousand times a yes or no
 
 
@@ -53,7 +54,7 @@ def check_schema(document: Any, name: str) -> list[Problem]:
         return []
     schema = _part(name)
     try:
-        return [_problem(error, schema) for error in validator.iter_errors(document)]
+        return [_problem(error, schema) for error in _errors(validator, document)]
     except ValueError as error:  # the validator cannot quote a value that is nested too deeply
         return [Problem("$", f"not valid, and it cannot be said where: {error}")]
 
@@ -85,7 +86,7 @@ class ValueSchema:
                 ]
             return [
                 Problem(_path(error), _shortened(error.message))
-                for error in self._validator.iter_errors(value)
+                for error in _errors(self._validator, value)
             ]
         except ValueError as error:  # nested too deeply to be looked at
             return [Problem("$", f"cannot be checked: {error}")]
@@ -95,6 +96,29 @@ class ValueSchema:
         if unfolding.parts > max(MOST_TOLD_PARTS, 2 * unfolding.written):
             return False
         return unfolding.loops < 2 or unfolding.loops ** _depth(value) <= MOST_TOLD_PARTS
+
+
+def _errors(validator: Any, value: Any) -> "Iterable[ValidationError]":
+    """What is wrong with a value; of a very large one only what is found first."""
+    import jsonschema_rs
+
+    if not _is_large(value):
+        # All of them are made before the first is given.
+        found: Iterable[ValidationError] = validator.iter_errors(value)
+        return found
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
+
+
+def _is_large(value: Any) -> bool:
+    level, count = [value], 0
+    while level and count <= MOST_TOLD_VALUES:
+        level = [item for part in level for item in _items(part)]
+        count += len(level)
+    return count > MOST_TOLD_VALUES
 
 
 def _bounded(schema: Any, name: str) -> Unfolding:

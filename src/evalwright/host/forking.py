@@ -22,6 +22,7 @@ from evalwright.engine.clock import Clock, new_run_id
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan
 from evalwright.engine.replay import replay_run
+from evalwright.host.deployments import management as deployments
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import Planner
 from evalwright.host.runs import Changes, Runs
@@ -191,6 +192,9 @@ def _least(asked: float | None, before: float | None, most: float) -> float:
 def _repeat(log: EventLog, request: ForkRequest, run_id: str, now_us: int) -> list[NewEvent]:
     """What a run recorded, as the record of another: the same facts, said now."""
     source = list(log.read(request.source))
+    if source[0].decode(RunStarted).workflow_id == deployments.WORKFLOW_ID:
+        message = "what was deployed is not told again by another run"
+        raise ApiError(501, "capability_not_provided", message)
     end = source[-1]
     if end.type not in TERMINAL_TYPES:
         message = "the run has not ended yet, so it cannot be replayed"

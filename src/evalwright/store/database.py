@@ -12,7 +12,7 @@ from typing import Any
 
 from evalwright.contracts.errors import StoreError
 from evalwright.store import schema
-from evalwright.store.failure import clear_errors
+from evalwright.store.failure import clear_errors, explain
 from evalwright.store.records import Change, Record
 from evalwright.store.writer import Writer
 
@@ -36,6 +36,7 @@ class Database:
         self.path = Path(os.path.realpath(path))
         self._writer: Writer | None = None
         self._closed = False
+        self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
         self._change = threading.Lock()  # of the two above
         self._reading = threading.Lock()
         with clear_errors(self.place):
@@ -95,8 +96,11 @@ class Database:
         Statements of one connection that overlap see the state in which the first of them began:
         so each is read to its end before another begins.
         """
-        with clear_errors(self.place), self._reading:
-            return self._reader.execute(statement, values).fetchall()
+        try:
+            with self._reading:
+                return self._reader.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:  # as `clear_errors` does, which takes longer
+            raise explain(self.place, error) from error
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
         """One document of a tenant."""

@@ -13,6 +13,8 @@ from evalwright.store.failure import clear_errors
 from evalwright.store.protocol import NewEvent, Observer, Watcher
 from evalwright.store.records import LOCAL_TENANT, Change, Records
 
+MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
+
 _SELECT = "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events WHERE run = ?"
 
 _RUN = "SELECT run FROM runs WHERE run_id = :run_id"
@@ -163,9 +165,18 @@ class SqliteLog:
         return self._run(run_id)
 
     def _run(self, run_id: str) -> int:
-        rows = self._database.query(
-            f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
-        )
-        if not rows:
-            raise RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")
-        return int(rows[0][0])
+        """The number of a run, which never changes; it is looked up with its tenant."""
+        known = self._database.run_numbers
+        number = known.get((self._tenant, run_id))
+        if number is None:
+            rows = self._database.query(
+                f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
+            )
+            if not rows:
+                place = f"{self.place}; see `evalwright runs`"
+                raise RunNotFound(f"there is no run {run_id} in {place}")
+            number = int(rows[0][0])
+            if len(known) >= MOST_REMEMBERED:
+                known.clear()
+            known[self._tenant, run_id] = number
+        return number

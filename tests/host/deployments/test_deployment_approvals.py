@@ -371,6 +371,14 @@ def test_a_promotion_that_waits_can_be_cancelled_by_those_whose_it_is(desk):
     assert not asyncio.run(waiting.deployments.cancel(ANN, waiting.run_id))
 
 
+def test_a_key_without_the_scope_cannot_cancel_a_promotion_that_waits(desk):
+    waiting = Waiting(desk)
+    ordinary = a_key("ordinary", "runs:cancel", "runs:read")
+    with pytest.raises(NotAllowed):
+        asyncio.run(waiting.deployments.cancel(ordinary, waiting.run_id))
+    assert "run.cancelled" not in waiting.types
+
+
 def test_a_run_that_was_ended_by_other_means_waits_no_longer(desk):
     waiting = Waiting(desk)
     log = desk.log.for_tenant("acme")

@@ -194,3 +194,13 @@ def test_a_run_of_another_tenant_or_workspace_cannot_be_forked(served: ServedHos
 def test_a_fork_needs_the_right_to_read_and_to_create(served: ServedHost, caller: Caller, scopes):
     source = caller.evaluate(a_suite(1))
     assert fork(served.caller(scopes=scopes), source).refusal == (403, "forbidden")
+
+
+def test_what_was_deployed_is_not_told_again_by_a_fork(served: ServedHost, caller: Caller):
+    deployer = served.caller(scopes=["deploy:*", "runs:*", "suites:*"])
+    path = f"/v1/agents/{GATED}/deployments"
+    promoted = deployer.post(path, {"version": "1.0.0", "transition": "promote"})
+    assert promoted.status == 200, promoted.body
+    run_id = next(iter(deployer.run_ids()))
+    assert fork(caller, run_id).refusal == (501, "capability_not_provided")
+    assert deployer.run_ids() == [run_id]

@@ -142,6 +142,8 @@ class Approvals:
         kept = self._gate(principal, run_id)
         if kept is None:
             return False
+        if not principal.may("deploy:promote"):
+            raise NotAllowed("this needs the scope deploy:promote", scopeRequired="deploy:promote")
         by = principal.principal
         told = management.answered(kept.gate, "cancel", by, self._clock.now_us())
         await self._close(principal.tenant, kept, [told, RunCancelled(reason, by)])
