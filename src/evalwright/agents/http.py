@@ -3,6 +3,7 @@
 import ipaddress
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -11,10 +12,11 @@ import aiohttp
 from evalwright.agents.load import TOKEN_VARIABLE
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.wire import (
-    MAX_RESPONSE_BYTES,
-    accept_response,
+    TRUSTED,
+    AnswerLimits,
     encode_request,
     opened,
+    take_response,
 )
 from evalwright.contracts.errors import BadInput
 
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
 
 HIDDEN_QUERY = "?…"
+LONG_ANSWER = 64 * 1024  # bytes
 
 OpenSession = Callable[[dict[str, str]], aiohttp.ClientSession]  # with these headers
+Room = AbstractAsyncContextManager[object]  # that a long answer takes, and may have to wait for
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
@@ -40,6 +44,8 @@ class HttpAgent:
         model_class: str | None,
         gateway: "Gateway | None" = None,
         open_session: OpenSession | None = None,
+        limits: AnswerLimits = TRUSTED,
+        room: Room | None = None,
     ) -> None:
         self.ref = ref
         self.agent_id = agent_id
@@ -50,25 +56,40 @@ class HttpAgent:
         self._gateway = gateway
         self._new_session = open_session or _own_session
         self._open_session: aiohttp.ClientSession | None = None
+        self._limits = limits
+        self._room: Room = room or nullcontext()
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Post the task and take the answer."""
-        async with opened(self._gateway, invocation) as tools:
-            body = await self._post(encode_request(invocation, tools))
-        return accept_response(body, invocation, tools)
+        async with AsyncExitStack() as held:
+            async with opened(self._gateway, invocation) as tools:
+                body = await self._post(encode_request(invocation, tools), held)
+            return await take_response(body, invocation, tools, self._limits)
 
-    async def _post(self, request: bytes) -> bytes:
+    async def _post(self, request: bytes, held: AsyncExitStack) -> bytes:
         try:
             async with self._session().post(
                 self._url, data=request, allow_redirects=False
             ) as response:
-                body = await _read(response)
+                body = await self._read(response, held)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise AgentFailure("agent_unreachable", self._told(error)) from None
         if response.status != 200:
             message = f"the agent answered {response.status}, not 200: {_text(body)}"
             raise AgentFailure("agent_error", message)
         return body
+
+    async def _read(self, response: aiohttp.ClientResponse, held: AsyncExitStack) -> bytes:
+        chunks, size = [], 0
+        async for chunk in response.content.iter_any():
+            if size <= LONG_ANSWER < size + len(chunk):
+                await held.enter_async_context(self._room)
+            size += len(chunk)
+            if size > self._limits.most_bytes:
+                message = f"the answer is longer than {self._limits.most_bytes} bytes"
+                raise AgentFailure("invalid_answer", message)
+            chunks.append(chunk)
+        return b"".join(chunks)
 
     def _told(self, error: Exception) -> str:
         """The error in words, without the query of the address, which may hold a token."""
@@ -145,17 +166,6 @@ def _refuse_open_token(parts: SplitResult) -> None:
         raise BadInput(
             f"--agent: {TOKEN_VARIABLE} is not sent over http:// to {host}; use https://"
         )
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    chunks, size = [], 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_RESPONSE_BYTES:
-            message = f"the answer is longer than {MAX_RESPONSE_BYTES} bytes"
-            raise AgentFailure("invalid_answer", message)
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def _text(body: bytes) -> str:

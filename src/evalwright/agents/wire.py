@@ -1,6 +1,8 @@
 """The request and response of agents outside this process, over HTTP or standard input."""
 
+import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.jsonvalue import NotJson, plain
+from evalwright.contracts.jsonvalue import NotJson, burden, plain
 from evalwright.contracts.planning import Text
 from evalwright.contracts.suite import Fixtures
 
@@ -24,6 +26,23 @@ if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway, Opened
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
+
+# Threads of their own, and few: nothing else waits behind answers that are long to read.
+_readers = ThreadPoolExecutor(2, "answer")
+
+
+class AnswerLimits(msgspec.Struct, frozen=True):
+    """What an answer may be; where nothing is said, only its length is bounded."""
+
+    most_bytes: int = MAX_RESPONSE_BYTES
+    most_events: int | None = None
+    most_usages: int | None = None
+    most_values: int | None = None  # of JSON, in all
+    most_output_values: int | None = None  # of JSON, in an output, which is compared and judged
+
+
+TRUSTED = AnswerLimits()
 
 
 class ToolGateway(msgspec.Struct, frozen=True):
@@ -114,10 +133,27 @@ def _sent_fixtures(invocation: Invocation, tools: "Opened | None") -> Fixtures |
     return Fixtures(tool_responses=answers, memory_seed=list(invocation.memory()))
 
 
-def accept_response(body: bytes, invocation: Invocation, tools: "Opened | None" = None) -> Any:
+async def take_response(
+    body: bytes, invocation: Invocation, tools: "Opened | None", limits: AnswerLimits
+) -> Any:
+    """Accept a response without keeping others waiting, however long it is."""
+    if len(body) <= SHORT_RESPONSE:
+        return accept_response(body, invocation, tools, limits)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_readers, accept_response, body, invocation, tools, limits)
+
+
+def accept_response(
+    body: bytes,
+    invocation: Invocation,
+    tools: "Opened | None" = None,
+    limits: AnswerLimits = TRUSTED,
+) -> Any:
     """Record what the agent reports and return its output; refuse an answer out of shape."""
+    _check_burden("answer", body, limits.most_values)
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
+        _check_counts(response, limits)
         events = _not_yet_recorded(response.events, tools) if tools else response.events
         payloads = _payloads(events, invocation)
         reported = response.usage if isinstance(response.usage, list) else [response.usage]
@@ -125,11 +161,35 @@ def accept_response(body: bytes, invocation: Invocation, tools: "Opened | None" 
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
         raise AgentFailure("invalid_answer", _complaint(error, body)) from None
     output = checked_output(response.output)
+    _check_burden("output", _json_of(output), limits.most_output_values)
     for payload in payloads:
         invocation.record(payload)
     for usage in usages:
         invocation.report_usage(usage)
     return output
+
+
+def _check_burden(what: str, text: bytes, most_values: int | None) -> None:
+    if most_values is not None and (heavy := burden(text, most_values)):
+        raise AgentFailure("invalid_answer", f"the {what} is too much: {heavy}")
+
+
+def _json_of(output: Any) -> bytes:
+    """The JSON that whoever scores an output has to go through; a text may be JSON itself."""
+    if not isinstance(output, str):
+        return msgspec.json.encode(output)
+    return output.encode() if output.lstrip()[:1] in ("[", "{") else b""
+
+
+def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
+    counted = (
+        ("events", response.events, limits.most_events),
+        ("usages", response.usage, limits.most_usages),
+    )
+    for things, reported, most in counted:
+        if most is not None and len(reported) > most:
+            message = f"the answer has more than {most} {things}; report fewer"
+            raise AgentFailure("invalid_answer", message)
 
 
 def _not_yet_recorded(events: Sequence[ReportedEvent], tools: "Opened") -> list[ReportedEvent]:

@@ -3,12 +3,29 @@
 import json
 import math
 import re
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
 JsonPath = str
 MAX_DEPTH = 200
+
+# The parser takes 200 times as long for numbers such as 1e308, and lets nobody else work meanwhile.
+MOST_EXTREME = 10_000
+_EXTREME = re.compile(rb"[0-9][eE][+-]?[0-9]{3}")
+
+# A string without an end goes to the end of the text: to look for its end again and again from
+# every quote in it would take the square of its length.
+_ANY_STRING = rb'"(?:[^"\\]++|\\.)*+"?'
+_STRING = re.compile(_ANY_STRING, re.DOTALL)
+# A pattern lets nobody else work while it is matched, so a long text is taken in pieces. None of
+# them ends within a number.
+_PIECE = re.compile(rb".{1,65536}+[-+.0-9eE]*+", re.DOTALL)
+_PIECE_OF_STRINGS = re.compile(
+    rb'(?:[^"]{1,65536}+[-+.0-9eE]*+|' + _ANY_STRING + rb"){1,1000}+", re.DOTALL
+)
 
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
 _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -32,6 +49,42 @@ def parse(text: str | bytes) -> Any:
     except RecursionError:
         raise NotJson("$", "nested too deeply") from None
     return value
+
+
+def burden(text: bytes, most_values: int) -> str | None:
+    """Why a JSON text of a stranger should not be parsed, however short it is; None if it may be.
+
+    Nobody else can work while it is parsed, and `[]` takes 20 times the memory of its text.
+    """
+    if _values(text) > most_values and _exceed(map(_values, _outside(text)), most_values):
+        return f"it has more than {most_values} values; send fewer"
+    if _exceed(map(_extremes, _pieces(text)), MOST_EXTREME) and _exceed(
+        map(_extremes, _outside(text)), MOST_EXTREME
+    ):
+        return f"more than {MOST_EXTREME} numbers have an exponent of three digits; send fewer"
+    return None
+
+
+def _values(text: bytes) -> int:
+    """About as many as there are: each begins an array or an object, or follows another."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _extremes(text: bytes) -> int:
+    return len(_EXTREME.findall(text))
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    return (piece.group() for piece in _PIECE.finditer(text))
+
+
+def _outside(text: bytes) -> Iterator[bytes]:
+    """What is outside of strings, which may hold anything."""
+    return (_STRING.sub(b"", piece.group()) for piece in _PIECE_OF_STRINGS.finditer(text))
+
+
+def _exceed(counts: Iterable[int], most: int) -> bool:
+    return any(total > most for total in accumulate(counts))
 
 
 class _RepeatedKey(Exception):

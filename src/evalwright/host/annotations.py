@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Literal
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -82,24 +83,20 @@ class Annotations:
         self._records = records
         self._clock = clock
         self._redactor = redactor
+        self._adding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by run
 
     async def add(
         self, log: EventLog, partition: str, said: Said, changes: Changes = lambda _: ()
     ) -> Annotation:
         """Keep an annotation, without the secrets it holds; raises `RunNotFound`, `ApiError`."""
-        await asyncio.to_thread(self._check, log, partition, said.target)
-        at_us = self._clock.now_us()
-        annotation = Annotation(
-            annotation_id=f"ann_{at_us:016x}{secrets.token_hex(8)}",  # later ones sort later
-            target=said.target,
-            signal=self._masked_signal(said.signal),
-            actor=Actor(said.principal),
-            created_at=iso_time(at_us),
-            note=self._masked(said.note),
-        )
-        key = f"{said.target.run_id}/{annotation.annotation_id}"
-        change = Change(KIND, partition, key, msgspec.json.encode(annotation), None)
-        await asyncio.wrap_future(self._records.write([change, *changes(annotation)]))
+        await asyncio.to_thread(_check, log, said.target)
+        run_id = said.target.run_id
+        async with self._adding.setdefault(run_id, asyncio.Lock()):  # the last place is given once
+            self._refuse_more(partition, run_id)
+            annotation = self._annotation(said)
+            key = f"{run_id}/{annotation.annotation_id}"
+            change = Change(KIND, partition, key, msgspec.json.encode(annotation), None)
+            await asyncio.wrap_future(self._records.write([change, *changes(annotation)]))
         return annotation
 
     def of_run(self, log: EventLog, partition: str, run_id: str) -> list[msgspec.Raw]:
@@ -108,12 +105,22 @@ class Annotations:
         found = self._records.list(KIND, partition, f"{run_id}/", limit=MOST_PER_RUN)
         return [msgspec.Raw(record.body) for record in found]
 
-    def _check(self, log: EventLog, partition: str, target: Target) -> None:
-        if len(self.of_run(log, partition, target.run_id)) >= MOST_PER_RUN:
+    def _refuse_more(self, partition: str, run_id: str) -> None:
+        kept = self._records.keys(KIND, partition, f"{run_id}/", limit=MOST_PER_RUN)
+        if len(kept) >= MOST_PER_RUN:
             message = f"the run has {MOST_PER_RUN} annotations, and can have no more"
             raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
-        _check_event(log, target)
-        _check_node(log, target)
+
+    def _annotation(self, said: Said) -> Annotation:
+        at_us = self._clock.now_us()
+        return Annotation(
+            annotation_id=f"ann_{at_us:016x}{secrets.token_hex(8)}",  # later ones sort later
+            target=said.target,
+            signal=self._masked_signal(said.signal),
+            actor=Actor(said.principal),
+            created_at=iso_time(at_us),
+            note=self._masked(said.note),
+        )
 
     def _masked_signal(self, signal: Signal) -> Signal:
         return msgspec.structs.replace(
@@ -122,6 +129,12 @@ class Annotations:
 
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else masked_text(self._redactor.redact_text(text))
+
+
+def _check(log: EventLog, target: Target) -> None:
+    edges_of(log, target.run_id)
+    _check_event(log, target)
+    _check_node(log, target)
 
 
 def _check_event(log: EventLog, target: Target) -> None:

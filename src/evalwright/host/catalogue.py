@@ -10,6 +10,7 @@ from evalwright.agents.bundled import bundled
 from evalwright.agents.load import load_agent
 from evalwright.agents.manifest import agent_of, read_parts
 from evalwright.agents.protocol import Agent
+from evalwright.agents.wire import AnswerLimits
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.suite import ModelClass, Suite, parse_suite
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 
 SUITE, AGENT, PACK = "suite", "agent", "pack"
 OWN_PACK = "local"  # the name of the pack of agents that came without one
+ANSWERS = AnswerLimits(
+    most_bytes=4 * 1024 * 1024,
+    most_events=10_000,
+    most_usages=500,
+    most_values=100_000,
+    most_output_values=20_000,
+)
+MOST_LONG_ANSWERS = 8  # of a tenant's HTTP agents that are read at once
 BUNDLED_AGENT = "core.evalwright.demo.support-desk"
 
 LoadModel = Callable[[str], Model]
@@ -104,6 +113,7 @@ class Catalogue:
         self._settings = settings
         self._load_model = load_model
         self._egress = egress
+        self._rooms: dict[str, asyncio.Semaphore] = {}  # for long answers, by tenant
         self._offered = {
             agent_id: _offered(agent_id, offered) for agent_id, offered in settings.agents.items()
         }
@@ -228,7 +238,7 @@ class Catalogue:
     def load(self, tenant: str, agent: RegisteredAgent) -> Agent:
         """The agent, ready to be invoked; raises `BadInput` where something is missing for it."""
         if agent.url is not None:
-            return self._load_http(agent)
+            return self._load_http(tenant, agent)
         name = self.model_of(agent)
         if agent.ref is not None:
             return _load_offered(agent, self._load_model(name) if name else None)
@@ -239,7 +249,7 @@ class Catalogue:
             )
         return self._load_manifest(tenant, agent, self._load_model(name))
 
-    def _load_http(self, agent: RegisteredAgent) -> Agent:
+    def _load_http(self, tenant: str, agent: RegisteredAgent) -> Agent:
         from evalwright.agents.http import HttpAgent
 
         assert agent.url is not None
@@ -249,6 +259,8 @@ class Catalogue:
             agent_id=agent.agent_id,
             model_class=agent.model_class,
             open_session=self._session,
+            limits=ANSWERS,
+            room=self._rooms.setdefault(tenant, asyncio.Semaphore(MOST_LONG_ANSWERS)),
         )
 
     def _session(self, headers: dict[str, str]) -> "aiohttp.ClientSession":

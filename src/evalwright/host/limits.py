@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson, child, parse, repeated_key
+from evalwright.contracts.jsonvalue import NotJson, burden, child, parse, repeated_key
 from evalwright.host.errors import ApiError, unavailable
 
 MOST_BUCKETS = 100_000  # of a kind, however many clients come
 FEWEST_TO_SWEEP = 1_000
 MAX_DEPTH = 64
+MOST_VALUES = 400_000  # of a body
 LONGEST_QUOTE = 200  # of what a body holds, in a message about it
 BUSY_SECONDS = 1  # after which a place may be free again
 
@@ -126,6 +127,11 @@ class Places:
         self._most_per_tenant = most_per_tenant
         self._held = 0
         self._held_by_tenant: dict[str, int] = {}
+        self._parts: dict[str, Places] = {}
+
+    def part(self, things: str, most: int, most_per_tenant: int) -> "Places":
+        """Closer bounds for some of these things; there is one such part by each name."""
+        return self._parts.setdefault(things, Places(things, most, most_per_tenant))
 
     @property
     def held(self) -> int:
@@ -173,6 +179,8 @@ def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
         body.decode()
     except UnicodeDecodeError as error:
         raise _bad_body("$", f"byte {error.start} is not UTF-8; send UTF-8") from None
+    if heavy := burden(body, MOST_VALUES):
+        raise _bad_body("$", heavy)
     try:
         value = parse(body)
     except NotJson as error:

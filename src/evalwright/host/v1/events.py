@@ -28,6 +28,7 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 from evalwright.host.v1.shapes import snapshot
+from evalwright.host.v1.states import Standing, States
 from evalwright.store.protocol import EventLog
 
 KEEPALIVE_SECONDS = 15.0
@@ -57,6 +58,7 @@ _UPDATES = frozenset(
         "artifact.created",
     }
 )
+_states = States()
 _UPDATE_FAMILIES = ("eval.", "deployment.", "approval.", "interrupt.", "clarification.")
 
 
@@ -91,6 +93,7 @@ class Stream:
 
     def __init__(self, call: Call, modes: list[str], after: int, buffer_ms: int) -> None:
         self._log = call.log
+        self._partition = call.principal.partition
         self._run_id = call.path["runId"]
         self._feed = call.host.feed
         self._runs = call.host.runs
@@ -104,21 +107,27 @@ class Stream:
         """What is recorded, then what comes, until the run ends or the host does."""
         if self._has_values and self._last().type not in TERMINAL_TYPES:
             self._after = -1  # who returns is shown first where the run stands
-        for chunk in self._recorded():
+        async for chunk in self._recorded():
             yield chunk
         while not self._is_over and not self._feed.is_stopped:
             if not await subscriber.wait(KEEPALIVE_SECONDS):
                 # Another process may have gone on with the run, of which nobody tells us.
-                for chunk in self._recorded():
+                async for chunk in self._recorded():
                     yield chunk
                 yield b":keepalive\n\n"
                 continue
             if self._buffer_s:
                 await self._gather(subscriber)
-            events, lost = subscriber.take()
-            for chunk in self._recorded() if lost else (self._shown(events),):
+            async for chunk in self._come(*subscriber.take()):
                 yield chunk
             yield b"".join(self._told(subscriber.take_notices()))
+
+    async def _come(self, events: list[Event], lost: bool) -> AsyncIterator[bytes]:  # noqa: FBT001
+        if not lost:
+            yield await self._shown(events)
+            return
+        async for chunk in self._recorded():
+            yield chunk
 
     async def _gather(self, subscriber: Subscriber) -> None:
         """Let more events come together, unless the run has ended."""
@@ -127,9 +136,9 @@ class Stream:
         while not subscriber.has_end() and (left := until - loop.time()) > 0:
             await subscriber.wait_more(left)
 
-    def _recorded(self) -> Iterable[bytes]:
+    async def _recorded(self) -> AsyncIterator[bytes]:
         if self._has_values:
-            yield from self._standing()
+            yield await self._standing()
             return
         while not self._is_over:
             page = read_page(self._log, self._run_id, self._after, PAGE)
@@ -137,20 +146,21 @@ class Stream:
                 last = self._last()
                 self._is_over = last.type in TERMINAL_TYPES and last.sequence <= self._after
                 return
-            yield self._shown(page)
+            yield await self._shown(page)
 
-    def _standing(self) -> Iterable[bytes]:
+    async def _standing(self) -> bytes:
         """Where the run stands, in place of all that led there."""
         last = self._last()
         self._is_over = last.type in TERMINAL_TYPES
-        if last.sequence > self._after:
-            self._after = last.sequence
-            yield self._state(last)
+        if last.sequence <= self._after:
+            return b""
+        self._after = last.sequence
+        return await self._state(last)
 
     def _last(self) -> Event:
         return self._log.edges(self._run_id)[-1]
 
-    def _shown(self, events: list[Event]) -> bytes:
+    async def _shown(self, events: list[Event]) -> bytes:
         new = [event for event in events if event.sequence > self._after]
         self._is_over = any(event.type in TERMINAL_TYPES for event in events[-1:])
         if new:
@@ -159,7 +169,7 @@ class Stream:
         if not shown:
             return b""
         if self._has_values:
-            return self._state(shown[-1])
+            return await self._state(shown[-1])
         return _batch(shown) if self._buffer_s else b"".join(map(_frame, shown))
 
     def _told(self, notices: list[Notice]) -> Iterable[bytes]:
@@ -170,10 +180,10 @@ class Stream:
                 event = Envelope(notice.id, self._run_id, notice.type, body, at, self._after)
                 yield _bytes(self._after, notice.type, msgspec.json.encode(event))
 
-    def _state(self, event: Event) -> bytes:
+    async def _state(self, event: Event) -> bytes:
         status = self._runs.status(self._log, self._run_id)
-        state = snapshot(self._log, self._run_id, status)
-        return _bytes(event.sequence, "state.snapshot", msgspec.json.encode(state))
+        standing = Standing(self._partition, self._run_id, event.sequence, status)
+        return await _states.get(standing, lambda: _state_frame(self._log, standing))
 
 
 def _frame(event: Event) -> bytes:
@@ -187,6 +197,11 @@ def _shared_frame(event: Event) -> bytes:
 
 def _made_frame(event: Event) -> bytes:
     return _bytes(event.sequence, event.type, event.to_json())
+
+
+def _state_frame(log: EventLog, standing: Standing) -> bytes:
+    state = snapshot(log, standing.run_id, standing.status)
+    return _bytes(standing.sequence, "state.snapshot", msgspec.json.encode(state))
 
 
 def _batch(events: list[Event]) -> bytes:

@@ -1,6 +1,7 @@
 """Runs: listed, read, cancelled, paused and resumed."""
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -8,9 +9,11 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
+from evalwright.host.deployments.refusals import Refusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.status import ENDED, is_evaluation
+from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -31,38 +34,48 @@ from evalwright.host.v1.schemas import (
     summary_schema,
 )
 from evalwright.host.v1.shapes import RunEntry, entry, last_sequence, snapshot
+from evalwright.host.v1.states import LONG_LOG
 
-LONG_LOG = 1_000  # events; to go through more would let others wait
 MOST_LISTED = 200
 MOST_SCANNED = 2_000
+SCANNED_AT_ONCE = 50  # runs; after these others get the thread
+MOST_LISTS = 32  # that are made at once
+MOST_LISTS_PER_TENANT = 16
 MOST_CANCELLED = 100
 TAG = "runs"
 
 
 async def list_runs(call: Call) -> Response:
     """The caller's runs, newest first, by pages and with filters."""
-    return json_response(await asyncio.to_thread(_page, call))
+    lists = call.host.requests.part("lists", MOST_LISTS, MOST_LISTS_PER_TENANT)
+    with ExitStack() as held:
+        held.enter_context(lists.hold())
+        held.enter_context(lists.hold_for(call.principal.tenant))
+        return json_response(await _page(call))
 
 
-def _page(call: Call) -> dict[str, Any]:
-    limit = call.query.get("limit", 50)
-    before, found, scanned = call.query.get("before"), list[RunEntry](), 0
-    while len(found) < limit and scanned < MOST_SCANNED:
-        page = call.log.run_ids(limit, before)
-        for run_id in page:
-            before, scanned = run_id, scanned + 1
-            one = entry(call.log, run_id, call.host.runs.status(call.log, run_id))
-            if _is_wanted(one, call.query):
-                found.append(one)
-                if len(found) == limit:
-                    break
-        if len(page) < limit:
-            before = None
+async def _page(call: Call) -> dict[str, Any]:
+    limit, before = call.query.get("limit", 50), call.query.get("before")
+    found = list[RunEntry]()
+    for _ in range(0, MOST_SCANNED, SCANNED_AT_ONCE):
+        wanted, before = await asyncio.to_thread(_scan, call, before, limit - len(found))
+        found += wanted
+        if before is None or len(found) == limit:
             break
-    answer: dict[str, Any] = {"runs": found}
-    if before is not None and call.log.run_ids(1, before):
-        answer["next"] = before
-    return answer
+    return {"runs": found, **({"next": before} if before is not None else {})}
+
+
+def _scan(call: Call, before: str | None, most: int) -> tuple[list[RunEntry], str | None]:
+    """Some of the runs that are wanted, and the last that was looked at if others follow it."""
+    run_ids = call.log.run_ids(SCANNED_AT_ONCE + 1, before)
+    found = list[RunEntry]()
+    for number, run_id in enumerate(run_ids[:SCANNED_AT_ONCE], 1):
+        one = entry(call.log, run_id, call.host.runs.status(call.log, run_id))
+        if _is_wanted(one, call.query):
+            found.append(one)
+            if len(found) == most:
+                return found, run_id if number < len(run_ids) else None
+    return found, run_ids[-2] if len(run_ids) > SCANNED_AT_ONCE else None
 
 
 def _is_wanted(run: RunEntry, wanted: dict[str, Any]) -> bool:
@@ -119,8 +132,11 @@ async def cancel(call: Call) -> Response:
 
 async def _cancelled(call: Call, run_id: str) -> str:
     reason = call.body.get("reason")
-    if await call.host.deployments.cancel(call.principal, run_id, reason):
-        return "cancelled"
+    try:
+        if await call.host.deployments.cancel(call.principal, run_id, reason):
+            return "cancelled"
+    except Refusal as refusal:
+        raise api_error(refusal) from None
     return await call.host.runs.cancel(call.log, run_id, reason, call.principal.principal)
 
 

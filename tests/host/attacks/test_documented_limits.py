@@ -1,0 +1,59 @@
+"""The bounds that the page on the host names are those that hold."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evalwright.agents.http import LONG_ANSWER
+from evalwright.contracts.jsonvalue import MOST_EXTREME
+from evalwright.host import annotations, catalogue, connection, host, limits, outgoing
+from evalwright.host.v1 import events, runs
+
+PAGE = Path(__file__).parents[3] / "docs" / "host.md"
+KIB, MIB = 1024, 1024 * 1024
+ANSWERS = catalogue.ANSWERS
+
+BOUNDS = {
+    "first line and headers of a request": [
+        f"{connection.MOST_HEAD_BYTES // KIB} KiB",
+        f"{connection.HEAD_SECONDS:g} s",
+    ],
+    "values in a body": [limits.MOST_VALUES, MOST_EXTREME],
+    "reports that compare two runs": [
+        host.MOST_COMPARISONS,
+        f"for a tenant {host.MOST_COMPARISONS_PER_TENANT}",
+    ],
+    "lists of runs that are made at once": [
+        runs.MOST_LISTS,
+        f"for a tenant {runs.MOST_LISTS_PER_TENANT}",
+    ],
+    "answers that are sent and not read yet": [
+        f"{outgoing.MOST_UNREAD // MIB} MiB",
+        f"for a tenant {outgoing.MOST_UNREAD_PER_TENANT // MIB} MiB",
+    ],
+    "reading an answer": [
+        f"{connection.LEAST_READ_BYTES // KIB} KiB",
+        f"{connection.STALL_SECONDS:g} s",
+    ],
+    "a page of events, and what a stream reads at once": [f"{events.MOST_BYTES // MIB} MiB"],
+    "annotations of a run": [annotations.MOST_PER_RUN],
+    "answer of a tenant's HTTP agent": [
+        f"{ANSWERS.most_bytes // MIB} MiB",
+        f"{ANSWERS.most_values:,} values",
+        f"{ANSWERS.most_events:,} events",
+        f"{ANSWERS.most_usages} usages",
+        f"{ANSWERS.most_output_values:,} values in the output",
+    ],
+    f"answers of more than {LONG_ANSWER // KIB} KiB from a tenant's HTTP agents": [
+        catalogue.MOST_LONG_ANSWERS
+    ],
+}
+
+
+@pytest.mark.parametrize("what", BOUNDS)
+def test_a_bound_is_documented_as_it_is(what: str) -> None:
+    section = PAGE.read_text().partition("\n## Limits\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|", section, re.MULTILINE))
+    for bound in BOUNDS[what]:
+        assert (f"{bound:,}" if isinstance(bound, int) else bound) in rows[what]
