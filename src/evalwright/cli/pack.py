@@ -136,11 +136,11 @@ def install(
 
 def _install(records: "Records", tenant: str, pack: "Pack") -> bool:
     """Write what is not there yet; tell whether there was anything to write."""
-    from evalwright.agents.packs.pack import KIND
+    from evalwright.contracts.pack import PACK_KIND
     from evalwright.host.catalogue import pack_changes
     from evalwright.store.records import RecordConflict
 
-    if records.get(KIND, tenant, pack.ref) == pack.archive:
+    if records.get(PACK_KIND, tenant, pack.ref) == pack.archive:
         return False
     changes = pack_changes(tenant, pack)
     known = {change: records.get(change.kind, tenant, change.key) for change in changes}

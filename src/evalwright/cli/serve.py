@@ -125,9 +125,9 @@ def _url(address: str, port: int) -> str:
 
 def _first_key(host: "Host") -> str | None:
     """A key for a host that has none yet."""
-    from evalwright.host.keys import create_key, list_keys
+    from evalwright.host.keys import create_key, has_keys
 
-    if list_keys(host.records):
+    if has_keys(host.records):
         return None
     key, _ = create_key(host.records, datetime.now(UTC), LOCAL_TENANT)
     return key

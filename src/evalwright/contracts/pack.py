@@ -13,6 +13,7 @@ from evalwright.contracts.schema import check_schema
 
 PACK = "agent-pack"
 PACK_FILE = "pack.json"
+PACK_KIND = "pack"  # of the documents that hold archives
 SIGNATURE_FILE = "keys/pack.json.sig"
 MOST_PROBLEMS = 50
 _ALGORITHM = "sha256-"

@@ -13,6 +13,7 @@ from evalwright.agents.protocol import Agent
 from evalwright.agents.wire import AnswerLimits
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
+from evalwright.contracts.pack import PACK_KIND
 from evalwright.contracts.suite import ModelClass, Suite, parse_suite
 from evalwright.host.settings import AgentSettings, HostSettings
 from evalwright.host.versions import version_key
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from evalwright.agents.packs.pack import Pack
     from evalwright.host.egress import Egress
 
-SUITE, AGENT, PACK = "suite", "agent", "pack"
+SUITE, AGENT = "suite", "agent"
 OWN_PACK = "local"  # the name of the pack of agents that came without one
 ANSWERS = AnswerLimits(
     most_bytes=4 * 1024 * 1024,
@@ -86,7 +87,7 @@ def described(manifest: Manifest, version: str, /, **more: Any) -> RegisteredAge
 
 def pack_changes(tenant: str, pack: "Pack") -> list[Change]:
     """What installing a pack writes: the pack, its suites and its agents, all or nothing."""
-    changes = [Change(PACK, tenant, pack.ref, pack.archive, expected=None)]
+    changes = [Change(PACK_KIND, tenant, pack.ref, pack.archive, expected=None)]
     for ref, held in pack.suites.items():
         changes.append(Change(SUITE, tenant, ref, held.source, expected=None))
     for agent_id, manifest in pack.manifests.items():

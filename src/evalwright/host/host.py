@@ -22,6 +22,7 @@ from evalwright.host.models import Models
 from evalwright.host.outgoing import Outgoing
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
+from evalwright.host.states import States
 from evalwright.host.telemetry import Origin, Telemetry, read_trace
 from evalwright.host.webhooks.delivery import Told, WebhookSender
 from evalwright.host.webhooks.subscriptions import Subscriptions
@@ -31,6 +32,8 @@ from evalwright.models.secrets import known_secrets
 from evalwright.store.protocol import EventLog
 
 SWEEP_SECONDS = 60.0
+MOST_LISTS = 32  # that are made at once
+MOST_LISTS_PER_TENANT = 16
 MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
 MOST_EXPORTS_PER_TENANT = 8
 MOST_COMPARISONS = 2  # each takes a core for seconds
@@ -70,6 +73,7 @@ class Host:
         self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
         self.feed = Feed()
+        self.states = States()
         self.idempotency = Idempotency(self.records)
         self._set_limits()
         self.runs = Runs(
@@ -95,6 +99,7 @@ class Host:
         settings, rates = self.settings, self.settings.rates
         self.requests = Places("requests", settings.max_requests, settings.max_requests_per_tenant)
         self.streams = Places("streams", settings.max_streams, settings.max_streams_per_tenant)
+        self.lists = Places("lists", MOST_LISTS, MOST_LISTS_PER_TENANT)
         self.exports = Places("exports", MOST_EXPORTS, MOST_EXPORTS_PER_TENANT)
         self.comparisons = Places("comparisons", MOST_COMPARISONS, MOST_COMPARISONS_PER_TENANT)
         self.outgoing = Outgoing()

@@ -91,6 +91,11 @@ def create_key(
     return f"{TEST_PREFIX if is_test else PREFIX}{kept.key_id}_{secret}", _tellable(kept)
 
 
+def has_keys(records: Records) -> bool:
+    """Whether there is any key, of whomever."""
+    return bool(records.list(_KIND, _TENANT, limit=1))
+
+
 def list_keys(records: Records, tenant: str | None = None) -> list[Key]:
     """The keys of a tenant, or of all, oldest first."""
     kept = (msgspec.json.decode(body, type=Key) for body in _bodies(records))

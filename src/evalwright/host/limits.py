@@ -127,11 +127,6 @@ class Places:
         self._most_per_tenant = most_per_tenant
         self._held = 0
         self._held_by_tenant: dict[str, int] = {}
-        self._parts: dict[str, Places] = {}
-
-    def part(self, things: str, most: int, most_per_tenant: int) -> "Places":
-        """Closer bounds for some of these things; there is one such part by each name."""
-        return self._parts.setdefault(things, Places(things, most, most_per_tenant))
 
     @property
     def held(self) -> int:

@@ -84,11 +84,6 @@ class Runs:
         self._waking: set[str] = set()  # paused runs on their way back into the above
         self._is_stopping = False
 
-    @property
-    def active(self) -> int:
-        """How many runs are being executed."""
-        return len(self._running)
-
     async def start(
         self, log: EventLog, tenant: str, planned: Planned, changes: Changes = lambda _: ()
     ) -> str:

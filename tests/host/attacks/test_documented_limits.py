@@ -8,7 +8,7 @@ import pytest
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
 from evalwright.host import annotations, catalogue, connection, host, limits, outgoing
-from evalwright.host.v1 import events, runs
+from evalwright.host.v1 import events
 
 PAGE = Path(__file__).parents[3] / "docs" / "host.md"
 KIB, MIB = 1024, 1024 * 1024
@@ -25,8 +25,8 @@ BOUNDS = {
         f"for a tenant {host.MOST_COMPARISONS_PER_TENANT}",
     ],
     "lists of runs that are made at once": [
-        runs.MOST_LISTS,
-        f"for a tenant {runs.MOST_LISTS_PER_TENANT}",
+        host.MOST_LISTS,
+        f"for a tenant {host.MOST_LISTS_PER_TENANT}",
     ],
     "answers that are sent and not read yet": [
         f"{outgoing.MOST_UNREAD // MIB} MiB",

@@ -5,15 +5,15 @@ from contextlib import ExitStack
 import pytest
 
 from builders import a_suite
+from evalwright.host.host import MOST_LISTS, MOST_LISTS_PER_TENANT
 from evalwright.host.limits import Places
 from evalwright.host.v1 import runs
-from evalwright.host.v1.runs import MOST_LISTS, MOST_LISTS_PER_TENANT
 from host.caller import Caller
 from host.server import TENANT, WRONG, ServedHost
 
 
 def lists_of(served: ServedHost) -> Places:
-    return served.host.requests.part("lists", MOST_LISTS, MOST_LISTS_PER_TENANT)
+    return served.host.lists
 
 
 def test_a_tenant_that_lists_too_much_at_once_waits_and_others_do_not(served: ServedHost) -> None:

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.host.states import LONG_LOG, Standing, States
 from evalwright.host.v1 import events
-from evalwright.host.v1.states import LONG_LOG, Standing, States
 from host.caller import Caller
 from host.server import GATED
 from subjects.waiting import Journal

@@ -17,6 +17,7 @@ from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.manifest import Manifest, problem_of_ref
 from evalwright.contracts.pack import (
     PACK_FILE,
+    PACK_KIND,
     InvalidPack,
     PackManifest,
     PackVersionNotFound,
@@ -27,7 +28,6 @@ from evalwright.contracts.suite import Suite, parse_suite
 from evalwright.models.protocol import Model
 from evalwright.store.records import Records
 
-KIND = "pack"  # of the records that hold archives
 SUITES = "evals/"
 
 
@@ -150,7 +150,7 @@ def read_pack_archive(path: Path) -> bytes:
 
 def installed_pack(records: Records, tenant: str, ref: str) -> Pack:
     """A pack that a tenant installed, by name and version."""
-    archive = records.get(KIND, tenant, ref)
+    archive = records.get(PACK_KIND, tenant, ref)
     if archive is None:
         message = "is not installed (see `evalwright pack install`)"
         raise PackVersionNotFound(f"the pack {ref} {message}")

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import ClassVar
@@ -12,7 +13,7 @@ OTHER = "other"
 Labels = tuple[str, ...]
 
 
-class Family:
+class Family(ABC):
     """A metric: its name, what it tells, and a series for every set of label values."""
 
     kind: ClassVar[str]
@@ -32,8 +33,9 @@ class Family:
         for suffix, labels, value in samples:
             yield f"{self.name}{suffix}{_label_text(labels)} {_number(value)}"
 
+    @abstractmethod
     def _samples(self) -> Iterator[tuple[str, list[tuple[str, str]], float]]:
-        raise NotImplementedError
+        """What the metric stands at."""
 
     def _key(self, known: Collection[Labels], values: Labels) -> Labels:
         """The series that these label values belong to, whose number is limited."""

@@ -16,6 +16,7 @@ from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
 from evalwright.host.outgoing import LONG, Outgoing, send_and_wait
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.states import Standing
 from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -28,7 +29,6 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 from evalwright.host.v1.shapes import snapshot
-from evalwright.host.v1.states import Standing, States
 from evalwright.store.protocol import EventLog
 
 KEEPALIVE_SECONDS = 15.0
@@ -58,7 +58,6 @@ _UPDATES = frozenset(
         "artifact.created",
     }
 )
-_states = States()
 _UPDATE_FAMILIES = ("eval.", "deployment.", "approval.", "interrupt.", "clarification.")
 
 
@@ -96,6 +95,7 @@ class Stream:
         self._partition = call.principal.partition
         self._run_id = call.path["runId"]
         self._feed = call.host.feed
+        self._states = call.host.states
         self._runs = call.host.runs
         self._is_shown = _chooser(modes)
         self._has_values = modes == ["values"]
@@ -183,7 +183,7 @@ class Stream:
     async def _state(self, event: Event) -> bytes:
         status = self._runs.status(self._log, self._run_id)
         standing = Standing(self._partition, self._run_id, event.sequence, status)
-        return await _states.get(standing, lambda: _state_frame(self._log, standing))
+        return await self._states.get(standing, lambda: _state_frame(self._log, standing))
 
 
 def _frame(event: Event) -> bytes:

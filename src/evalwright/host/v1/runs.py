@@ -12,6 +12,7 @@ from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
 from evalwright.host.deployments.refusals import Refusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.states import LONG_LOG
 from evalwright.host.status import ENDED, is_evaluation
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
@@ -34,20 +35,17 @@ from evalwright.host.v1.schemas import (
     summary_schema,
 )
 from evalwright.host.v1.shapes import RunEntry, entry, last_sequence, snapshot
-from evalwright.host.v1.states import LONG_LOG
 
 MOST_LISTED = 200
 MOST_SCANNED = 2_000
 SCANNED_AT_ONCE = 50  # runs; after these others get the thread
-MOST_LISTS = 32  # that are made at once
-MOST_LISTS_PER_TENANT = 16
 MOST_CANCELLED = 100
 TAG = "runs"
 
 
 async def list_runs(call: Call) -> Response:
     """The caller's runs, newest first, by pages and with filters."""
-    lists = call.host.requests.part("lists", MOST_LISTS, MOST_LISTS_PER_TENANT)
+    lists = call.host.lists
     with ExitStack() as held:
         held.enter_context(lists.hold())
         held.enter_context(lists.hold_for(call.principal.tenant))
