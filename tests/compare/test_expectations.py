@@ -1,12 +1,15 @@
 """What makes a case fail, and why."""
 
 import pytest
+from hypothesis import given
 
 from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval, an_action
 from evalwright.compare.cases import parse_case
-from evalwright.compare.expectations import failed_assertions
+from evalwright.compare.expectations import _is_plain, failed_assertions
 from evalwright.compare.root_cause import root_cause
+from evalwright.contracts.jsonvalue import plain
 from evalwright.trace.decode import decode_trace
+from strategies import json_values
 
 
 def failures_of(response, **expected):
@@ -120,6 +123,21 @@ def test_a_schema_that_refers_elsewhere_is_refused_not_followed(reference):
 def test_a_schema_may_refer_to_itself():
     schema = {"$defs": {"s": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/s"}}}
     assert names(a_response(output={"a": "x"}), json_schema=schema) == []
+
+
+@given(json_values)
+def test_an_output_that_is_checked_as_it_is_would_have_become_the_same(value):
+    assert _is_plain(value)
+    assert plain(value) == value
+
+
+@pytest.mark.parametrize("depth", [201, 400])
+def test_an_output_that_is_nested_too_deeply_cannot_be_checked(depth):
+    output = []
+    for _ in range(depth):
+        output = [output]
+    (failure,) = failures_of(a_response(output=output), json_schema={"type": "array"})
+    assert "nested more than 200 levels deep" in failure.message
 
 
 def test_the_first_cause_that_applies_is_the_root():

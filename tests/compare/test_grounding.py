@@ -1,6 +1,7 @@
 """Contradictions: what an answer states against what the tools said, and what is none."""
 
 import json
+import re
 import time
 from pathlib import Path
 from unittest.mock import patch
@@ -10,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
-from evalwright.compare import grounding
+from evalwright.compare import grounding, stated_values
 from evalwright.compare.grounding import contradictions
-from evalwright.compare.stated_values import days_in, stands_in
+from evalwright.compare.stated_values import days_in, stands_in, statements
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
@@ -215,3 +216,23 @@ def test_what_is_passed_over_at_once_would_contradict_nothing(output, payloads, 
     with patch.object(grounding, "_may_contradict", return_value=True):
         looked_at_all = found()
     assert found() == looked_at_all
+
+
+STATED = st.lists(
+    st.sampled_from(["A", "Ab", "T-1004", "INV300", "is", "Was", "was", "of", "\t", "\n", "\x1c",
+                     "\u2003", "9", "1200", "Ann Smith", "total", "owner", ":", "=", " ", "-", "#",
+                     "_", "\u00e9", "\u0663"]), max_size=12
+).map("".join) | ID_TEXTS  # fmt: skip
+
+
+@given(STATED)
+def test_a_text_in_which_no_label_is_looked_for_holds_none(text):
+    with patch.object(stated_values, "_may_label", return_value=True):
+        looked_at = statements(text)
+    assert statements(text) == looked_at
+
+
+@given(STATED)
+def test_ids_begin_where_a_word_does(text):
+    plainly = r"\b([A-Z][A-Za-z]{0,9}[-_#]|[A-Z]{1,5})(\d{3,30})\b"
+    assert stated_values._ID.findall(text) == re.findall(plainly, text, re.ASCII)

@@ -231,13 +231,15 @@ def _may_contradict(stated: Statement, trace: Trace) -> bool:
 
     What does not pass need not be held against all that was told, which takes time to put together.
     """
+    value = stated.value
     texts = trace.payload_texts
     if stated.kind == "id" and not stated.exact:
-        prefix = prefix_of(stated.value)
+        prefix = prefix_of(value)
         texts = [text for text in texts if prefix in text]
         if not texts:
             return False
-    return not any(stands_in(stated.value, text) for text in texts)
+    holding = [text for text in texts if value in text]
+    return not any(stands_in(value, text) for text in holding)
 
 
 def _other_id(identifier: str, told: Told) -> Rival | None:

@@ -38,12 +38,15 @@ _DATE = (
 )
 _NAME = r"[A-Z][a-z'-]+(?: [A-Z][a-z'-]+){1,2}"
 # `re` where nothing can backtrack far: short texts, and many matches, are quicker with it.
-_ID = re.compile(r"\b([A-Z][A-Za-z]{0,9}[-_#]|[A-Z]{1,5})(\d{3,30})\b", re.ASCII)
+# The lookbehind is a word boundary before the capital; one in front would keep `re` from going
+# straight to the next capital.
+_ID = re.compile(r"([A-Z](?<!\w[A-Z])(?:[A-Za-z]{0,9}[-_#]|[A-Z]{0,4}))(\d{3,30})\b", re.ASCII)
 _DIGIT = re.compile(r"\d", re.ASCII)
 _FIELD = re2.compile(
     r"([A-Za-z][A-Za-z_]*(?: [A-Za-z_]+){0,3})(?:\s+(?:is|was|of)\s+|\s*[:=]\s*)"
     rf"(?:({_DATE})|([$€£]?\s?{_NUMBER})|({_NAME}))"
 )
+_JOINTS = frozenset({"is", "was", "of"})
 _MENTION = re2.compile(rf"({_DATE})|[$€£]\s?{_NUMBER}|\b{_NUMBER} (?:USD|EUR|GBP|dollars|euros)\b")
 _ENTITY = re2.compile(
     r"[\"']([^\"'\n]{4,60})[\"']|\b([A-Z][\w&.-]*(?: (?:[A-Z][\w&.-]*|of|the|de|la|\d+))+|"
@@ -120,6 +123,8 @@ def _ids(text: str) -> Iterator[Statement]:
 
 
 def _labelled(text: str) -> Iterator[Statement]:
+    if not _may_label(text):
+        return
     for name, date, amount, person in _FIELD.findall(text):
         label = label_of(name)
         if date:
@@ -128,6 +133,10 @@ def _labelled(text: str) -> Iterator[Statement]:
             yield Statement("amount", amount, label)
         else:
             yield Statement("name", person, label)
+
+
+def _may_label(text: str) -> bool:
+    return ":" in text or "=" in text or not _JOINTS.isdisjoint(text.split())
 
 
 def _mentions(text: str) -> Iterator[Statement]:
