@@ -18,6 +18,8 @@ _KEYS = (
     "must_not_include",
 )
 
+_KNOWN = frozenset(_KEYS)
+
 
 class Expectations(msgspec.Struct, frozen=True):
     """What must hold of a response; `json_schema` is None where no schema is expected."""
@@ -69,7 +71,7 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
     if not isinstance(raw, dict):
         faults.append("expected: not an object, so nothing is expected of this case")
         return Expectations()
-    faults += [_unknown(key) for key in raw if key not in _KEYS]
+    faults += [_unknown(key) for key in raw if key not in _KNOWN]
     retrieval = raw.get("retrieval_required")
     documents = retrieval.get("doc_ids") if isinstance(retrieval, dict) else retrieval
     return Expectations(
@@ -98,7 +100,7 @@ def _strings(raw: Json, name: str, faults: list[str]) -> tuple[str, ...]:
     if not isinstance(raw, list):
         faults.append(f"expected.{name}: not a list of strings, so it is not checked")
         return ()
-    kept = tuple(each for each in raw if isinstance(each, str))
+    kept = tuple([each for each in raw if isinstance(each, str)])
     if len(kept) < len(raw):
         faults.append(f"expected.{name}: entries that are not strings are not checked")
     return kept

@@ -17,7 +17,14 @@ from evalwright.contracts.report import (
 from evalwright.signals.provenance import Argument, arguments
 from evalwright.signals.provenance_values import leaves
 from evalwright.signals.scene import Scene, calls_with_links, values_given
-from evalwright.signals.vocabulary import Deed, ToolProfile, asks_for, delegates, profile
+from evalwright.signals.vocabulary import (
+    Deed,
+    ToolProfile,
+    asks_for,
+    delegates,
+    profile,
+    words_of,
+)
 from evalwright.trace.model import (
     Event,
     FinalOutput,
@@ -47,23 +54,50 @@ class Weight(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def all_calls(scene: Scene) -> tuple[Act, ...]:
-    """The calls of a scene, also those that only look."""
-    given = values_given(scene.trace)
-    return tuple([Act(call, profile(call.tool), given[call.index]) for call in scene.calls])
+def profiles(scene: Scene) -> dict[str, ToolProfile]:
+    """What the names of the tools say that were called."""
+    return {tool: profile(tool) for tool in {call.tool for call in scene.calls}}
+
+
+def act_of(scene: Scene, call: ToolCall) -> Act:
+    """A call, as the detectors look at it."""
+    return Act(call, profiles(scene)[call.tool], values_given(scene.trace)[call.index])
 
 
 @lru_cache(maxsize=1)
 def acts(scene: Scene) -> tuple[Act, ...]:
     """The calls whose tool does something, or whose name does not tell."""
-    return tuple(act for act in all_calls(scene) if not act.profile.reads)
+    known, given = profiles(scene), values_given(scene.trace)
+    return tuple(
+        [
+            Act(call, known[call.tool], given[call.index])
+            for call in scene.calls
+            if not known[call.tool].reads
+        ]
+    )
 
 
 @lru_cache(maxsize=1)
 def linking(scene: Scene) -> tuple[Act, ...]:
     """The calls that may have been given the address of a page."""
     linked = calls_with_links(scene.trace)
-    return tuple(act for act in all_calls(scene) if act.call.index in linked) if linked else ()
+    return tuple([act_of(scene, call) for call in scene.calls if call.index in linked])
+
+
+def any_field(scene: Scene, names: frozenset[str]) -> bool:
+    """Whether any of the acts was given a value in a field that one of these words names."""
+    return not names.isdisjoint(_words_of_fields(scene))
+
+
+def has_field(act: Act, names: frozenset[str]) -> bool:
+    """Whether an act was given a value in a field that one of these words names."""
+    return any(not names.isdisjoint(words_of(path)) for path, _ in act.values)
+
+
+@lru_cache(maxsize=1)
+def _words_of_fields(scene: Scene) -> set[str]:
+    paths = {path for act in acts(scene) for path, _ in act.values}
+    return {word for path in paths for word in words_of(path)}
 
 
 def asked(scene: Scene, deeds: Iterable[Deed]) -> bool:

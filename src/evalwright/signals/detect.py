@@ -43,7 +43,8 @@ def detect(
     scene = Scene(trace, baseline)
     used = _WITHOUT_DISCLOSURES if clean else DETECTORS
     found = [signal for detector in used for signal in detector(scene)]
-    return tuple(sorted(found, key=lambda signal: -SEVERITIES.index(signal.severity)))
+    found.sort(key=lambda signal: -SEVERITIES.index(signal.severity))
+    return tuple(found)
 
 
 _WITHOUT_DISCLOSURES = tuple(each for each in DETECTORS if each not in DISCLOSURES)

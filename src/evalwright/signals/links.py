@@ -58,10 +58,12 @@ def is_email(value: str) -> bool:
 
 def is_address(value: str) -> bool:
     """Whether a value is an e-mail address, a URL, an account or a telephone number."""
-    if len(value) > 300 or len(value) < 6:
+    if not 6 <= len(value) <= 300:
         return False
-    if "@" in value or "://" in value[:10]:
-        return "://" in value[:10] or is_email(value)
+    if "://" in value[:10]:
+        return True
+    if "@" in value:
+        return is_email(value)
     # looked at first, for it spares the search in almost all values
     may_be = value[0] == "+" or value[2:4].isdigit()
     return may_be and _ACCOUNT.search(value) is not None

@@ -74,6 +74,8 @@ class Suppressions:
         self, signals: Iterable[Signal], case_id: str, side: Side, today: date
     ) -> tuple[tuple[Signal, ...], tuple[Suppressed, ...]]:
         """The signals that stay, and those that an entry takes out, with its reason."""
+        if not self.entries:
+            return tuple(signals), ()
         kept: list[Signal] = []
         suppressed: list[Suppressed] = []
         for signal in signals:

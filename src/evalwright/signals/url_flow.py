@@ -31,9 +31,15 @@ def untrusted_urls(scene: Scene) -> Iterator[Signal]:
             if source is not None:
                 yield _url_in_call(scene, act, link, source)
                 break
-    output = scene.trace.output
-    if output is not None and scene.trace.failure is None:
+    output = output_with_links(scene)
+    if output is not None:
         yield from _urls_in_output(scene, output)
+
+
+def output_with_links(scene: Scene) -> FinalOutput | None:
+    """The answer, if the agent gave one that may hold a link."""
+    trace = scene.trace
+    return trace.output if "://" in trace.answer and trace.failure is None else None
 
 
 def _only_source(scene: Scene, link: Link, before: int | None) -> Source | None:
