@@ -60,9 +60,10 @@ def _wide_encoding(start: bytes) -> str | None:
 
 def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes:
     for _ in range(_ROUNDS):
-        findings = [_of_whole_characters(data, each) for each in scan_bytes(data)]
-        if not findings:
+        found = scan_bytes(data)
+        if not found:
             break
+        findings = [_of_whole_characters(data, each) for each in found]
         # A mask may make something sensitive of what stands beside it, so it is looked at again.
         data = _without_copies(splice(data, findings), data, findings)
     return data

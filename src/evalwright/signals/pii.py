@@ -218,17 +218,15 @@ KINDS = (
 class PiiFinder:
     """All kinds of personal data, compiled with one engine.
 
-    `shapes` is the pattern that all of it matches, but for e-mail addresses.
+    `shapes` is the pattern that all of it matches, but for e-mail addresses. It has no groups: a
+    search that asks for none is quicker.
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._kinds = {}
-        alternatives = []
-        for index, kind in enumerate(KINDS, start=1):
-            self._kinds[index] = kind
-            alternatives.append(f"{kind.before}({kind.pattern})")
-        self.shapes = "|".join(alternatives).encode()
-        self._shapes = engine.compile(self.shapes)
+        self._kinds = dict(enumerate(KINDS, start=1))
+        self.shapes = "|".join(f"{kind.before}(?:{kind.pattern})" for kind in KINDS).encode()
+        grouped = "|".join(f"{kind.before}({kind.pattern})" for kind in KINDS).encode()
+        self._shapes = engine.compile(grouped)
 
     def find(self, data: bytes) -> list[Finding]:
         """Every piece of personal data."""
