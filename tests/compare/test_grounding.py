@@ -226,8 +226,8 @@ STATED = st.lists(
 
 
 @given(STATED)
-def test_a_text_in_which_no_label_is_looked_for_holds_none(text):
-    with patch.object(stated_values, "_may_label", return_value=True):
+def test_a_text_in_which_only_ids_are_looked_for_holds_nothing_else(text):
+    with patch.object(stated_values, "_FIELD_OR_MENTION", re.compile(b"")):
         looked_at = statements(text)
     assert statements(text) == looked_at
 

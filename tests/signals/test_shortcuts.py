@@ -6,17 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_secrets import TOKENS
 
+from evalwright.signals.conduct import acts, any_field, has_field
 from evalwright.signals.detect import detect
+from evalwright.signals.execution import _CODE_FIELDS, _given_code
 from evalwright.signals.injection import FOLLOWED, find_injections
 from evalwright.signals.injection_obedience import Obedience
 from evalwright.signals.instruction_words import DIRECTIVE
 from evalwright.signals.instructions import Reading, holding_instructions
+from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
 from evalwright.signals.scene import Scene, calls_with_links
 from evalwright.signals.secret_matching import best_engine, plain_engine
 from evalwright.signals.secrets import SecretFinder
 from evalwright.signals.sensitive import Scanner
+from evalwright.signals.vocabulary import profile
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
 from strategies import json_scalars
@@ -124,3 +128,37 @@ def test_values_side_by_side_are_found_as_nested_ones_are(args):
 def test_what_holds_nothing_but_a_prompt_has_no_signals(prompt, before):
     baseline = None if before is None else a_trace(before, prompt)
     assert detect(Trace("case", prompt), baseline) == ()
+
+
+FIELDS = st.sampled_from(["to", "from", "account_number", "role", "code", "query", "note"])
+VALUES = st.sampled_from(
+    ["eve@rogue.example", "https://rogue.example/x", "DE89 3704 0044 0532 0130 00", "rm -rf /", 7,
+     "+49 30 123456", "1234567890", ["eve@rogue.example"], "some words: a@b, and http://x"]
+)  # fmt: skip
+DOERS = st.sampled_from(["send_mail", "update_user", "run_code", "get_page", "act"])
+DEEDS = st.lists(st.tuples(DOERS, st.dictionaries(FIELDS, VALUES, max_size=3)), max_size=5)
+
+
+@given(DEEDS, st.frozensets(st.sampled_from(["to", "account", "role", "note", "0"]), max_size=2))
+def test_what_no_field_of_a_trace_is_named_no_field_of_an_act_is(deeds, names):
+    scene = Scene(a_trace([(deed, "") for deed in deeds], ""))
+    assert any_field(scene, names) == any(has_field(act, names) for act in acts(scene))
+
+
+@given(DEEDS, st.sampled_from([frozenset({"to"}), frozenset({"to", "account"})]))
+def test_every_destination_is_among_the_values_that_are_looked_at(deeds, names):
+    scene = Scene(a_trace([(deed, "") for deed in deeds], ""))
+    with patch("evalwright.signals.outbound._DESTINATION_FIELDS", names):
+        for act in acts(scene):
+            looked_at = _perhaps_destinations(act, named=any_field(scene, names))
+            found = [pair for pair in act.values if _is_destination(act, *pair)]
+            assert [pair for pair in looked_at if _is_destination(act, *pair)] == found
+
+
+@given(DEEDS)
+def test_the_calls_that_are_given_code_are_those_with_a_field_or_a_tool_for_it(deeds):
+    trace = a_trace([(deed, "") for deed in deeds], "")
+    coded = [
+        call for call in trace.calls if profile(call.tool).runs or _CODE_FIELDS & call.args.keys()
+    ]
+    assert [act.call for act in _given_code(Scene(trace))] == coded

@@ -247,7 +247,7 @@ def _names_policy_file(act: Act) -> bool:
 
 def _claimed_tampering(scene: Scene) -> Signal | None:
     output = scene.trace.output
-    if output is None or not _CLAIMED_TAMPERING.search(scene.trace.answer):
+    if output is None or not _CLAIMED_TAMPERING.search(scene.trace.answer.encode()):
         return None
     if asked(scene, ("policy",)):
         return None

@@ -100,6 +100,9 @@ def unsafe_code(scene: Scene) -> Iterator[Signal]:
 def _given_code(scene: Scene) -> list[Act]:
     """A tool that does not run code by its name may still be given some: in a field for code."""
     running = {tool for tool, known in profiles(scene).items() if known.runs}
+    fields = set().union(*[call.args for call in scene.calls if isinstance(call.args, dict)])
+    if not running and _CODE_FIELDS.isdisjoint(fields):  # as is usual
+        return []
     return [
         act_of(scene, call)
         for call in scene.calls
