@@ -233,13 +233,13 @@ def _may_contradict(stated: Statement, trace: Trace) -> bool:
     """
     value = stated.value
     texts = trace.payload_texts
+    holding = [text for text in texts if value in text]
+    if holding and any(stands_in(value, text) for text in holding):
+        return False
     if stated.kind == "id" and not stated.exact:
         prefix = prefix_of(value)
-        texts = [text for text in texts if prefix in text]
-        if not texts:
-            return False
-    holding = [text for text in texts if value in text]
-    return not any(stands_in(value, text) for text in holding)
+        return any(prefix in text for text in texts)
+    return True
 
 
 def _other_id(identifier: str, told: Told) -> Rival | None:
