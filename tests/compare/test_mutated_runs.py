@@ -132,6 +132,15 @@ def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> N
         assert grave or not security["requires_gate_recommendation"]
 
 
+@given(mutated(st.builds(a_sound_case)), mutated(sound_responses()))
+@settings(max_examples=300)
+def test_a_response_that_is_read_in_one_go_is_judged_the_same(case: Any, response: Any) -> None:
+    data = json.dumps(response).encode()
+    parsed = parse_case(case, "one")
+    in_one_go, plain = parse_response(data), msgspec.json.decode(data)
+    assert repr(check(parsed, in_one_go)) == repr(check(parsed, plain))
+
+
 @given(damaged_bytes())
 @settings(max_examples=300)
 def test_a_damaged_file_is_a_response_or_says_why_not(data: bytes) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.model import Json
+from evalwright.trace.recorded import read_recorded
 
 RUN_META = "run.json"
 SUFFIX = ".json"
@@ -89,7 +90,12 @@ def read_response(root: Path, name: str) -> Json | Unreadable:
 
 
 def parse_response(data: bytes) -> Json | Unreadable:
-    """A response object from its bytes."""
+    """A response object from its bytes; as `Recorded` where it keeps to the format."""
+    recorded = read_recorded(data.removeprefix(BYTE_ORDER_MARK))
+    return _parse_object(data) if recorded is None else recorded
+
+
+def _parse_object(data: bytes) -> Json | Unreadable:
     try:
         value = msgspec.json.decode(data.removeprefix(BYTE_ORDER_MARK))
     except RecursionError:
@@ -171,7 +177,7 @@ def _read_meta(root: Path) -> _Meta:
 
 
 def _any_meta(data: bytes | Unreadable) -> _Meta:
-    value = parse_response(data) if isinstance(data, bytes) else data
+    value = _parse_object(data) if isinstance(data, bytes) else data
     if isinstance(value, Unreadable):
         return _Meta({}, f"{RUN_META} is not used: {value.reason}")
     selected = value.pop(_SELECTED, None)

@@ -19,8 +19,8 @@ from evalwright.trace.model import (
     Usage,
     text_of,
 )
+from evalwright.trace.recorded import FARTHEST
 
-_FARTHEST = 1e18  # numbers beyond it are no times, prices or durations
 _RISK_LEVELS = ("low", "medium", "high")
 _DOCUMENT_KEYS = ("documents", "docs", "snippets", "content", "snippets_hashes")
 
@@ -28,21 +28,31 @@ _DOCUMENT_KEYS = ("documents", "docs", "snippets", "content", "snippets_hashes")
 def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "") -> Trace:
     """The trace of one response object; what does not fit the format becomes `Unknown`."""
     record: dict[str, Any] = response if isinstance(response, dict) else {}
-    raw_events = record.get("events", [])
-    is_list = isinstance(raw_events, list)
-    events = tuple(map(_event, range(len(raw_events)), raw_events)) if is_list else ()
+    events = _events(record.get("events", []))
     return Trace(
         case_id=case_id,
         prompt=prompt or _prompt(record),
         system=system or _text(record.get("system_prompt")) or "",
         tools_offered=_strings(record.get("tools_offered")),
-        events=events,
-        output=_output(record.get("final_output"), events),
-        actions=tuple(map(_action, _dicts(record.get("proposed_actions")))),
+        events=events or (),
+        output=_output(record.get("final_output"), events or ()),
+        actions=_actions(record.get("proposed_actions")),
         failure=_failure(record.get("runner_failure")),
         usage=_usage(record.get("usage")),
-        events_not_array=not is_list,
+        events_not_array=events is None,
     )
+
+
+def _events(raw: Json) -> tuple[Event, ...] | None:
+    if type(raw) is tuple:  # of a response that was read as `Recorded`
+        return tuple([each.event(index) for index, each in enumerate(raw)])
+    return tuple(map(_event, range(len(raw)), raw)) if isinstance(raw, list) else None
+
+
+def _actions(raw: Json) -> tuple[ProposedAction, ...]:
+    if type(raw) is tuple:
+        return tuple([each.action() for each in raw])
+    return tuple(map(_action, _dicts(raw)))
 
 
 def _event(index: int, raw: Json) -> Event:
@@ -51,7 +61,7 @@ def _event(index: int, raw: Json) -> Event:
     kind = raw.get("type")
     build = _BUILDERS.get(kind) if type(kind) is str else None
     ts = raw.get("ts")
-    if type(ts) is not int or not -_FARTHEST < ts < _FARTHEST:
+    if type(ts) is not int or not -FARTHEST < ts < FARTHEST:
         ts = _number(ts)
     if build is None:
         return Unknown(index, ts, kind if isinstance(kind, str) else "", raw)
@@ -187,7 +197,7 @@ def _identifier(value: Json) -> str | None:
 def _number(value: Json) -> float | None:
     if type(value) is not int and type(value) is not float:
         return None
-    return value if -_FARTHEST < value < _FARTHEST else None
+    return value if -FARTHEST < value < FARTHEST else None
 
 
 def _whole(value: Json) -> int | None:
