@@ -1,6 +1,6 @@
 """From a recorded response to a trace: whatever is wrong with it, nothing is dropped."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from evalwright.trace.model import (
@@ -22,6 +22,7 @@ from evalwright.trace.model import (
 from evalwright.trace.recorded import FARTHEST
 
 _RISK_LEVELS = ("low", "medium", "high")
+_NO_USAGE = Usage()
 _DOCUMENT_KEYS = ("documents", "docs", "snippets", "content", "snippets_hashes")
 
 
@@ -30,16 +31,16 @@ def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "
     record: dict[str, Any] = response if isinstance(response, dict) else {}
     events = _events(record.get("events", []))
     return Trace(
-        case_id=case_id,
-        prompt=prompt or _prompt(record),
-        system=system or _text(record.get("system_prompt")) or "",
-        tools_offered=_strings(record.get("tools_offered")),
-        events=events or (),
-        output=_output(record.get("final_output"), events or ()),
-        actions=_actions(record.get("proposed_actions")),
-        failure=_failure(record.get("runner_failure")),
-        usage=_usage(record.get("usage")),
-        events_not_array=events is None,
+        case_id,
+        prompt or _text(record.get("user_prompt")) or "",
+        system or _text(record.get("system_prompt")) or "",
+        _strings(record.get("tools_offered")),
+        events or (),
+        _output(record.get("final_output"), events or ()),
+        _actions(record.get("proposed_actions")),
+        _failure(record.get("runner_failure")),
+        _usage(record.get("usage")),
+        events is None,
     )
 
 
@@ -118,11 +119,8 @@ _BUILDERS: dict[str, Callable[[int, float | None, dict[str, Any]], Event]] = {
 }
 
 
-def _output(raw: Json, events: Iterable[Event]) -> FinalOutput | None:
-    recorded = None
-    for event in events:
-        if isinstance(event, FinalOutput):
-            recorded = event
+def _output(raw: Json, events: Sequence[Event]) -> FinalOutput | None:
+    recorded = next((event for event in reversed(events) if type(event) is FinalOutput), None)
     if isinstance(raw, dict) and "content" in raw:
         index = recorded.index if recorded else None
         ts = recorded.ts if recorded else None
@@ -171,17 +169,13 @@ def _failure(raw: Json) -> RunnerFailure | None:
 
 def _usage(raw: Json) -> Usage:
     if not isinstance(raw, dict):
-        return Usage()
+        return _NO_USAGE
     return Usage(
         duration_ms=_number(raw.get("duration_ms")),
         input_tokens=_whole(raw.get("input_tokens")),
         output_tokens=_whole(raw.get("output_tokens")),
         cost_usd=_number(raw.get("cost_usd")),
     )
-
-
-def _prompt(record: dict[str, Any]) -> str:
-    return _text(record.get("user_prompt")) or ""
 
 
 def _text(value: Json) -> str | None:

@@ -106,12 +106,13 @@ def _timestamp_issues(trace: Trace) -> set[str]:
 def _call_id_issues(trace: Trace) -> set[str]:
     issues = set()
     for events in (trace.calls, trace.results):
-        ids = [event.call_id for event in events]
-        distinct = set(ids)
-        if None in distinct:
+        distinct = {event.call_id for event in events}
+        if len(distinct) == len(events) and None not in distinct:  # as is usual
+            continue
+        ids = [event.call_id for event in events if event.call_id is not None]
+        if len(ids) < len(events):
             issues.add("missing_call_id")
-            distinct.remove(None)
-        if len(distinct) < len(ids) - ids.count(None):
+        if len(set(ids)) < len(ids):
             issues.add("duplicate_call_id")
     return issues
 

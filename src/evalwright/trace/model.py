@@ -1,5 +1,6 @@
 """What one agent did in one case: calls, results, retrievals, messages, output, actions."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -133,17 +134,17 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
 
     @once
     def _by_kind(self) -> dict[type, list[Any]]:
-        kinds: dict[type, list[Any]] = {}
+        kinds: dict[type, list[Any]] = defaultdict(list)
         for event in self.events:
-            kinds.setdefault(type(event), []).append(event)
+            kinds[type(event)].append(event)
         return kinds
 
-    @property
+    @once
     def calls(self) -> Sequence[ToolCall]:
         """The tool calls, in order."""
         return self._by_kind.get(ToolCall, ())
 
-    @property
+    @once
     def results(self) -> Sequence[ToolResult]:
         """The tool results, in order."""
         return self._by_kind.get(ToolResult, ())
