@@ -1,6 +1,7 @@
 """Two traces side by side: which step of one is which step of the other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -45,7 +46,7 @@ def align(baseline: Trace, new: Trace) -> list[AlignedStep]:
 
 def same_call(a: Event, b: Event) -> bool:
     """Whether two events did the same, whatever came of it; times and ids are left out."""
-    return _key(a) == _key(b) and _substance(a) == _substance(b)
+    return _key(a) == _key(b) and _say_the_same(a, b)
 
 
 def same_result(a: ToolResult | None, b: ToolResult | None) -> bool:
@@ -67,22 +68,26 @@ def _key(event: Event) -> tuple[type, str]:
     return type(event), ""
 
 
-def _substance(event: Event) -> Json:
-    if type(event) is ToolCall:
-        return event.args
-    if type(event) is ToolResult:
-        return event.status, event.payload, event.error
-    if type(event) is Retrieval:
-        return event.query, event.doc_ids, event.content
-    if type(event) is Unknown:
-        return event.raw
-    assert type(event) is Message or type(event) is FinalOutput
-    return event.content
-
-
 def _aligned(a: Step, b: Step) -> AlignedStep:
-    same = _substance(a.event) == _substance(b.event) and same_result(a.result, b.result)
+    same = _say_the_same(a.event, b.event) and same_result(a.result, b.result)
     return AlignedStep(a, b, "same" if same else "changed")
+
+
+# What an event does or says, beside its name, its time and its ids.
+_SUBSTANCE: dict[type, Callable[[Event], Json]] = {
+    ToolCall: attrgetter("args"),
+    ToolResult: attrgetter("status", "payload", "error"),
+    Retrieval: attrgetter("query", "doc_ids", "content"),
+    Message: attrgetter("content"),
+    FinalOutput: attrgetter("content"),
+    Unknown: attrgetter("raw"),
+}
+
+
+def _say_the_same(a: Event, b: Event) -> bool:
+    """Whether two events of the same kind have the same substance."""
+    substance = _SUBSTANCE[type(a)]
+    return bool(substance(a) == substance(b))
 
 
 def _common_start(
@@ -94,7 +99,7 @@ def _common_start(
     """How many steps at the start are the same calls: the table need not hold them."""
     count = 0
     for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
-        if left_key != right_key or _substance(a.event) != _substance(b.event):
+        if left_key != right_key or not _say_the_same(a.event, b.event):
             break
         count += 1
     return count
@@ -143,7 +148,7 @@ def _best_from(
 
 
 def _worth(a: Step, b: Step) -> int:
-    return 3 if _substance(a.event) == _substance(b.event) else 2
+    return 3 if _say_the_same(a.event, b.event) else 2
 
 
 def _in_order(

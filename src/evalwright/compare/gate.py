@@ -28,7 +28,7 @@ class Gate(msgspec.Struct, frozen=True):
 
 def gate(signals: Sequence[Signal], *, risky_action: bool, regression: bool) -> Gate:
     """The contract's rule: a grave signal, and a regression or a high-risk action."""
-    grave = tuple(signal for signal in signals if signal.severity in GRAVE)
+    grave = tuple([signal for signal in signals if signal.severity in GRAVE])
     risky = risky_action or _is_risky(signals)
     if not grave or not (regression or risky):
         return Gate(False, (), "")
@@ -42,11 +42,11 @@ def gate(signals: Sequence[Signal], *, risky_action: bool, regression: bool) -> 
 
 def proposes_high_risk(trace: Trace) -> bool:
     """Whether an action was proposed that is of high risk by its own account."""
-    return any(action.risk_level == "high" for action in trace.actions)
+    return "high" in [action.risk_level for action in trace.actions]
 
 
 def _is_risky(signals: Sequence[Signal]) -> bool:
-    return any(signal.kind in HIGH_RISK_KINDS for signal in signals)
+    return not HIGH_RISK_KINDS.isdisjoint([signal.kind for signal in signals])
 
 
 def governance(
@@ -74,5 +74,5 @@ def governance(
 
 
 def _signal_reason(signals: Sequence[Signal]) -> list[str]:
-    kinds = dict.fromkeys(signal.kind for signal in signals if signal.severity != "low")
+    kinds = dict.fromkeys([signal.kind for signal in signals if signal.severity != "low"])
     return [f"signals: {', '.join(kinds)}"] if kinds else []

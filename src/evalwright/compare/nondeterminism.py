@@ -1,7 +1,6 @@
 """What in a trace would come out differently next time, although the agent were the same."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from evalwright.trace.model import Trace
@@ -15,21 +14,18 @@ _WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 def nondeterminism_sources(trace: Trace, *, repeats_disagree: bool = False) -> tuple[str, ...]:
     """The sources of chance in one side, each once, in order."""
-    found = set(_sources(trace))
+    found = set()
     if repeats_disagree:
         found.add("sampling")
-    return tuple(sorted(found))
-
-
-def _sources(trace: Trace) -> Iterator[str]:
     if trace.failure is not None:
-        yield "transport"
+        found.add("transport")
     for tool in {call.tool for call in trace.calls}:
-        yield from _of_tool(tool)
-    if any(retrieval.content is None for retrieval in trace.retrievals):
-        yield "unrecorded_retrieval"
+        found.update(_of_tool(tool))
+    if None in [retrieval.content for retrieval in trace.retrievals]:
+        found.add("unrecorded_retrieval")
     if len(trace.calls) > len(pair_results(trace)):
-        yield "unrecorded_tool_result"
+        found.add("unrecorded_tool_result")
+    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=4096)

@@ -66,9 +66,9 @@ class SideResult(msgspec.Struct, frozen=True):
 def judge_side(case: Case, responses: Sequence[Checked], baseline: Trace | None) -> SideResult:
     """Judge all responses of one side; no response at all is a failure of its own."""
     judged = [_judge(each, baseline) for each in responses or [_missing(case)]]
-    passes = sum(each.passed for each in judged)
+    passes = sum([each.passed for each in judged])
     passed = passes * 2 > len(judged)
-    chosen = max(range(len(judged)), key=lambda place: _telling(judged, place, verdict=passed))
+    chosen = _most_telling(judged, verdict=passed)
     shown = judged[chosen]
     integrity = check_integrity(shown.trace, case.expected.documents)
     failures = shown.failures
@@ -152,6 +152,12 @@ def _scored(response: Json) -> tuple[FailedAssertion, ...]:
     threshold, score = scored.get("threshold"), scored.get("score")
     message = f"the recorded score is {score}"
     return (FailedAssertion("scored", {"at_least": threshold}, score, message),)
+
+
+def _most_telling(judged: Sequence[Judged], *, verdict: bool) -> int:
+    if len(judged) == 1:
+        return 0
+    return max(range(len(judged)), key=lambda place: _telling(judged, place, verdict=verdict))
 
 
 def _telling(judged: Sequence[Judged], place: int, *, verdict: bool) -> tuple[int, bool, int]:

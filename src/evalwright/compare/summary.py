@@ -1,7 +1,10 @@
 """All cases together: counts, significance, and the verdict in one sentence."""
 
 from collections import Counter
+from collections.abc import Callable
 from math import fsum
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -71,22 +74,31 @@ class CaseFacts(msgspec.Struct, frozen=True, array_like=True):
 
 def facts_of(item: Item) -> CaseFacts:
     """The facts of an item that the summary counts."""
-    return CaseFacts(item.change, _side_facts(item, "baseline"), _side_facts(item, "new"))
+    return CaseFacts(
+        item.change,
+        _side_facts(item, _BASELINE, item.baseline_root, passed=item.baseline_pass),
+        _side_facts(item, _NEW, item.new_root, passed=item.new_pass),
+    )
 
 
-def _side_facts(item: Item, side: str) -> SideFacts:
-    root = getattr(item, f"{side}_root")
-    security = getattr(item.security, side)
-    failures = getattr(item.failed_assertions, side)
+_BASELINE, _NEW = attrgetter("baseline"), attrgetter("new")
+
+
+def _side_facts(
+    item: Item, of: Callable[[object], Any], root: str | msgspec.UnsetType, *, passed: bool
+) -> SideFacts:
+    """The facts of the side that `of` takes out of what holds both."""
+    security, latency, cost = of(item.security), item.latency_ms, item.cost_usd
+    failed = [each.name for each in of(item.failed_assertions)]
     return SideFacts(
-        passed=getattr(item, f"{side}_pass"),
-        root="" if root is msgspec.UNSET else root,
-        gated=security.requires_gate_recommendation,
-        answered=not any(each.name in ("response", "transport") for each in failures),
-        flaky=item.repeats is not msgspec.UNSET and getattr(item.repeats, side).flaky,
-        signals=tuple((signal.kind, signal.severity) for signal in security.signals),
-        latency_ms=None if item.latency_ms is msgspec.UNSET else getattr(item.latency_ms, side),
-        cost_usd=None if item.cost_usd is msgspec.UNSET else getattr(item.cost_usd, side),
+        passed,
+        "" if root is msgspec.UNSET else root,
+        security.requires_gate_recommendation,
+        "response" not in failed and "transport" not in failed,
+        item.repeats is not msgspec.UNSET and of(item.repeats).flaky,
+        tuple([(signal.kind, signal.severity) for signal in security.signals]),
+        None if latency is msgspec.UNSET else of(latency),
+        None if cost is msgspec.UNSET else of(cost),
     )
 
 

@@ -32,6 +32,7 @@ _After = TypeVar("_After")
 
 _AT_ONCE = 8  # cases; of more, their own data would not stay in the cache
 _MOST_BYTES_AT_ONCE = 256 << 10
+_NOTHING_TOLD = (msgspec.UNSET, msgspec.UNSET, msgspec.UNSET)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -277,16 +278,13 @@ def _shown_trace(side: SideResult, responses: list[_Response], case: Case) -> Tr
 
 def _may_quote(item: Item, read: _Read) -> bool:
     """Whether an item may quote something sensitive; masking every item would cost too much."""
+    masked = [each for each in read.baseline + read.new if each.shown is not each.value]
     told = item.faults, item.security.baseline.suppressed, item.security.new.suppressed
-    return (
-        read.masked != read.raw
-        or any(each.shown is not each.value for each in read.baseline + read.new)
-        or any(each is not msgspec.UNSET for each in told)
-    )
+    return bool(masked) or read.masked is not read.raw or told != _NOTHING_TOLD
 
 
 def _hrefs(responses: list[_Response]) -> tuple[str, ...]:
-    return tuple(response.href for response in responses if response.href)
+    return tuple([response.href for response in responses if response.href])
 
 
 def _faults(compared: Comparison) -> list[str]:
@@ -316,31 +314,31 @@ class _Links:
         self, compared: Comparison, baseline: list[_Response], new: list[_Response]
     ) -> Artifacts:
         before, after = compared.baseline.result, compared.new.result
+        old_body, old_meta = self._captured("baseline", before)
+        new_body, new_meta = self._captured("new", after)
         return Artifacts(
             replay_diff_href=f"case-{self._stem}.html",
-            baseline_failure_body_href=self._body("baseline", before),
-            baseline_failure_meta_href=self._meta("baseline", before),
-            new_failure_body_href=self._body("new", after),
-            new_failure_meta_href=self._meta("new", after),
+            baseline_failure_body_href=old_body,
+            baseline_failure_meta_href=old_meta,
+            new_failure_body_href=new_body,
+            new_failure_meta_href=new_meta,
             baseline_case_response_href=_response_href(baseline, before),
             new_case_response_href=_response_href(new, after),
             baseline_run_meta_href=self._settings.meta_hrefs.baseline,
             new_run_meta_href=self._settings.meta_hrefs.new,
         )
 
-    def _body(self, side: str, result: SideResult) -> str | None:
+    def _captured(self, side: str, result: SideResult) -> tuple[str | None, str | None]:
+        """The body and the metadata that were captured of a failed call."""
         failure = result.shown.trace.failure
-        return (
-            self._copy(side, "body", failure.body_path) if failure and failure.body_path else None
-        )
+        if failure is None:
+            return None, None
+        body = self._copy(side, "body", failure.body_path)
+        return body, self._copy(side, "meta", failure.meta_path)
 
-    def _meta(self, side: str, result: SideResult) -> str | None:
-        failure = result.shown.trace.failure
-        return (
-            self._copy(side, "meta", failure.meta_path) if failure and failure.meta_path else None
-        )
-
-    def _copy(self, side: str, part: str, reference: str) -> str | None:
+    def _copy(self, side: str, part: str, reference: str | None) -> str | None:
+        if not reference:
+            return None
         captures: Captures = getattr(self._settings, side)
         data = captures.read(reference)
         if isinstance(data, Unreadable):
