@@ -1,6 +1,8 @@
 """Two traces side by side."""
 
-from hypothesis import given
+from functools import cache
+
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from comparing import START, a_call, a_result, a_trace
@@ -85,6 +87,33 @@ def test_every_step_of_both_sides_appears_once_and_in_order(before, after):
     right = [step.new.event.index for step in steps if step.new]
     assert left == [event.index for event in before.events]
     assert right == [event.index for event in after.events]
+
+
+some_calls = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 2)), max_size=8)
+
+
+@given(some_calls, some_calls)
+def test_no_other_alignment_of_traces_with_other_steps_is_worth_more(before, after):
+    assume([tool for tool, _ in before] != [tool for tool, _ in after])
+    steps = align(*[_trace_of(calls) for calls in (before, after)])[:-1]  # without the output
+    matched = [step for step in steps if step.baseline and step.new]
+    worth = sum(3 if step.state == "same" else 2 for step in matched)
+    assert worth == _best_worth(tuple(before), tuple(after))
+
+
+def _trace_of(calls):
+    return a_trace(*[a_call(tool, f"c{n}", id=value) for n, (tool, value) in enumerate(calls)])
+
+
+@cache
+def _best_worth(left, right):
+    """What the best alignment is worth, by trying each."""
+    if not left or not right:
+        return 0
+    ways = [_best_worth(left[1:], right), _best_worth(left, right[1:])]
+    if left[0][0] == right[0][0]:
+        ways.append(_best_worth(left[1:], right[1:]) + (3 if left[0] == right[0] else 2))
+    return max(ways)
 
 
 @given(calls)

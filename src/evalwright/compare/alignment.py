@@ -1,5 +1,6 @@
 """Two traces side by side: which step of one is which step of the other."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Literal, TypeAlias
@@ -137,14 +138,32 @@ def _best_from(
     right_keys: Sequence[tuple[type, str]],
 ) -> list[list[int]]:
     """The worth of the best alignment from each pair of places to the ends."""
-    best = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    for i in range(len(left) - 1, -1, -1):
-        below, row = best[i + 1], best[i]
-        for j in range(len(right) - 1, -1, -1):
-            row[j] = max(below[j], row[j + 1])
-            if left_keys[i] == right_keys[j]:
-                row[j] = max(row[j], below[j + 1] + _worth(left[i], right[j]))
+    places: dict[tuple[type, str], list[int]] = defaultdict(list)
+    for place in range(len(right) - 1, -1, -1):
+        places[right_keys[place]].append(place)
+    best = [[0] * (len(right) + 1)]
+    for step, key in zip(reversed(left), reversed(left_keys), strict=True):
+        best.append(_row_above(best[-1], step, right, places[key]))
+    best.reverse()
     return best
+
+
+def _row_above(
+    below: list[int], step: Step, right: Sequence[Step], places: Sequence[int]
+) -> list[int]:
+    """The row of one step more, which may stand beside the step at each of some places.
+
+    The places come last first. A row never rises, so what a match is worth goes on to the left
+    until something is worth as much.
+    """
+    row = below.copy()
+    for place in places:
+        worth = below[place + 1] + _worth(step, right[place])
+        at = place
+        while at >= 0 and row[at] < worth:
+            row[at] = worth
+            at -= 1
+    return row
 
 
 def _worth(a: Step, b: Step) -> int:
