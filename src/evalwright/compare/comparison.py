@@ -160,7 +160,7 @@ def _latency(baseline: GatedSide, new: GatedSide) -> Delta | None:
 
 
 def _span(judged: Judged) -> float | None:
-    times = [event.ts for event in judged.trace.events if event.ts is not None]
+    times = [time for time in judged.trace.times if time is not None]
     if not judged.timed or len(times) < 2 or judged.trace.failure is not None:
         return None
     return max(times) - min(times)

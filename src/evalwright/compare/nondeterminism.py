@@ -14,13 +14,12 @@ _WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 def nondeterminism_sources(trace: Trace, *, repeats_disagree: bool = False) -> tuple[str, ...]:
     """The sources of chance in one side, each once, in order."""
-    found = set()
+    tools = {call.tool for call in trace.calls}
+    found = {source for tool in tools for source in _of_tool(tool)}
     if repeats_disagree:
         found.add("sampling")
     if trace.failure is not None:
         found.add("transport")
-    for tool in {call.tool for call in trace.calls}:
-        found.update(_of_tool(tool))
     if None in [retrieval.content for retrieval in trace.retrievals]:
         found.add("unrecorded_retrieval")
     if len(trace.calls) > len(pair_results(trace)):

@@ -88,18 +88,12 @@ def _event_issues(trace: Trace) -> set[str]:
 
 
 def _timestamp_issues(trace: Trace) -> set[str]:
-    times = [event.ts for event in trace.events]
-    if None not in times and times == sorted(times):  # type: ignore[type-var]  # none is None
-        return set()
+    times = [time for time in trace.times if time is not None]
     issues = set()
-    latest = None
-    for event in trace.events:
-        if event.ts is None:
-            issues.add("missing_timestamps")
-        else:
-            if latest is not None and event.ts < latest:
-                issues.add("non_monotonic_timestamps")
-            latest = event.ts
+    if len(times) < len(trace.events):
+        issues.add("missing_timestamps")
+    if times != sorted(times):
+        issues.add("non_monotonic_timestamps")
     return issues
 
 

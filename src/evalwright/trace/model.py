@@ -150,6 +150,11 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         return self._by_kind.get(ToolResult, ())
 
     @once
+    def times(self) -> list[float | None]:
+        """When each event happened, as far as that was recorded."""
+        return [event.ts for event in self.events]
+
+    @once
     def payload_texts(self) -> list[str]:
         """What the tool results brought, as text, in order."""
         return [text_of(result.payload) for result in self.results]
