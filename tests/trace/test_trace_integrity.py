@@ -3,6 +3,7 @@
 import time
 from itertools import combinations, pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -198,3 +199,16 @@ def test_ids_are_missing_or_repeated_where_they_are(ids: list[Any]):
     found = set(check_integrity(a_trace(*[call(each) for each in ids])).issues)
     assert ("missing_call_id" in found) == (None in ids)
     assert ("duplicate_call_id" in found) == any(named.count(each) > 1 for each in named)
+
+
+some_events = st.lists(
+    st.sampled_from([make(each) for make in (call, result) for each in ("c1", "c2", "c3", None)]),
+    max_size=6,
+)
+
+
+@given(some_events)
+def test_calls_that_are_paired_by_their_ids_have_no_issue_of_ids_or_results(events: list[Any]):
+    found = check_integrity(a_trace(*events))
+    with patch("evalwright.trace.integrity.are_paired_by_id", return_value=False):
+        assert check_integrity(a_trace(*events)) == found

@@ -14,8 +14,7 @@ _WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 def nondeterminism_sources(trace: Trace, *, repeats_disagree: bool = False) -> tuple[str, ...]:
     """The sources of chance in one side, each once, in order."""
-    tools = {call.tool for call in trace.calls}
-    found = {source for tool in tools for source in _of_tool(tool)}
+    found = set().union(*map(_of_tool, {call.tool for call in trace.calls}))
     if repeats_disagree:
         found.add("sampling")
     if trace.failure is not None:

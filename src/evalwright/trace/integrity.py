@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.trace.model import EvidenceTarget, Trace
 from evalwright.trace.once import kept
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.pairing import are_paired_by_id, pair_results
 
 Status: TypeAlias = Literal["ok", "partial", "broken"]
 
@@ -38,12 +38,9 @@ _SOUND = TraceIntegrity("ok")
 
 def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceIntegrity:
     """What cannot be proved of a trace, given the documents that its case requires."""
-    found = {
-        *_event_issues(trace),
-        *_timestamp_issues(trace),
-        *_call_id_issues(trace),
-        *_pairing_issues(trace),
-    }
+    found = _event_issues(trace) | _timestamp_issues(trace)
+    if not are_paired_by_id(trace):
+        found |= _call_id_issues(trace) | _pairing_issues(trace)
     if set(required_docs) and not trace.retrievals:
         found.add("retrieval_required_missing")
     named = [ref for action in trace.actions for ref in action.evidence]
@@ -100,9 +97,6 @@ def _timestamp_issues(trace: Trace) -> set[str]:
 def _call_id_issues(trace: Trace) -> set[str]:
     issues = set()
     for events in (trace.calls, trace.results):
-        distinct = {event.call_id for event in events}
-        if len(distinct) == len(events) and None not in distinct:  # as is usual
-            continue
         ids = [event.call_id for event in events if event.call_id is not None]
         if len(ids) < len(events):
             issues.add("missing_call_id")

@@ -19,11 +19,13 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 def pair_steps(trace: Trace) -> list[Step]:
     """The steps of a trace in their order; a result without a call is a step of its own."""
     answers = pair_results(trace)
-    taken = {result.index for result in answers.values()}
+    events = [event for event in trace.events if type(event) is not ToolResult]
+    if len(answers) < len(trace.results):
+        taken = {result.index for result in answers.values()}
+        events = [event for event in trace.events if event.index not in taken]
     return [
         Step(event, answers.get(event.index) if type(event) is ToolCall else None)
-        for event in trace.events
-        if not (type(event) is ToolResult and event.index in taken)
+        for event in events
     ]
 
 
@@ -34,6 +36,13 @@ def pair_results(trace: Trace) -> Mapping[int, ToolResult]:
     return _pair_in_order(trace) if by_id is None else by_id
 
 
+def are_paired_by_id(trace: Trace) -> bool:
+    """Whether every call has an id of its own, and one result that bears it, as is usual."""
+    by_id = _pair_by_id(trace)
+    return by_id is not None and len(by_id) == len(trace.calls) == len(trace.results)
+
+
+@kept
 def _pair_by_id(trace: Trace) -> Mapping[int, ToolResult] | None:
     """The usual case: every call and every result has an id of its own."""
     calls: dict[str, int] = {}
