@@ -132,7 +132,7 @@ def test_no_hostile_text_changes_the_structure_of_a_page(text):
     assert shape(text) == shape("plain words")
 
 
-def test_no_text_takes_the_place_that_is_kept_for_the_steps():
+def test_a_nul_in_a_text_moves_no_other_text():
     text = "before \0 after"
     new = response(call(text, {text: text}))
     view = a_case(response(), new, prompt=text, title=text, report_id=text)

@@ -13,9 +13,10 @@ from evalwright.reports.html.markup import (
     KnownNames,
     badge_html,
     name_html,
+    parts_html,
     quoted_html,
+    quoted_parts_html,
     text_html,
-    texts_html,
 )
 from evalwright.reports.html.visible import visible
 from reports.html.hostile import EVIL, HOSTILE
@@ -37,11 +38,14 @@ class TestATextAsContent:
     def test_is_made_visible_and_escaped(self, text):
         assert text_html(text) == escaped(text)
 
-    @given(texts, texts)
-    @example("plain", "<b>")
-    @example("<b>", "plain")
-    def test_is_the_same_when_two_are_written_at_once(self, a, b):
-        assert texts_html(a, b) == (escaped(a), escaped(b))
+    @given(st.lists(texts))
+    @example(["plain", "words"])
+    @example(["plain", "<b>", "naïve"])
+    @example(["\0", "a\0b", "<"])
+    @example(["\ud83d", "\ude00"])
+    def test_is_the_same_when_many_are_written_at_once(self, each):
+        parts = [part for text in each for part in ("<i>", text)]
+        assert parts_html(parts) == "".join(f"<i>{escaped(text)}" for text in each)
 
     def test_is_right_for_every_single_character(self):
         every = [chr(code) for code in range(0x110000)]
@@ -55,6 +59,14 @@ class TestAQuotedText:
         environment = Environment(auto_escape_callback=lambda _: "html")
         written = environment.render_str("{{ text }}", "page.html", text=visible(text))
         assert quoted_html(text) == written
+
+    @given(st.lists(texts))
+    @example(["plain", "it's", "a/b"])
+    @example(["\0", '"\0"'])
+    def test_is_the_same_when_many_are_written_at_once(self, each):
+        parts = [part for text in each for part in ("<i>", text)]
+        written = "".join(f"<i>{quoted_html(text)}" for text in each)
+        assert quoted_parts_html(parts) == written
 
 
 class TestNames:

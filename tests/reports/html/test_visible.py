@@ -19,6 +19,13 @@ def test_a_hidden_character_is_written_out(char):
     assert len(text) >= 3
 
 
+def test_of_all_characters_those_are_written_out_that_a_pattern_names():
+    every = "".join(map(chr, range(0x110000)))
+    shown = [char for char in every if visible(char) == char]
+    assert visible("".join(shown)) == "".join(shown)
+    assert all(char.isprintable() or not char.isascii() or char in "\t\n" for char in shown)
+
+
 def test_newlines_and_tabs_stay_as_they_are():
     assert visible("a\n\tb") == "a\n\tb"
 

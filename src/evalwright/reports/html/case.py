@@ -1,30 +1,21 @@
-"""What a case page shows, as plain values for its template."""
+"""What a case page shows, and the page itself."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
 import msgspec
-from minijinja import safe
 
 from evalwright.compare.alignment import AlignedStep
-from evalwright.contracts.report import (
-    Artifacts,
-    FailedAssertion,
-    Item,
-    PolicyRule,
-    Signal,
-    SignalDetails,
-)
+from evalwright.contracts.report import Artifacts, Item, PolicyRule
 from evalwright.reports.html.evidence import Side, failure_words
 from evalwright.reports.html.facts import facts_html
-from evalwright.reports.html.fields import PayloadWriter
-from evalwright.reports.html.markup import badge_html
+from evalwright.reports.html.findings import findings
+from evalwright.reports.html.frame import GATE, SECRETS_ARE_SHOWN, CasePage, page_html
+from evalwright.reports.html.markup import QUOTED, badge_html, quoted_html, quoted_parts_html
 from evalwright.reports.html.steps import SideWriter, StepWriter
-from evalwright.reports.html.visible import clipped, relative_href, visible
-from evalwright.reports.html.words import CHANGES, SEVERITIES
+from evalwright.reports.html.visible import relative_href, shortened
+from evalwright.reports.html.words import CHANGES
 from evalwright.trace.model import Trace
 
-_LONG = 1_500
 _PROMPT = 6_000
 _MOST = 200  # rows of a table
 
@@ -42,148 +33,109 @@ class CaseView(msgspec.Struct, frozen=True):
     report_id: str
 
 
-def case_context(view: CaseView) -> dict[str, Any]:
-    """The values of the template `case.html`; the steps as HTML."""
+def case_html(view: CaseView) -> str:
+    """The page of a case."""
     item = view.item
     baseline, new = Side("b", view.baseline), Side("n", view.new)
-    signals = _signals(item, baseline, new)
-    cited = {anchor for signal in signals for anchor, _ in signal["evidence"]}
-    return {
-        "case_id": visible(item.case_id),
-        "title": visible(item.title) or visible(item.case_id),
-        "report_id": visible(view.report_id),
-        "masked": view.masked,
-        "change": CHANGES[item.change].words,
-        "badge": safe(badge_html(CHANGES[item.change])),
-        "gated": item.security.new.requires_gate_recommendation,
-        "prompt": visible(view.prompt[:_PROMPT]),
-        "prompt_remark": _shortened(view.prompt),
-        "facts": safe(facts_html(item)),
-        "faults": [visible(fault) for fault in item.faults or ()],
-        "assertions": _assertions(item),
-        "policy": [_rule(rule, view.policy) for rule in item.recommended_policy_rules],
-        "preventable": item.preventable_by_policy,
-        "signals": signals,
-        "suppressed": _suppressed(item),
-        "divergence": _divergence(item),
-        "failures": _failures(item.artifacts, baseline, new),
-        "steps": _steps(view, cited),
-        "answers": _answers(baseline, new),
-        "actions": safe(baseline.actions_html() + new.actions_html()),
-        "links": _links(item.artifacts) + _repeat_links(item),
-    }
+    found = findings(item, view.policy, baseline, new)
+    return page_html(
+        CasePage(
+            report_id=QUOTED[view.report_id],
+            case_id=quoted_html(item.case_id),
+            title=quoted_html(item.title or item.case_id),
+            change=CHANGES[item.change].words,
+            banner="" if view.masked else SECRETS_ARE_SHOWN,
+            badges=_badges(item),
+            facts=facts_html(item),
+            verdict=_divergence(item) + _failures(item.artifacts, baseline, new) + _faults(item),
+            prompt=_prompt(view.prompt),
+            findings=found.html,
+            steps=_steps(view, found.cited),
+            answers=_answers(baseline, new),
+            actions=quoted_parts_html(baseline.actions() + new.actions()),
+            links=_links(item.artifacts) + _repeat_links(item),
+        )
+    )
+
+
+def _badges(item: Item) -> str:
+    gate = GATE if item.security.new.requires_gate_recommendation else ""
+    return f"{_BADGES[item.change]} {gate}"
+
+
+_BADGES = {change: badge_html(label) for change, label in CHANGES.items()}
 
 
 def _steps(view: CaseView, cited: Container[str]) -> str:
     events = len(view.baseline.events) + len(view.new.events)
     files = view.item.artifacts
-    old = PayloadWriter(events, relative_href(files.baseline_case_response_href))
-    new = PayloadWriter(events, relative_href(files.new_case_response_href))
-    sides = SideWriter("b", view.baseline, old), SideWriter("n", view.new, new)
-    return StepWriter(*sides, cited).html(view.steps)
+    old_href = relative_href(files.baseline_case_response_href)
+    new_href = relative_href(files.new_case_response_href)
+    old = SideWriter("b", view.baseline, events, old_href)
+    new = SideWriter("n", view.new, events, new_href)
+    return StepWriter(old, new, cited).html(view.steps)
 
 
-def _shortened(prompt: str) -> str:
+def _prompt(prompt: str) -> str:
+    if not prompt:
+        return '<p class="muted">No prompt was recorded.</p>'
+    html = f'<pre class="prompt">{quoted_html(prompt[:_PROMPT])}</pre>'
     if len(prompt) <= _PROMPT:
-        return ""
-    return f"shortened, {_PROMPT:,} of {len(prompt):,} characters"
+        return html
+    size = f"shortened, {_PROMPT:,} of {len(prompt):,} characters"
+    return f'{html}<p class="cut">[{size}; full: <a href="cases.json">cases.json</a>]</p>'
 
 
-def _assertions(item: Item) -> list[tuple[str, str, str, str, str]]:
-    failed = item.failed_assertions
-    return _failed("New", failed.new) + _failed("Baseline", failed.baseline)
-
-
-def _failed(side: str, failed: Sequence[FailedAssertion]) -> list[tuple[str, str, str, str, str]]:
-    return [
-        (
-            side,
-            visible(each.name),
-            clipped(each.message, _LONG),
-            clipped(each.expected, _LONG),
-            clipped(each.actual, _LONG),
-        )
-        for each in failed[:_MOST]
-    ]
-
-
-def _rule(rule_id: str, policy: Mapping[str, PolicyRule]) -> tuple[str, str, str, str]:
-    rule = policy.get(rule_id)
-    name = visible(rule_id)
-    return (name, rule.title, rule.rationale, rule.remedy) if rule else (name, "", "", "")
-
-
-def _signals(item: Item, baseline: Side, new: Side) -> list[dict[str, Any]]:
-    found = [_signal(signal, new) for signal in item.security.new.signals[:_MOST]]
-    return found + [_signal(signal, baseline) for signal in item.security.baseline.signals[:_MOST]]
-
-
-def _signal(signal: Signal, side: Side) -> dict[str, Any]:
-    return {
-        "side": side.name,
-        "kind": visible(signal.kind),
-        "tone": SEVERITIES[signal.severity].tone,
-        "badge": safe(badge_html(SEVERITIES[signal.severity])),
-        "confidence": signal.confidence,
-        "title": visible(signal.title),
-        "details": _details(signal.details),
-        "evidence": [side.link(ref) for ref in signal.evidence_refs[:_MOST]],
-    }
-
-
-def _details(details: SignalDetails) -> list[tuple[str, str]]:
-    known = (
-        ("Notes", details.notes),
-        ("Tool", details.tool),
-        ("Fields", ", ".join(details.fields)),
-        ("Hosts and URLs", ", ".join(details.urls)),
-        ("Provenance", ", ".join(f"{key}: {value}" for key, value in details.provenance.items())),
-        ("Rule", details.rule),
-        ("Action", details.action_id),
-    )
-    return [(name, clipped(value, _LONG)) for name, value in known if value]
-
-
-def _suppressed(item: Item) -> list[tuple[str, str, str, str]]:
-    return [
-        (side, visible(each.signal.kind), clipped(each.reason, _LONG), visible(each.expires))
-        for side, security in (("New", item.security.new), ("Baseline", item.security.baseline))
-        for each in security.suppressed or ()
-    ]
-
-
-def _divergence(item: Item) -> dict[str, Any] | None:
+def _divergence(item: Item) -> str:
     found = item.first_divergence
     if found is msgspec.UNSET:
-        return None
+        return ""
     anchor = f"n-{found.new_index}" if found.new_index is not None else f"b-{found.baseline_index}"
-    return {
-        "step": found.step + 1,
-        "reason": visible(found.reason),
-        "anchor": anchor,
-        "baseline": clipped(found.baseline, 200) if found.baseline else "nothing",
-        "new": clipped(found.new, 200) if found.new else "nothing",
-    }
+    old = QUOTED[shortened(found.baseline, 200) if found.baseline else "nothing"]
+    new = QUOTED[shortened(found.new, 200) if found.new else "nothing"]
+    both = f"<code>{new}</code>"
+    if old != new:
+        both = f"baseline: <code>{old}</code>, new: {both}"
+    step = f'<a href="#{anchor}">step {found.step + 1}</a>'
+    return f"<p>First divergence: {step}, {QUOTED[found.reason]} ({both}).</p>\n"
 
 
-def _failures(files: Artifacts, *sides: Side) -> list[tuple[str, ...]]:
-    links = {
-        "b": (files.baseline_failure_body_href, files.baseline_failure_meta_href),
-        "n": (files.new_failure_body_href, files.new_failure_meta_href),
-    }
-    return [
-        (side.name, failure_words(side.trace.failure), *map(relative_href, links[side.letter]))
-        for side in sides
-        if side.trace.failure is not None
-    ]
+def _failures(files: Artifacts, baseline: Side, new: Side) -> str:
+    """Why there is no answer, where there is none."""
+    return _failure(
+        baseline, files.baseline_failure_body_href, files.baseline_failure_meta_href
+    ) + _failure(new, files.new_failure_body_href, files.new_failure_meta_href)
 
 
-def _answers(*sides: Side) -> list[tuple[str, str, str]]:
-    answers = ((side, side.unrecorded_answer()) for side in sides)
-    return [(f"{side.letter}-answer", side.name, text) for side, text in answers if text]
+def _failure(side: Side, body: str | None, meta: str | None) -> str:
+    if side.trace.failure is None:
+        return ""
+    words = quoted_html(failure_words(side.trace.failure))
+    known = (("Full body", relative_href(body)), ("Its metadata", relative_href(meta)))
+    links = [f' <a href="{quoted_html(href)}">{name}</a>' for name, href in known if href]
+    what = f"<strong>{side.name}: the call to the agent failed.</strong> {words}{''.join(links)}"
+    return f'<p class="note bad">{what}</p>\n'
 
 
-def _links(files: Artifacts) -> list[tuple[str, str]]:
+def _faults(item: Item) -> str:
+    if not item.faults:
+        return ""
+    faults = "".join([f"<li>{quoted_html(fault)}</li>" for fault in item.faults])
+    title = "<strong>Faults of the input</strong>"
+    return f'<div class="note warn">{title}<ul>{faults}</ul></div>\n'
+
+
+def _answers(*sides: Side) -> str:
+    return "".join([_answer(side, text) for side in sides if (text := side.unrecorded_answer())])
+
+
+def _answer(side: Side, text: str) -> str:
+    title = f"<h3>{side.name}: final output, not recorded as an event</h3>"
+    body = f"<pre>{quoted_html(text)}</pre>"
+    return f'<div class="answer" id="{side.letter}-answer">{title}{body}</div>\n'
+
+
+def _links(files: Artifacts) -> str:
     known = (
         ("Baseline response", files.baseline_case_response_href),
         ("New response", files.new_case_response_href),
@@ -194,17 +146,23 @@ def _links(files: Artifacts) -> list[tuple[str, str]]:
         ("New failure body", files.new_failure_body_href),
         ("New failure metadata", files.new_failure_meta_href),
     )
-    return [(name, link) for name, href in known if (link := relative_href(href))]
+    return "".join([_link(name, href) for name, href in known if href])
 
 
-def _repeat_links(item: Item) -> list[tuple[str, str]]:
+def _repeat_links(item: Item) -> str:
     """The other runs of a case that was run more than once."""
     if item.repeats is msgspec.UNSET:
-        return []
+        return ""
     sides = (("Baseline", item.repeats.baseline), ("New", item.repeats.new))
-    return [
-        (f"{side} run {number}", link)
-        for side, found in sides
-        for number, href in enumerate(found.response_hrefs[:_MOST], 1)
-        if (link := relative_href(href))
-    ]
+    return "".join(
+        [
+            _link(f"{side} run {number}", href)
+            for side, found in sides
+            for number, href in enumerate(found.response_hrefs[:_MOST], 1)
+        ]
+    )
+
+
+def _link(name: str, href: str) -> str:
+    safe = relative_href(href)
+    return f'<li><a href="{quoted_html(safe)}">{name}</a></li>' if safe else ""

@@ -1,12 +1,12 @@
 """One side of a case: where its evidence stands on the page, and what it says beside the steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from evalwright.contracts.report import EvidenceRef
-from evalwright.reports.html.markup import KnownNames, quoted_html
+from evalwright.reports.html.markup import Parts
 from evalwright.reports.html.steps import payload_of
-from evalwright.reports.html.visible import clipped, visible
+from evalwright.reports.html.visible import clipped, shortened, visible
 from evalwright.reports.html.words import RISKS, spoken
 from evalwright.trace.model import (
     Event,
@@ -19,7 +19,6 @@ from evalwright.trace.model import (
 
 _LONG = 1_500
 _NAMES = {"b": "Baseline", "n": "New"}
-_QUOTED = KnownNames(quoted_html)
 
 Link: TypeAlias = tuple[str, str]  # an anchor of the page, or nothing, and the words
 
@@ -74,33 +73,38 @@ class Side:
             return None
         return clipped(payload_of(output), _LONG)
 
-    def actions_html(self) -> str:
+    def actions(self) -> Parts:
         """The proposed actions as rows of a table, with links to the evidence that they name."""
-        return "".join([self._action_html(action) for action in self.trace.actions[:100]])
+        parts: Parts = []
+        for action in self.trace.actions[:100]:
+            parts += self._action(action)
+        return parts
 
-    def _action_html(self, action: ProposedAction) -> str:
-        name = _QUOTED[action.action_type or "(no type)"]
+    def _action(self, action: ProposedAction) -> Parts:
         risk = RISKS[action.risk_level]
-        params = quoted_html(clipped(action.params, 300))
-        evidence = "; ".join([_link_html(*self._cited(ref)) for ref in action.evidence[:20]])
-        return (
-            f'<tr><td>{self.name}</td><th scope="row"><code>{name}</code></th>'
-            f'<td>{risk.sign} {risk.words}</td><td class="value">{params}</td>'
-            f"<td>{evidence or 'none'}</td></tr>\n"
-        )
+        return [
+            f'<tr><td>{self.name}</td><th scope="row"><code>',
+            action.action_type or "(no type)",
+            f'</code></th><td>{risk.sign} {risk.words}</td><td class="value">',
+            shortened(action.params, 300),
+            "</td><td>",
+            "",
+            *(self._evidence(action.evidence[:20]) if action.evidence else ("none", "")),
+            "</td></tr>\n",
+            "",
+        ]
 
-    def _cited(self, ref: EvidenceTarget) -> Link:
-        index = self._find(ref.kind, ref.id)
-        words = f"{spoken(visible(ref.kind))} {visible(ref.id or '(no id)')}"
-        return ("", f"{words} (not in the trace)") if index is None else (self._at(index), words)
-
-    def _at(self, index: int) -> str:
-        return f"{self.letter}-{index}"
-
-
-def _link_html(anchor: str, words: str) -> str:
-    text = _QUOTED[words]
-    return f'<a href="#{anchor}">{text}</a>' if anchor else text
+    def _evidence(self, cited: Iterable[EvidenceTarget]) -> Parts:
+        parts: Parts = []
+        for ref in cited:
+            index = self._find(ref.kind, ref.id)
+            words = f"{spoken(ref.kind)} {ref.id or '(no id)'}"
+            separator = "; " if parts else ""
+            if index is None:
+                parts += (separator, f"{words} (not in the trace)")
+            else:
+                parts += (f'{separator}<a href="#{self.letter}-{index}">', words, "</a>", "")
+        return parts
 
 
 def failure_words(failure: RunnerFailure) -> str:

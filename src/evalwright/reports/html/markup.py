@@ -1,40 +1,63 @@
 """Text from outside as HTML text: visible and escaped.
 
-The templates escape by themselves. The steps of a trace are too many for that to be quick and are
-written here by hand, and so are the tables that every page has; whatever they show passes through
-`text_html`, `NAMES` or `quoted_html`.
+The templates escape by themselves. What every page has is too much for that to be quick and is
+written by hand; whatever is shown there passes through `text_html`, `quoted_html`, or the functions
+for parts and names that do the same.
 """
 
 from collections.abc import Callable
 from html import escape
+from typing import TypeAlias
 
-from evalwright.reports.html.visible import visible
+from evalwright.reports.html.visible import hides_something, visible, without
 from evalwright.reports.html.words import Label
+
+Parts: TypeAlias = list[str]  # markup of ours and text from outside in turn, markup first
 
 _LONGEST_NAME = 90
 _MOST_KNOWN = 4096
-_PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b"&<>")
+_PLAIN = bytes(code for code in (*b"\t\n", *range(0x20, 0x7F)) if code not in b"&<>")
+_PLAIN_IN_QUOTES = bytes(code for code in _PLAIN if code not in b"\"'/")
 
 
 def text_html(text: str) -> str:
     """A text as the content of an element."""
-    # Most texts are plain: deleting all plain characters is the quickest way to find that out.
-    if text.isascii() and not text.encode().translate(None, _PLAIN):
-        return text
-    return escape(visible(text), quote=False)
-
-
-def texts_html(a: str, b: str) -> tuple[str, str]:
-    """Two texts, each as the content of an element; looking at both at once is quicker."""
-    both = a + b
-    if both.isascii() and not both.encode().translate(None, _PLAIN):
-        return a, b
-    return text_html(a), text_html(b)
+    return _escaped(visible(text)) if without(text, _PLAIN) else text
 
 
 def quoted_html(text: str) -> str:
     """A text as the templates write it: quotation marks and slashes are escaped too."""
-    return escape(visible(text)).replace("/", "&#x2f;")
+    return _quoted(visible(text)) if without(text, _PLAIN_IN_QUOTES) else text
+
+
+def parts_html(parts: Parts) -> str:
+    """Markup as it is, and between it the texts, each as `text_html` writes it."""
+    return _joined(parts, _PLAIN, _escaped)
+
+
+def quoted_parts_html(parts: Parts) -> str:
+    """Markup as it is, and between it the texts, each as `quoted_html` writes it."""
+    return _joined(parts, _PLAIN_IN_QUOTES, _quoted)
+
+
+def _joined(parts: Parts, plain: bytes, write: Callable[[str], str]) -> str:
+    texts = parts[1::2]
+    rest = without("".join(texts), plain)
+    if not rest:
+        return "".join(parts)
+    if hides_something(rest):
+        texts = list(map(visible, texts))
+    # All texts as one are quicker to write; what is visible holds no NUL.
+    parts[1::2] = write("\0".join(texts)).split("\0")
+    return "".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _quoted(text: str) -> str:
+    return escape(text).replace("/", "&#x2f;")
 
 
 class KnownNames(dict[str, str]):
@@ -51,14 +74,18 @@ class KnownNames(dict[str, str]):
         return html
 
 
+def short_name(name: str) -> str:
+    """A name, which is meant to be short, with a mark where it was not."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+
+
 def name_html(name: str) -> str:
-    """A name, which is meant to be short, as the content of an element."""
-    if len(name) > _LONGEST_NAME:
-        return f"{text_html(name[:_LONGEST_NAME])}…"
-    return text_html(name)
+    """A name as the content of an element."""
+    return text_html(short_name(name))
 
 
 NAMES = KnownNames(name_html)
+QUOTED = KnownNames(quoted_html)
 
 
 def status_html(label: Label) -> str:

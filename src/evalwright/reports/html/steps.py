@@ -1,11 +1,19 @@
 """The two traces step by step, as HTML: calls with their results, and what differs."""
 
-from collections.abc import Callable, Container, Sequence
-from typing import Any
+from collections.abc import Container, Sequence
+from functools import lru_cache
 
 from evalwright.compare.alignment import AlignedStep
-from evalwright.reports.html.fields import PayloadWriter, compared_rows
-from evalwright.reports.html.markup import NAMES, status_html, text_html
+from evalwright.reports.html.fields import PayloadWriter, write_compared
+from evalwright.reports.html.markup import (
+    NAMES,
+    KnownNames,
+    Parts,
+    name_html,
+    parts_html,
+    short_name,
+    status_html,
+)
 from evalwright.reports.html.visible import shown
 from evalwright.reports.html.words import STATES, TOOL_STATUSES, Label
 from evalwright.trace.model import (
@@ -22,38 +30,61 @@ from evalwright.trace.model import (
 from evalwright.trace.pairing import Step
 
 _PREVIEW = 100
+_KNOWN_OPENINGS = 4096
 _LATEST = 10**15  # of a time that can be right; more is shown in the response only
 _NOT_IN_BASELINE = '<p class="none">not in the baseline</p>'
 _NOT_IN_NEW = '<p class="none">not in the new run</p>'
+_END = ("</dl></div>", "")  # of an event
 
 
-class SideWriter:
+class SideWriter(PayloadWriter):
     """Writes the events of one side; `letter` begins its anchors."""
 
-    def __init__(self, letter: str, trace: Trace, payloads: PayloadWriter) -> None:
-        self.payloads = payloads
+    def __init__(self, letter: str, trace: Trace, events: int, href: str) -> None:
+        super().__init__(events, href)
         self._letter = letter
-        self._start = next((event.ts for event in trace.events if event.ts is not None), None)
+        self._start = next((event.ts for event in trace.events if event.ts is not None), 0)
 
-    def step(self, step: Step | None, otherwise: str = "") -> str:
+    def step(self, step: Step | None, otherwise: str) -> None:
         """A call and its result, or another event."""
         if step is None:
-            return otherwise
-        rows = self.payloads.rows
-        html = self.event(step.event, rows(payload_of(step.event)))
+            self.parts += (otherwise, "")
+            return
+        self.event(step.event)
         if step.result is not None:
-            html += self.event(step.result, rows(payload_of(step.result)))
-        return html
+            self.event(step.result)
 
-    def event(self, event: Event, rows: str, twin: str = "") -> str:
-        """One event with the rows of its payload."""
-        head = _HEADS[type(event)](event)
-        ts, start = event.ts, self._start
-        time = "" if ts is None or start is None else _offset(ts - start)
-        return (
-            f'<div id="{self._letter}-{event.index}">{twin}<p>{head}{time}</small>'
-            f"<dl>{rows}</dl></div>"
-        )
+    def event(self, event: Event) -> None:
+        """One event that is not compared."""
+        self.head(event)
+        self.rows(payload_of(event))
+        self.parts += _END
+
+    def head(self, event: Event, twin: int | None = None) -> None:
+        """All of an event but its rows and its end; `twin` is the place of its like in new."""
+        name, took = None, None
+        if type(event) is ToolCall:
+            kind, name = "<b>call</b>", event.call_id
+        elif type(event) is ToolResult:
+            kind, name, took = _RESULTS[event.status], event.call_id, event.latency_ms
+        else:
+            kind = _KINDS[type(event)]
+        times = "" if took is None else _duration(took)
+        if event.ts is not None:
+            times += _offset(event.ts - self._start)
+        if name is None:
+            opening = _opening(self._letter, event.index, twin, kind)
+            self.parts += (f"{opening}{times}</small><dl>", "")
+        else:
+            opening = _opening(self._letter, event.index, twin, kind, ", ")
+            self.parts += (opening, short_name(name), f"{times}</small><dl>", "")
+
+
+@lru_cache(_KNOWN_OPENINGS)
+def _opening(letter: str, place: int | None, twin: int | None, kind: str, end: str = "") -> str:
+    """How an event begins: places and kinds are few, so nearly every one was written before."""
+    anchor = "" if twin is None else f'<i id="n-{twin}"></i>'
+    return f'<div id="{letter}-{place}">{anchor}<p>{kind} <small>event {place}{end}'
 
 
 def _offset(since: float) -> str:
@@ -61,6 +92,13 @@ def _offset(since: float) -> str:
     if type(since) is int and 0 <= since < _LATEST:
         return f", +{since} ms"
     return f", {since:+.0f} ms" if -_LATEST < since < _LATEST else ""
+
+
+def _duration(took: float) -> str:
+    """How long a tool took; what cannot be right is left out."""
+    if 0 <= took < _LATEST:
+        return f", took {took if type(took) is int else round(took)} ms"
+    return ""
 
 
 class StepWriter:
@@ -73,113 +111,114 @@ class StepWriter:
 
     def html(self, steps: Sequence[AlignedStep]) -> str:
         """The items of the list, numbered from 1."""
-        return "\n".join([self._item(number, step) for number, step in enumerate(steps, 1)])
+        parts: Parts = []
+        for number, step in enumerate(steps, 1):
+            a, b = step.baseline, step.new
+            if a is not None and b is not None and step.state == "same":
+                parts += self._same(number, a, b)
+            else:
+                parts += self._pair(number, step)
+        return parts_html(parts)
 
-    def _item(self, number: int, step: AlignedStep) -> str:
+    def _pair(self, number: int, step: AlignedStep) -> Parts:
+        """A step with its sides beside each other."""
         a, b, state = step.baseline, step.new, step.state
         if a is not None and b is not None:
-            if state == "same":
-                return self._same(number, a, b)
-            old, new = self._changed(a, b)
+            self._changed(a, b)
         else:
-            old = self._old.step(a, _NOT_IN_BASELINE)
-            new = self._new.step(b, _NOT_IN_NEW)
+            self._old.step(a, _NOT_IN_BASELINE)
+            self._new.step(b, _NOT_IN_NEW)
         title = f"{number} {_STATES[state]} {_title((b or a).event)}"  # type: ignore[union-attr]
-        return (
-            f'<li class="{state}"><h3>{title}</h3><div class="pair">'
-            f'<div class="old">{old}</div><div class="new">{new}</div></div></li>'
-        )
+        return [
+            f'<li class="{state}"><h3>{title}</h3><div class="pair"><div class="old">',
+            "",
+            *self._old.taken(),
+            '</div><div class="new">',
+            "",
+            *self._new.taken(),
+            "</div></div></li>\n",
+            "",
+        ]
 
-    def _same(self, number: int, a: Step, b: Step) -> str:
+    def _same(self, number: int, a: Step, b: Step) -> Parts:
         """A step that is the same stands once, with the anchors of both sides."""
-        events = [(a.event, b.event)]
+        cited = self._shared(a.event, b.event)
         if a.result is not None and b.result is not None:
-            events.append((a.result, b.result))
-        body = "".join([self._shared(old, new) for old, new in events])
-        cited = any(
-            f"b-{old.index}" in self._cited or f"n-{new.index}" in self._cited
-            for old, new in events
-        )
-        title = f"{number} {_STATES['same']} {_title(b.event)}"
-        return (
-            f'<li class="same"><details{" open" if cited else ""}><summary><h3>{title}</h3> '
-            f'<span class="muted">{_preview(b.event)}</span></summary>{body}</details></li>'
-        )
+            cited = self._shared(a.result, b.result) or cited
+        title = f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>"
+        opening = f"<details{' open' if cited else ''}><summary>"
+        return [
+            f'<li class="same">{opening}{title} <span class="muted">',
+            _preview(b.event),
+            "</span></summary>",
+            "",
+            *self._old.taken(),
+            "</details></li>\n",
+            "",
+        ]
 
-    def _shared(self, old: Event, new: Event) -> str:
-        rows = self._new.payloads.rows(payload_of(new))
-        return self._old.event(old, rows, f'<i id="n-{new.index}"></i>')
+    def _shared(self, old: Event, new: Event) -> bool:
+        """Write two events as one; whether one of them is cited."""
+        self._old.head(old, new.index)
+        self._new.rows(payload_of(new))
+        self._old.parts += (*self._new.taken(), *_END)
+        return f"b-{old.index}" in self._cited or f"n-{new.index}" in self._cited
 
-    def _changed(self, a: Step, b: Step) -> tuple[str, str]:
-        old, new = self._compared(a.event, b.event)
+    def _changed(self, a: Step, b: Step) -> None:
+        self._compared(a.event, b.event)
         if a.result is not None and b.result is not None:
-            more_old, more_new = self._compared(a.result, b.result)
-            return old + more_old, new + more_new
-        if a.result is not None:
-            old += self._old.event(a.result, self._old.payloads.rows(payload_of(a.result)))
-        if b.result is not None:
-            new += self._new.event(b.result, self._new.payloads.rows(payload_of(b.result)))
-        return old, new
+            self._compared(a.result, b.result)
+        elif a.result is not None:
+            self._old.event(a.result)
+        elif b.result is not None:
+            self._new.event(b.result)
 
-    def _compared(self, a: Event, b: Event) -> tuple[str, str]:
+    def _compared(self, a: Event, b: Event) -> None:
         old, new = self._old, self._new
-        rows_a, rows_b = compared_rows(payload_of(a), payload_of(b), old.payloads, new.payloads)
-        return old.event(a, rows_a), new.event(b, rows_b)
+        old.head(a)
+        new.head(b)
+        write_compared(payload_of(a), payload_of(b), old, new)
+        old.parts += _END
+        new.parts += _END
 
 
 _STATES = {state: status_html(label) for state, label in STATES.items()}
 
 
-def _result_kind(status: Label) -> str:
-    return f"<b>result</b> {status_html(status)}"
+def _result(status: str) -> str:
+    label = TOOL_STATUSES.get(status) or Label(status, "?", "warn")
+    return f"<b>result</b> {status_html(label)}"
 
 
-_RESULTS = {status: _result_kind(label) for status, label in TOOL_STATUSES.items()}
-
-
-def _call(event: ToolCall) -> str:
-    name = event.call_id
-    if name is None:
-        return f"<b>call</b> <small>event {event.index}"
-    return f"<b>call</b> <small>event {event.index}, {NAMES[name]}"
-
-
-def _result(event: ToolResult) -> str:
-    kind = _RESULTS.get(event.status) or _result_kind(Label(event.status, "?", "warn"))
-    name, took = event.call_id, event.latency_ms
-    place = event.index if name is None else f"{event.index}, {NAMES[name]}"
-    if took is not None and 0 <= took < _LATEST:
-        lasted = took if type(took) is int else round(took)
-        return f"{kind} <small>event {place}, took {lasted} ms"
-    return f"{kind} <small>event {place}"
-
-
-def _other(event: Event) -> str:
-    return f"<b>{_NAMED[type(event)][0]}</b> <small>event {event.index}"
-
-
-_HEADS: dict[type, Callable[[Any], str]] = {
-    ToolCall: _call,
-    ToolResult: _result,
-    Retrieval: _other,
-    Message: _other,
-    FinalOutput: _other,
-    Unknown: _other,
-}
-_NAMED: dict[type, tuple[str, Callable[[Any], str | None]]] = {
-    ToolCall: ("call", lambda event: event.tool or "(no name)"),
-    ToolResult: ("result", lambda event: event.tool),
-    Retrieval: ("retrieval", lambda _: None),
-    Message: ("message", lambda event: event.role),
-    FinalOutput: ("final output", lambda event: event.content_type),
-    Unknown: ("unknown event", lambda event: event.type),
+_RESULTS = KnownNames(_result)
+_KINDS: dict[type, str] = {
+    Retrieval: "<b>retrieval</b>",
+    Message: "<b>message</b>",
+    FinalOutput: "<b>final output</b>",
+    Unknown: "<b>unknown event</b>",
 }
 
 
 def _title(event: Event) -> str:
-    kind, name_of = _NAMED[type(event)]
-    name = name_of(event)
-    return f"<b>{kind}</b> <code>{NAMES[name]}</code>" if name else f"<b>{kind}</b>"
+    if type(event) is ToolCall:
+        return _CALLS[event.tool]
+    kind = _KINDS.get(type(event), "<b>result</b>")
+    name = _name(event)
+    return f"{kind} <code>{NAMES[name]}</code>" if name else kind
+
+
+_CALLS = KnownNames(lambda tool: f"<b>call</b> <code>{name_html(tool or '(no name)')}</code>")
+
+
+def _name(event: Event) -> str | None:
+    """The name that an event other than a call goes by."""
+    if type(event) is ToolResult:
+        return event.tool
+    if type(event) is Message:
+        return event.role
+    if type(event) is FinalOutput:
+        return event.content_type
+    return event.type if type(event) is Unknown else None
 
 
 def payload_of(event: Event) -> Json:
@@ -202,5 +241,5 @@ def payload_of(event: Event) -> Json:
 def _preview(event: Event) -> str:
     """The start of what an event carries, on one line."""
     text = shown(payload_of(event))
-    short = text_html(text[:_PREVIEW].replace("\n", " "))
+    short = text[:_PREVIEW].replace("\n", " ")
     return f"{short}…" if len(text) > _PREVIEW else short

@@ -12,15 +12,28 @@ _HIDDEN = re.compile(
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
 )
+_SEEN = b"\t\n" + bytes(range(0x20, 0x7F))
 _LEFT_OUT = "(nothing that can be written as text)"
 _SCHEME_OR_ROOT = re.compile(r"[/\\]|[^/?#]*:")
 
 
 def visible(text: str) -> str:
     """The text with its hidden characters written out: `␛`, `⟦U+202E⟧`."""
-    if text.isprintable() or _HIDDEN.search(text) is None:
-        return text
-    return _HIDDEN.sub(_written_out, text)
+    return _HIDDEN.sub(_written_out, text) if hides_something(without(text, _SEEN)) else text
+
+
+def hides_something(text: str) -> bool:
+    """Whether a text has hidden characters."""
+    return bool(text) and _HIDDEN.search(text) is not None
+
+
+def without(text: str, plain: bytes) -> str:
+    """What is left of a text without some ASCII characters; most texts have no others.
+
+    To delete all plain characters is the quickest way to find out whether there are others.
+    """
+    rest = text.encode("utf-8", "surrogatepass").translate(None, plain)
+    return rest.decode("utf-8", "surrogatepass") if rest else ""
 
 
 def _written_out(match: re.Match[str]) -> str:
@@ -50,10 +63,15 @@ def as_json(value: Any) -> str:
 
 def clipped(value: Any, limit: int) -> str:
     """A value for a table cell: visible, and with a mark where it was shortened."""
+    return visible(shortened(value, limit))
+
+
+def shortened(value: Any, limit: int) -> str:
+    """A value as it is, with a mark where it was shortened."""
     text = shown(value)
     if len(text) <= limit:
-        return visible(text)
-    return f"{visible(text[:limit])}… (shortened, {limit:,} of {len(text):,} characters)"
+        return text
+    return f"{text[:limit]}… (shortened, {limit:,} of {len(text):,} characters)"
 
 
 def relative_href(href: str | None) -> str:

@@ -1,7 +1,7 @@
 """What differs between two texts, in words, at a cost that is linear in their length."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 Segment: TypeAlias = tuple[bool, str]  # whether it differs, and the text
@@ -80,36 +80,33 @@ def _inner(a: str, b: str) -> tuple[list[Segment], list[Segment]]:
     if not a or not b or len(a) + len(b) > _LONGEST:
         return [(True, a)], [(True, b)]
     words_a, words_b = a.split(" "), b.split(" ")
-    anchors = _anchors(words_a, words_b)
-    return _segments(words_a, [i for i, _ in anchors]), _segments(words_b, [j for _, j in anchors])
+    runs = _common_runs(words_a, words_b)
+    return (
+        _segments(words_a, [(i, i + length) for i, _, length in runs]),
+        _segments(words_b, [(j, j + length) for _, j, length in runs]),
+    )
 
 
-def _anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of places in rising order: the words unique to both, and their equal neighbours."""
-    places = _unique_places(b)
-    pairs = [(i, places[word]) for word, i in _unique_places(a).items() if word in places]
-    anchors: list[tuple[int, int]] = []
-    i = j = 0
-    for next_i, next_j in [*_rising(pairs), (len(a), len(b))]:
-        anchors += _neighbours(a, b, (i, j), (next_i, next_j))
+def _common_runs(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Where equal words begin on both sides and how many: the unique ones and their neighbours."""
+    runs = []
+    start_i = start_j = i = j = 0
+    for next_i, next_j in [*_rising(_unique_pairs(a, b)), (len(a), len(b))]:
+        while i < next_i and j < next_j and a[i] == b[j]:
+            i, j = i + 1, j + 1
+        runs.append((start_i, start_j, i - start_i))
+        start_i, start_j = next_i, next_j
+        while start_i > i and start_j > j and a[start_i - 1] == b[start_j - 1]:
+            start_i, start_j = start_i - 1, start_j - 1
         i, j = next_i, next_j
-    return anchors
+    runs.append((start_i, start_j, i - start_i))
+    return [run for run in runs if run[2]]
 
 
-def _neighbours(
-    a: Sequence[str], b: Sequence[str], since: tuple[int, int], until: tuple[int, int]
-) -> list[tuple[int, int]]:
-    """The pairs of equal words from one anchor on, and those that lead up to the next."""
-    (i, j), (end_i, end_j) = since, until
-    after = []
-    while i < end_i and j < end_j and a[i] == b[j]:
-        after.append((i, j))
-        i, j = i + 1, j + 1
-    before = []
-    while end_i > i and end_j > j and a[end_i - 1] == b[end_j - 1]:
-        end_i, end_j = end_i - 1, end_j - 1
-        before.append((end_i, end_j))
-    return after + before[::-1]
+def _unique_pairs(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of the words that both sides have exactly once, in the order of the first."""
+    places = _unique_places(b)
+    return [(i, places[word]) for word, i in _unique_places(a).items() if word in places]
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -142,15 +139,15 @@ def _unique_places(words: Sequence[str]) -> dict[str, int]:
     return places
 
 
-def _segments(words: Sequence[str], common: Sequence[int]) -> list[Segment]:
-    kept = set(common)
+def _segments(words: Sequence[str], common: Iterable[tuple[int, int]]) -> list[Segment]:
+    """The words from each start to each end in `common`, and what differs around them."""
     segments: list[Segment] = []
-    run: list[str] = []
-    differs = 0 not in kept
-    for place, word in enumerate(words):
-        if (place not in kept) != differs:
-            segments.append((differs, " ".join(run) + " "))
-            run, differs = [], not differs
-        run.append(word)
-    segments.append((differs, " ".join(run)))
+    done = 0
+    for start, end in common:
+        if start > done:
+            segments.append((True, " ".join(words[done:start]) + " "))
+        segments.append((False, " ".join(words[start:end]) + (" " if end < len(words) else "")))
+        done = end
+    if done < len(words):
+        segments.append((True, " ".join(words[done:])))
     return segments
