@@ -10,7 +10,7 @@ from evalwright.reports.html.evidence import Side, failure_words
 from evalwright.reports.html.facts import facts_html
 from evalwright.reports.html.findings import findings
 from evalwright.reports.html.frame import GATE, SECRETS_ARE_SHOWN, CasePage, page_html
-from evalwright.reports.html.markup import QUOTED, badge_html, quoted_html, quoted_parts_html
+from evalwright.reports.html.markup import QUOTED, Parts, badge_html, quoted_html, quoted_parts_html
 from evalwright.reports.html.steps import SideWriter, StepWriter
 from evalwright.reports.html.visible import relative_href, shortened
 from evalwright.reports.html.words import CHANGES
@@ -53,7 +53,7 @@ def case_html(view: CaseView) -> str:
             steps=_steps(view, found.cited),
             answers=_answers(baseline, new),
             actions=quoted_parts_html(baseline.actions() + new.actions()),
-            links=_links(item.artifacts) + _repeat_links(item),
+            links=_links(item),
         )
     )
 
@@ -135,8 +135,17 @@ def _answer(side: Side, text: str) -> str:
     return f'<div class="answer" id="{side.letter}-answer">{title}{body}</div>\n'
 
 
-def _links(files: Artifacts) -> str:
-    known = (
+def _links(item: Item) -> str:
+    """The files of a case, as far as they are in the report folder."""
+    parts: Parts = []
+    for name, href in _known_files(item.artifacts) + _repeats(item):
+        if link := relative_href(href):
+            parts += ('<li><a href="', link, f'">{name}</a></li>', "")
+    return quoted_parts_html(parts)
+
+
+def _known_files(files: Artifacts) -> list[tuple[str, str | None]]:
+    return [
         ("Baseline response", files.baseline_case_response_href),
         ("New response", files.new_case_response_href),
         ("Baseline run", files.baseline_run_meta_href),
@@ -145,24 +154,16 @@ def _links(files: Artifacts) -> str:
         ("Baseline failure metadata", files.baseline_failure_meta_href),
         ("New failure body", files.new_failure_body_href),
         ("New failure metadata", files.new_failure_meta_href),
-    )
-    return "".join([_link(name, href) for name, href in known if href])
+    ]
 
 
-def _repeat_links(item: Item) -> str:
+def _repeats(item: Item) -> list[tuple[str, str | None]]:
     """The other runs of a case that was run more than once."""
     if item.repeats is msgspec.UNSET:
-        return ""
+        return []
     sides = (("Baseline", item.repeats.baseline), ("New", item.repeats.new))
-    return "".join(
-        [
-            _link(f"{side} run {number}", href)
-            for side, found in sides
-            for number, href in enumerate(found.response_hrefs[:_MOST], 1)
-        ]
-    )
-
-
-def _link(name: str, href: str) -> str:
-    safe = relative_href(href)
-    return f'<li><a href="{quoted_html(safe)}">{name}</a></li>' if safe else ""
+    return [
+        (f"{side} run {number}", href)
+        for side, found in sides
+        for number, href in enumerate(found.response_hrefs[:_MOST], 1)
+    ]

@@ -14,7 +14,7 @@ _HIDDEN = re.compile(
 )
 _SEEN = b"\t\n" + bytes(range(0x20, 0x7F))
 _LEFT_OUT = "(nothing that can be written as text)"
-_SCHEME_OR_ROOT = re.compile(r"[/\\]|[^/?#]*:")
+_SCHEME = re.compile(r"[^/?#]*:")
 
 
 def visible(text: str) -> str:
@@ -76,7 +76,9 @@ def shortened(value: Any, limit: int) -> str:
 
 def relative_href(href: str | None) -> str:
     """A link that stays in the report folder, or nothing."""
-    if not href or not href.isprintable() or _SCHEME_OR_ROOT.match(href):
+    if not href or not href.isprintable() or href[0] in "/\\":
+        return ""
+    if ":" in href and _SCHEME.match(href):
         return ""
     climbs = ".." in href and ".." in href.replace("\\", "/").split("/")
     return "" if climbs else href
