@@ -12,7 +12,7 @@ from evalwright.signals.execution import _CODE_FIELDS, _given_code
 from evalwright.signals.injection import FOLLOWED, find_injections
 from evalwright.signals.injection_obedience import Obedience
 from evalwright.signals.instruction_words import DIRECTIVE
-from evalwright.signals.instructions import Reading, holding_instructions
+from evalwright.signals.instructions import Reading, holding_instructions, read_as_one
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
@@ -91,7 +91,8 @@ def test_among_more_texts_than_can_tell_anything_the_first_ones_count():
 @given(st.lists(TEXTS, max_size=6))
 def test_instructions_in_many_texts_are_where_they_are_in_each(texts):
     alone = [DIRECTIVE.search(Reading(text).raw) is not None for text in texts]
-    assert holding_instructions(texts) == [place for place, holds in enumerate(alone) if holds]
+    found = holding_instructions(read_as_one(texts), texts)
+    assert found == [place for place, holds in enumerate(alone) if holds]
 
 
 @given(st.lists(st.one_of(st.text(), TEXTS)))

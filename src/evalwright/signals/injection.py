@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalwright.contracts.report import Confidence, EvidenceRef, Severity, Signal, SignalDetails
 from evalwright.signals.injection_fit import Tool, is_destination, read_tool, urls_in
-from evalwright.signals.injection_obedience import Obedience, Obeyed
+from evalwright.signals.injection_obedience import Obeyed, find_obeyed
 from evalwright.signals.injection_speech import obeyed_in_output
 from evalwright.signals.instruction_words import ASSAULT
 from evalwright.signals.instructions import Instruction
@@ -22,15 +22,14 @@ _MOST_CITED = 20
 
 def find_injections(scene: Scene) -> Iterable[Signal]:
     """A signal for every call that obeys an instruction, and one for those only seen."""
-    if not scene.untrusted:
+    if not scene.untrusted_texts:
         return
     cited: set[int] = set()
-    obedience = Obedience(scene)
-    for call in scene.calls:
-        obeyed = obedience.of(call)
-        if obeyed is not None:
-            cited.add(obeyed.source.event.index)
-            yield _followed(scene, obeyed)
+    for obeyed in find_obeyed(scene):
+        cited.add(obeyed.source.event.index)
+        yield _followed(scene, obeyed)
+    if not scene.may_be_pressing:
+        return
     source = obeyed_in_output(scene)
     if source is not None:
         cited.add(source.event.index)

@@ -157,15 +157,34 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
     return Value(argument, marks, frozenset(keys), date, telling, told)
 
 
+def may_stand_in(words: bytes, value: str) -> bool:
+    """Whether a value, what is named in it, or what it says in short may stand in a text."""
+    forms = written_forms(value)
+    for form in forms:
+        if form in words:
+            return True
+    if not forms:
+        return False
+    told = _told(value, forms[0], b"")[:_CLUES]
+    if told and all(b" " + each in words for each in told):
+        return True
+    if any(each in words for each in _addresses(value, within=True)):
+        return True
+    date = read_date(value)
+    return date is not None and date.stands_in(words)
+
+
 def _addresses(value: str, *, within: bool) -> set[bytes]:
     """The addresses in a value, the hosts of links, and the names of things within a text."""
     start = value[:_LONGEST_SEARCHED]
+    # Without a mark only a name in mixed case is one, which takes both cases.
+    marked = "." in start or "@" in start or "://" in start
+    if not marked and (start.islower() or start.isupper()):
+        return set()
     found = {form for url in urls_in(start) for form in written_forms(url)}
     if "://" in start:
         found |= {plain_words(match.group(1)) for match in _HOST.finditer(start)}
-    # Without either mark only a name in mixed case is one, which takes both cases.
-    marked = "." in start or "@" in start
-    if within and (marked or not (start.islower() or start.isupper())):
+    if within:
         found |= {plain_words(match.group()) for match in _NAMED_THING.finditer(start)}
     return {each for each in found if not each.isspace()}
 

@@ -1,7 +1,7 @@
 """Sentences in untrusted text that tell the reader to do something."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
 from evalwright.signals.instruction_words import (
@@ -28,7 +28,8 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 _LONGEST_READ_AS_ONE = 1_000_000
 _MOST_PLACES = 1_000
-_APART = b"\n.?!\n"  # no pressure reaches across
+_APART = "\x1e.?!\n"  # no pressure reaches across
+_MARK = b"\x1e"
 _STEM = 5
 _SHORT_WORD = 3
 _LONGEST_VERB = 16
@@ -238,41 +239,33 @@ def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, i
         yield begin, end
 
 
-def may_press(texts: list[str]) -> bool:
-    """Whether pressure may stand in one of the texts: most hold none, which one look tells."""
-    if sum(map(len, texts)) > _LONGEST_READ_AS_ONE:
-        return True
-    return PRESSURE.search(_unescaped("\n\n".join(texts))) is not None
+def read_as_one(texts: Sequence[str]) -> bytes | None:
+    """Texts to be looked through at once, which is faster than one by one, if not too long."""
+    together = _APART.join(texts)
+    return None if len(together) > _LONGEST_READ_AS_ONE else _unescaped(together)
 
 
-def holding_instructions(texts: list[str]) -> list[int]:
-    """The places of the texts that hold anything like an instruction."""
-    raws = list(map(_unescaped, texts))
-    if sum(map(len, raws)) > _LONGEST_READ_AS_ONE:
-        return [place for place, raw in enumerate(raws) if DIRECTIVE.search(raw)]
-    ends = list(accumulate(len(raw) + len(_APART) for raw in raws))
-    together = _APART.join(raws)
-    found: list[int] = []
+def may_press(together: bytes, queries: Sequence[str]) -> bool:
+    """Whether pressure stands in texts that are read as one, or in a query: mostly none does."""
+    asked = _APART.join(["", *queries]).encode("utf-8", "replace")
+    return PRESSURE.search(together + asked) is not None
+
+
+def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
+    """The places of the texts, read as one, that hold anything like an instruction."""
     match = DIRECTIVE.search(together)
+    if match is None:
+        return []
+    ends = list(accumulate([len(each) + 1 for each in together.split(_MARK)]))
+    if len(ends) != len(texts):  # the mark stands within a text
+        raws = map(_unescaped, texts)
+        return [place for place, raw in enumerate(raws) if DIRECTIVE.search(raw)]
+    found: list[int] = []
     while match is not None:
         # It may begin in what stands between two texts, but never ends there.
-        found.append(bisect_right(ends, match.end() - 1))
-        match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
+        found.append(bisect_right(ends, match.end()))
+        match = DIRECTIVE.search(together, ends[found[-1]] - 1)
     return found
-
-
-def find_pressure(readings: list[Reading]) -> None:
-    """Look through many texts at once, if they are short: it takes less time than one by one."""
-    raws = [reading.raw for reading in readings]
-    if sum(map(len, raws)) > _LONGEST_READ_AS_ONE:
-        return
-    starts = list(accumulate((len(raw) + len(_APART) for raw in raws), initial=0))
-    found: list[list[int]] = [[] for _ in readings]
-    for match in PRESSURE.finditer(_APART.join(raws)):
-        place = bisect_right(starts, match.start()) - 1
-        found[place].append(match.start() - starts[place])
-    for reading, pressure in zip(readings, found, strict=True):
-        reading.pressure = pressure
 
 
 def _unescaped(text: str) -> bytes:

@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from evalwright.signals.instructions import Reading, find_pressure, may_press
+import msgspec
+
+from evalwright.signals.instructions import Reading, may_press, read_as_one
 from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
 from evalwright.trace.model import (
+    Json,
     Retrieval,
     ToolCall,
     ToolResult,
@@ -59,7 +62,16 @@ class Scene:
     @once
     def baseline_tools(self) -> frozenset[str]:
         """The tools that the baseline called."""
-        return frozenset(call.tool for call in self.baseline_calls)
+        return frozenset([call.tool for call in self.baseline_calls])
+
+    def did_baseline(self, call: ToolCall) -> bool:
+        """Whether the baseline called the same tool with just the same values."""
+        if self.baseline is None or call.tool not in self.baseline_tools:
+            return False
+        values, known = values_given(self.trace)[call.index], values_given(self.baseline)
+        return values in [
+            known[other.index] for other in self.baseline_calls if other.tool == call.tool
+        ]
 
     @once
     def results(self) -> Mapping[int, ToolResult]:
@@ -80,7 +92,17 @@ class Scene:
     @once
     def untrusted(self) -> list[Source]:
         """What tools and retrievals brought in, in order."""
-        return [Source(event, text) for event, text in _brought_in(self.trace)]
+        return list(map(Source, *_brought_in(self.trace)))
+
+    @once
+    def untrusted_texts(self) -> Sequence[str]:
+        """The texts of `untrusted`."""
+        return _brought_in(self.trace)[1]
+
+    @once
+    def untrusted_as_one(self) -> bytes | None:
+        """The texts of `untrusted`, to be looked through at once, unless they are too long."""
+        return read_as_one(self.untrusted_texts)
 
     @once
     def trusted_words(self) -> bytes:
@@ -90,16 +112,21 @@ class Scene:
     @once
     def untrusted_words(self) -> list[bytes]:
         """What each untrusted source brought in, as plain words."""
-        return self.joined_words.split(b"\n") if self.untrusted else []
+        return self.joined_words.split(b"\n") if self.untrusted_texts else []
+
+    @once
+    def may_be_pressing(self) -> bool:
+        """Whether pressure may stand in an untrusted text or in a query for documents."""
+        together = self.untrusted_as_one
+        queries = [each.query for each in self.trace.retrievals]
+        return together is None or may_press(together, queries)
 
     @once
     def pressing(self) -> list[int]:
         """The places in `untrusted` of the sources that press the agent with instructions."""
-        if not may_press([source.text for source in self.untrusted]):
+        if not self.may_be_pressing:
             return []
-        readings = [source.reading for source in self.untrusted]
-        find_pressure(readings)
-        return [place for place, reading in enumerate(readings) if reading.pressed]
+        return [place for place, each in enumerate(self.untrusted) if each.reading.pressed]
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""
@@ -123,7 +150,7 @@ class Scene:
 
     @once
     def _untrusted_indexes(self) -> list[int]:
-        return [source.event.index for source in self.untrusted]
+        return [event.index for event in _brought_in(self.trace)[0]]
 
     def sources_before(self, call: ToolCall) -> int:
         """How many of the untrusted sources came before a call."""
@@ -156,28 +183,51 @@ class Scene:
         return "\n".join([self.trace.prompt, *said])
 
 
-Brought = Sequence[tuple[ToolResult | Retrieval, str]]
+Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
 
 
 @kept
-def values_given(trace: Trace) -> dict[int, list[tuple[str, str]]]:
+def values_given(trace: Trace) -> "ValuesGiven":
     """The values of each call with their paths, by the call's index."""
-    return {call.index: leaves(call.args) for call in trace.calls}
+    return ValuesGiven(trace)
+
+
+class ValuesGiven(dict[int, list[tuple[str, str]]]):
+    """Values of calls, taken from the arguments when first asked for: most calls only look."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._calls = trace.calls
+
+    def __missing__(self, index: int) -> list[tuple[str, str]]:
+        self[index] = values = leaves(self._args[index])
+        return values
+
+    @once
+    def _args(self) -> dict[int, Json]:
+        return {call.index: call.args for call in self._calls}
 
 
 @kept
 def calls_with_links(trace: Trace) -> set[int]:
     """The indexes of the calls with a value that may hold an address of the web."""
-    if not _may_hold_link("\n".join(_all_values(trace))):  # as is usual, and quickly seen
+    if not _may_hold_link(_written_args(trace)):  # as is usual, and quickly seen
         return set()
+    given = values_given(trace)
     return {
-        index
-        for index, given in values_given(trace).items()
-        for _, value in given
-        if _may_hold_link(value)
+        call.index
+        for call in trace.calls
+        if any(_may_hold_link(value) for _, value in given[call.index])
     }
+
+
+def _written_args(trace: Trace) -> str:
+    """All that was given to tools, in one text."""
+    try:
+        return msgspec.json.encode([call.args for call in trace.calls]).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return "\n".join(_all_values(trace))
 
 
 def _may_hold_link(text: str) -> bool:
@@ -185,7 +235,8 @@ def _may_hold_link(text: str) -> bool:
 
 
 def _all_values(trace: Trace) -> list[str]:
-    return [value for given in values_given(trace).values() for _, value in given]
+    given = values_given(trace)
+    return [value for call in trace.calls for _, value in given[call.index]]
 
 
 @kept
@@ -196,18 +247,23 @@ def _words_given(trace: Trace) -> bytes:
 
 @kept
 def _brought_in(trace: Trace) -> Brought:
-    """What tools and retrievals brought in, in order, as text."""
-    told: Brought = [
-        (result, f"{text}\n{result.error}" if result.error else text)
-        for result, text in zip(trace.results, trace.payload_texts, strict=True)
-    ]
-    if trace.retrievals:
-        found: Brought = [(each, text_of(each.content)) for each in trace.retrievals]
-        told = sorted([*told, *found], key=lambda entry: entry[0].index)
-    return told
+    """The events that brought something in, in order, and their texts."""
+    results, texts = trace.results, trace.payload_texts
+    if [result for result in results if result.error]:
+        texts = [
+            f"{text}\n{result.error}" if result.error else text
+            for result, text in zip(results, texts, strict=True)
+        ]
+    retrievals = trace.retrievals
+    if not retrievals:
+        return results, texts
+    events: list[ToolResult | Retrieval] = [*results, *retrievals]
+    texts = [*texts, *[text_of(each.content) for each in retrievals]]
+    order = sorted(range(len(events)), key=[event.index for event in events].__getitem__)
+    return [events[place] for place in order], [texts[place] for place in order]
 
 
 @kept
 def _words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    return plain_lines([text for _, text in _brought_in(trace)])
+    return plain_lines(_brought_in(trace)[1])
