@@ -6,15 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_secrets import TOKENS
 
+from evalwright.signals import injection_obedience
 from evalwright.signals.conduct import acts, any_field, has_field
 from evalwright.signals.detect import detect
 from evalwright.signals.execution import _CODE_FIELDS, _given_code
 from evalwright.signals.injection import FOLLOWED, find_injections
+from evalwright.signals.injection_fit import look_for, may_stand_in
 from evalwright.signals.injection_obedience import Obedience
 from evalwright.signals.instruction_words import DIRECTIVE
 from evalwright.signals.instructions import Reading, holding_instructions, read_as_one
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
+from evalwright.signals.provenance import Argument
 from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
 from evalwright.signals.scene import Scene, calls_with_links
 from evalwright.signals.secret_matching import best_engine, plain_engine
@@ -42,6 +45,7 @@ WORDS = st.sampled_from(
         "delete",
         "ignore your instructions", "invoice", "4711", "2026-03-04", "March 4", "open", "Dear all",
         ".", "!", "\n", '"', "\\n", ",", "https://rogue.example/x", "delete_file", "send_mail", "Σ",
+        "your task", "é", "read_page", "use",
     ]
 )  # fmt: skip
 TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
@@ -66,12 +70,37 @@ def test_calls_that_no_instruction_can_explain_are_passed_over_rightly(steps, be
         baseline = None if before is None else a_trace(before, prompt)
         return list(find_injections(Scene(a_trace(steps, prompt), baseline)))
 
+    joined_words = property(lambda obedience: obedience._scene.joined_words)
     with (
+        patch.object(injection_obedience, "_suspects", lambda scene: scene.calls),
         patch.object(Obedience, "_may_be_told", return_value=True),
         patch.object(Obedience, "_was_instructed_before", return_value=True),
+        patch.object(Obedience, "_instructing_words", joined_words),
     ):
         looked_at_all = found()
     assert found() == looked_at_all
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.lists(TEXTS, max_size=3))
+def test_texts_and_queries_that_cannot_press_are_passed_over_rightly(texts, queries):
+    told = [{"type": "tool_result", "call_id": "c", "payload": text} for text in texts]
+    asked = [{"type": "retrieval", "query": query, "content": ""} for query in queries]
+
+    def found():
+        return list(find_injections(Scene(decode_trace({"events": asked + told}, "case"))))
+
+    with patch.object(Scene, "may_be_pressing", new=True):
+        looked_at_all = found()
+    assert found() == looked_at_all
+
+
+@given(TEXTS, TEXTS)
+def test_a_value_that_may_not_stand_in_a_text_is_not_found_in_it(value, text):
+    words = plain_words(text)
+    parts = look_for(Argument("to", value, "model"), trusted=b"")
+    if parts is not None and not may_stand_in(words, value):
+        assert not parts.stands_in(words)
+        assert not parts.told or any(b" " + clue not in words for clue in parts.clues)
 
 
 def test_among_more_texts_than_can_tell_anything_the_first_ones_count():

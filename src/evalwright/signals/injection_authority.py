@@ -32,12 +32,12 @@ class Request:
     @once
     def entrusts(self) -> bool:
         """Whether it is left to some content what is to be done."""
-        # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
-        if any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw)):
-            return True
         # What serves a request for something unknown cannot be told.
-        starts = (match.group(1).lower() for match in SENTENCE_START.finditer(self._raw))
-        return any(map(is_unknown_deed, starts))
+        for match in SENTENCE_START.finditer(self._raw):
+            if is_unknown_deed(match.group(1).lower()):
+                return True
+        # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
+        return any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw))
 
     @once
     def mentioned(self) -> frozenset[str]:

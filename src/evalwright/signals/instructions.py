@@ -28,8 +28,7 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 _LONGEST_READ_AS_ONE = 1_000_000
 _MOST_PLACES = 1_000
-_APART = "\x1e.?!\n"  # no pressure reaches across
-_MARK = b"\x1e"
+_APART = "\n.?!\n"  # no pressure reaches across
 _STEM = 5
 _SHORT_WORD = 3
 _LONGEST_VERB = 16
@@ -256,15 +255,15 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     match = DIRECTIVE.search(together)
     if match is None:
         return []
-    ends = list(accumulate([len(each) + 1 for each in together.split(_MARK)]))
-    if len(ends) != len(texts):  # the mark stands within a text
-        raws = map(_unescaped, texts)
-        return [place for place, raw in enumerate(raws) if DIRECTIVE.search(raw)]
+    lengths = list(map(len, texts))
+    if sum(lengths) + len(_APART) * (len(texts) - 1) != len(together):  # not all is ASCII
+        lengths = [len(_unescaped(text)) for text in texts]
+    ends = list(accumulate([length + len(_APART) for length in lengths]))
     found: list[int] = []
     while match is not None:
         # It may begin in what stands between two texts, but never ends there.
-        found.append(bisect_right(ends, match.end()))
-        match = DIRECTIVE.search(together, ends[found[-1]] - 1)
+        found.append(bisect_right(ends, match.end() - 1))
+        match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
     return found
 
 

@@ -59,15 +59,9 @@ def _without_runs(words: bytes, mark: bytes) -> bytes:
 
 def leaves(value: Json) -> list[tuple[str, str]]:
     """Every text and number in the arguments with its dotted path, in order."""
-    flat = _flat_leaves(value)
-    return list(_walk(value)) if flat is None else flat
-
-
-def _flat_leaves(value: Json) -> list[tuple[str, str]] | None:
-    """The usual case: texts and numbers side by side."""
     if not isinstance(value, dict) or len(value) > _MOST_IN_ONE:
-        return None
-    found = []
+        return list(_walk(value))
+    found = []  # in the usual case, texts and numbers stand side by side
     for key, each in value.items():
         if type(each) is str:
             if each and not each.isspace():
@@ -75,7 +69,7 @@ def _flat_leaves(value: Json) -> list[tuple[str, str]] | None:
         elif type(each) is int or type(each) is float:
             found.append((str(key), _written(each)))
         elif each is not None and each is not True and each is not False:
-            return None
+            return list(_walk(value))
     return found
 
 
@@ -146,8 +140,11 @@ def _number_forms(number: float) -> list[bytes]:
 def _number(value: str) -> float | None:
     if len(value) > 20 or "_" in value or not any(map(str.isdigit, value)):
         return None
+    text = value.replace(",", "").strip(" $€£")
+    if text[:1].isalpha():  # as most names and ids: to refuse it takes longer
+        return None
     try:
-        number = float(value.replace(",", "").strip(" $€£"))
+        number = float(text)
     except ValueError:
         return None
     return number if abs(number) < 1e15 else None

@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +11,6 @@ import msgspec
 from evalwright.signals.instructions import Reading, may_press, read_as_one
 from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
 from evalwright.trace.model import (
-    Json,
     Retrieval,
     ToolCall,
     ToolResult,
@@ -48,11 +48,7 @@ class Scene:
     def __init__(self, trace: Trace, baseline: Trace | None = None) -> None:
         self.trace = trace
         self.baseline = baseline
-
-    @once
-    def calls(self) -> Sequence[ToolCall]:
-        """The tool calls, in order."""
-        return self.trace.calls
+        self.calls = trace.calls
 
     @once
     def baseline_calls(self) -> Sequence[ToolCall]:
@@ -150,7 +146,7 @@ class Scene:
 
     @once
     def _untrusted_indexes(self) -> list[int]:
-        return [event.index for event in _brought_in(self.trace)[0]]
+        return list(map(_INDEX, _brought_in(self.trace)[0]))
 
     def sources_before(self, call: ToolCall) -> int:
         """How many of the untrusted sources came before a call."""
@@ -183,6 +179,7 @@ class Scene:
         return "\n".join([self.trace.prompt, *said])
 
 
+_INDEX, _ERROR = attrgetter("index"), attrgetter("error")
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
@@ -198,15 +195,11 @@ class ValuesGiven(dict[int, list[tuple[str, str]]]):
     """Values of calls, taken from the arguments when first asked for: most calls only look."""
 
     def __init__(self, trace: Trace) -> None:
-        self._calls = trace.calls
+        self._args = {call.index: call.args for call in trace.calls}
 
     def __missing__(self, index: int) -> list[tuple[str, str]]:
         self[index] = values = leaves(self._args[index])
         return values
-
-    @once
-    def _args(self) -> dict[int, Json]:
-        return {call.index: call.args for call in self._calls}
 
 
 @kept
@@ -231,7 +224,7 @@ def _written_args(trace: Trace) -> str:
 
 
 def _may_hold_link(text: str) -> bool:
-    return "://" in text or "www." in text.lower()
+    return "://" in text or ("." in text and "www." in text.lower())
 
 
 def _all_values(trace: Trace) -> list[str]:
@@ -249,18 +242,17 @@ def _words_given(trace: Trace) -> bytes:
 def _brought_in(trace: Trace) -> Brought:
     """The events that brought something in, in order, and their texts."""
     results, texts = trace.results, trace.payload_texts
-    if [result for result in results if result.error]:
+    if any(map(_ERROR, results)):
         texts = [
             f"{text}\n{result.error}" if result.error else text
             for result, text in zip(results, texts, strict=True)
         ]
-    retrievals = trace.retrievals
-    if not retrievals:
+    if not trace.retrievals:
         return results, texts
-    events: list[ToolResult | Retrieval] = [*results, *retrievals]
-    texts = [*texts, *[text_of(each.content) for each in retrievals]]
-    order = sorted(range(len(events)), key=[event.index for event in events].__getitem__)
-    return [events[place] for place in order], [texts[place] for place in order]
+    events: list[ToolResult | Retrieval] = [*results, *trace.retrievals]
+    texts = [*texts, *[text_of(each.content) for each in trace.retrievals]]
+    in_order = sorted(zip(map(_INDEX, events), events, texts, strict=True), key=itemgetter(0))
+    return [event for _, event, _ in in_order], [text for _, _, text in in_order]
 
 
 @kept
