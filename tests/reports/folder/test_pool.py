@@ -1,10 +1,12 @@
 """Cases shared out among processes: the same report, and a clean end when one of them dies."""
 
 import errno
+import gc
 import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +95,42 @@ def test_progress_is_told_case_by_case(pair: Pair, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     write(pair, tmp_path / "report", lambda done, total: told.append((done, total)))
     assert told == [(number, CASES) for number in range(1, CASES + 1)]
+
+
+class InACircle:
+    """What only a collection frees, as some of what cases leave behind."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+class LeavingCircles:
+    """Writes nothing, and leaves a circle for each case."""
+
+    def __init__(self) -> None:
+        self.left: list[weakref.ref[InACircle]] = []
+
+    def write_all(self, planned: list[str]) -> Iterator[str]:
+        for each in planned:
+            self.left.append(weakref.ref(InACircle()))
+            yield each
+
+
+@pytest.fixture
+def _without_collections() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_without_collections")
+def test_what_a_batch_leaves_behind_is_gone_before_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = LeavingCircles()
+    monkeypatch.setattr(pool, "_writers", [writer])
+    pool._write_batch(["one", "two"])
+    assert [each() for each in writer.left] == [None, None]
 
 
 @pytest.mark.usefixtures("processes")
