@@ -1,6 +1,6 @@
 """What a case page shows, and the page itself."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
@@ -66,7 +66,7 @@ def _badges(item: Item) -> str:
 _BADGES = {change: badge_html(label) for change, label in CHANGES.items()}
 
 
-def _steps(view: CaseView, cited: Container[str]) -> str:
+def _steps(view: CaseView, cited: Set[str]) -> str:
     events = len(view.baseline.events) + len(view.new.events)
     files = view.item.artifacts
     old_href = relative_href(files.baseline_case_response_href)

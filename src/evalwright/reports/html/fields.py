@@ -17,11 +17,6 @@ class PayloadWriter:
         self.characters, self.fields = _limits(events)
         self._href = href
 
-    def taken(self) -> Parts:
-        """What was written since it was last asked."""
-        parts, self.parts = self.parts, []
-        return parts
-
     def rows(self, value: Any) -> None:
         """Write the rows of a payload that is not compared."""
         if type(value) is not dict or not value:
@@ -77,15 +72,12 @@ _WHOLLY = _openings(' class="x w"')
 def write_compared(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> None:
     """Write the rows of two payloads with their differences marked; fields of both come first."""
     if type(a) is not dict or type(b) is not dict:
-        _write_values(a, b, old, new)
-        return
-    shared = 0
-    for key, value in islice(a.items(), old.fields):
-        if key in b:
-            _write_both(key, value, b[key], old, new)
-            shared += 1
-        else:
-            old.row(_WHOLLY[key], shown(value))
+        if type(a) is dict or type(b) is dict:
+            old.row(_WHOLLY[""], shown(a))
+            new.row(_WHOLLY[""], shown(b))
+            return
+        a, b = {"": a}, {"": b}
+    shared = _write_shared(a, b, old, new)
     if shared == len(a) == len(b):
         return
     added = [key for key in b if key not in a][: new.fields - shared]
@@ -95,40 +87,38 @@ def write_compared(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> No
     new.rest(len(b), shared + len(added))
 
 
-def _write_values(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> None:
-    """Write two payloads of which at least one has no fields."""
-    if type(a) is dict or type(b) is dict:
-        old.row(_WHOLLY[""], shown(a))
-        new.row(_WHOLLY[""], shown(b))
-    else:
-        _write_both("", a, b, old, new)
+def _write_shared(
+    a: dict[str, Any], b: dict[str, Any], old: PayloadWriter, new: PayloadWriter
+) -> int:
+    """Write the fields of the first payload, and beside them its like; how many have one.
 
-
-def _write_both(key: str, a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> None:
-    """Write the row of a field that both payloads have."""
-    if type(a) is str is type(b) and a and b:
-        text_a, text_b = a, b
-    else:
-        text_a, text_b = _texts(a, b)
-    if text_a == text_b or (type(a) is not str and _equal(a, b)):
-        opening = _SAME[key]
-    elif (text_a[0] != text_b[0] or text_a[:4] != text_b[:4]) and (
-        text_a[-1] != text_b[-1] or text_a[-4:] != text_b[-4:]
-    ):  # spares the search for what is common; the first look is the quickest
-        opening = _WHOLLY[key]
-    else:
-        _write_marked(key, text_a, text_b, old, new)
-        return
-    if len(text_a) + len(text_b) > old.characters:
-        old.row(opening, text_a)
-        new.row(opening, text_b)
-        return
-    parts = old.parts
-    parts.append(opening)
-    parts.append(text_a)
-    parts = new.parts
-    parts.append(opening)
-    parts.append(text_b)
+    All fields of a page pass here, so what is usual is written in place.
+    """
+    shared, parts_a, parts_b, longest = 0, old.parts, new.parts, old.characters
+    for key, value_a in islice(a.items(), old.fields):
+        if key not in b:
+            old.row(_WHOLLY[key], shown(value_a))
+            continue
+        shared += 1
+        text_a, text_b = value_a, b[key]
+        if type(text_a) is not str or type(text_b) is not str or not text_a or not text_b:
+            text_a, text_b = _texts(text_a, text_b)
+        if text_a == text_b or (type(value_a) is not str and _equal(value_a, b[key])):
+            opening = _SAME[key]
+        elif (text_a[0] != text_b[0] or text_a[:4] != text_b[:4]) and (
+            text_a[-1] != text_b[-1] or text_a[-4:] != text_b[-4:]
+        ):  # spares the search for what is common; the first look is the quickest
+            opening = _WHOLLY[key]
+        else:
+            _write_marked(key, text_a, text_b, old, new)
+            continue
+        if len(text_a) + len(text_b) > longest:
+            old.row(opening, text_a)
+            new.row(opening, text_b)
+        else:
+            parts_a += (opening, text_a)
+            parts_b += (opening, text_b)
+    return shared
 
 
 def _texts(a: Any, b: Any) -> tuple[str, str]:

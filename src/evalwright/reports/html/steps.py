@@ -1,14 +1,13 @@
 """The two traces step by step, as HTML: calls with their results, and what differs."""
 
-from collections.abc import Container, Sequence
-from functools import lru_cache
+from collections.abc import Sequence, Set
 
 from evalwright.compare.alignment import AlignedStep
 from evalwright.reports.html.fields import PayloadWriter, write_compared
 from evalwright.reports.html.markup import (
+    LONGEST_NAME,
     NAMES,
     KnownNames,
-    Parts,
     name_html,
     parts_html,
     short_name,
@@ -56,113 +55,126 @@ class SideWriter(PayloadWriter):
 
     def event(self, event: Event) -> None:
         """One event that is not compared."""
-        self.head(event)
-        self.rows(payload_of(event))
+        self.rows(self.head(event))
         self.parts += _END
 
-    def head(self, event: Event, twin: int | None = None) -> None:
-        """All of an event but its rows and its end; `twin` is the place of its like in new."""
-        name, took = None, None
+    def head(self, event: Event, twin: str = "") -> Json:
+        """Write all of an event but its rows and its end; give what it carries.
+
+        Every event of a page passes here, so what is usual is written in place. `twin` is the
+        anchor of its like, where both are shown as one.
+        """
+        name, lasted = None, ""
+        place: int | None
         if type(event) is ToolCall:
-            kind, name = "<b>call</b>", event.call_id
+            kind, place, ts = "<b>call</b>", event.index, event.ts
+            name, payload = event.call_id, event.args
         elif type(event) is ToolResult:
-            kind, name, took = _RESULTS[event.status], event.call_id, event.latency_ms
+            kind, place, ts = _RESULTS[event.status], event.index, event.ts
+            name, took = event.call_id, event.latency_ms
+            payload = event.payload if event.error is None else payload_of(event)
+            if took is not None:
+                usual = type(took) is int and 0 <= took < _LATEST
+                lasted = f", took {took} ms" if usual else _duration(took)
         else:
-            kind = _KINDS[type(event)]
-        times = "" if took is None else _duration(took)
-        if event.ts is not None:
-            times += _offset(event.ts - self._start)
+            kind, place, ts = _KINDS[type(event)], event.index, event.ts
+            payload = payload_of(event)
+        since = 0 if ts is None else ts - self._start
+        if ts is not None and type(since) is int and 0 <= since < _LATEST:
+            end = f"{lasted}, +{since} ms</small><dl>"
+        else:
+            end = f"{lasted}{'' if ts is None else _offset(since)}</small><dl>"
+        key = self._letter, place, kind, name is None
+        opening = _OPENINGS.get(key) or _opening(*key)
+        if twin:
+            opening = opening.replace("<p>", f'<i id="{twin}"></i><p>', 1)
         if name is None:
-            opening = _opening(self._letter, event.index, twin, kind)
-            self.parts += (f"{opening}{times}</small><dl>", "")
+            self.parts += (opening + end, "")
         else:
-            opening = _opening(self._letter, event.index, twin, kind, ", ")
-            self.parts += (opening, short_name(name), f"{times}</small><dl>", "")
+            text = name if len(name) <= LONGEST_NAME else short_name(name)
+            self.parts += (opening, text, end, "")
+        return payload
 
 
-@lru_cache(_KNOWN_OPENINGS)
-def _opening(letter: str, place: int | None, twin: int | None, kind: str, end: str = "") -> str:
-    """How an event begins: places and kinds are few, so nearly every one was written before."""
-    anchor = "" if twin is None else f'<i id="n-{twin}"></i>'
-    return f'<div id="{letter}-{place}">{anchor}<p>{kind} <small>event {place}{end}'
+# How events begin: places and kinds are few, so nearly every one was written before.
+_OPENINGS: dict[tuple[str, int | None, str, bool], str] = {}
+
+
+def _opening(letter: str, place: int | None, kind: str, nameless: bool) -> str:  # noqa: FBT001 - part of a key
+    end = "" if nameless else ", "
+    html = f'<div id="{letter}-{place}"><p>{kind} <small>event {place}{end}'
+    if len(_OPENINGS) < _KNOWN_OPENINGS:
+        _OPENINGS[letter, place, kind, nameless] = html
+    return html
 
 
 def _offset(since: float) -> str:
     """The time since the first event of a side; one that cannot be right is left out."""
-    if type(since) is int and 0 <= since < _LATEST:
-        return f", +{since} ms"
     return f", {since:+.0f} ms" if -_LATEST < since < _LATEST else ""
 
 
 def _duration(took: float) -> str:
     """How long a tool took; what cannot be right is left out."""
-    if 0 <= took < _LATEST:
-        return f", took {took if type(took) is int else round(took)} ms"
-    return ""
+    return f", took {round(took)} ms" if 0 <= took < _LATEST else ""
 
 
 class StepWriter:
-    """Writes aligned steps; those in `cited` that are the same stand open."""
+    """Writes aligned steps; those in `cited` that are the same stand open.
 
-    def __init__(self, old: SideWriter, new: SideWriter, cited: Container[str] = ()) -> None:
+    The baseline's writer holds the page, the other one what is to stand beside the last step.
+    """
+
+    def __init__(self, old: SideWriter, new: SideWriter, cited: Set[str] = frozenset()) -> None:
         self._old = old
         self._new = new
         self._cited = cited
 
     def html(self, steps: Sequence[AlignedStep]) -> str:
         """The items of the list, numbered from 1."""
-        parts: Parts = []
         for number, step in enumerate(steps, 1):
             a, b = step.baseline, step.new
             if a is not None and b is not None and step.state == "same":
-                parts += self._same(number, a, b)
+                self._same(number, a, b)
             else:
-                parts += self._pair(number, step)
-        return parts_html(parts)
+                self._pair(number, step)
+        return parts_html(self._old.parts)
 
-    def _pair(self, number: int, step: AlignedStep) -> Parts:
+    def _pair(self, number: int, step: AlignedStep) -> None:
         """A step with its sides beside each other."""
         a, b, state = step.baseline, step.new, step.state
+        page, beside = self._old.parts, self._new.parts
+        title = f"{number} {_STATES[state]} {_title((b or a).event)}"  # type: ignore[union-attr]
+        page += (f'<li class="{state}"><h3>{title}</h3><div class="pair"><div class="old">', "")
         if a is not None and b is not None:
             self._changed(a, b)
         else:
             self._old.step(a, _NOT_IN_BASELINE)
             self._new.step(b, _NOT_IN_NEW)
-        title = f"{number} {_STATES[state]} {_title((b or a).event)}"  # type: ignore[union-attr]
-        return [
-            f'<li class="{state}"><h3>{title}</h3><div class="pair"><div class="old">',
-            "",
-            *self._old.taken(),
-            '</div><div class="new">',
-            "",
-            *self._new.taken(),
-            "</div></div></li>\n",
-            "",
-        ]
+        page += ('</div><div class="new">', "", *beside, "</div></div></li>\n", "")
+        beside.clear()
 
-    def _same(self, number: int, a: Step, b: Step) -> Parts:
+    def _same(self, number: int, a: Step, b: Step) -> None:
         """A step that is the same stands once, with the anchors of both sides."""
-        cited = self._shared(a.event, b.event)
-        if a.result is not None and b.result is not None:
-            cited = self._shared(a.result, b.result) or cited
+        opened = " open" if self._cited and self._is_cited(a, b) else ""
         title = f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>"
-        opening = f"<details{' open' if cited else ''}><summary>"
-        return [
-            f'<li class="same">{opening}{title} <span class="muted">',
-            _preview(b.event),
-            "</span></summary>",
-            "",
-            *self._old.taken(),
-            "</details></li>\n",
-            "",
-        ]
+        opening = f'<li class="same"><details{opened}><summary>{title} <span class="muted">'
+        self._old.parts += (opening, _preview(b.event), "</span></summary>", "")
+        self._shared(a.event, b.event)
+        if a.result is not None and b.result is not None:
+            self._shared(a.result, b.result)
+        self._old.parts += ("</details></li>\n", "")
 
-    def _shared(self, old: Event, new: Event) -> bool:
-        """Write two events as one; whether one of them is cited."""
-        self._old.head(old, new.index)
+    def _is_cited(self, a: Step, b: Step) -> bool:
+        events = (("b", a.event), ("b", a.result), ("n", b.event), ("n", b.result))
+        places = [f"{letter}-{event.index}" for letter, event in events if event is not None]
+        return not self._cited.isdisjoint(places)
+
+    def _shared(self, old: Event, new: Event) -> None:
+        """Write two events as one."""
+        self._old.head(old, f"n-{new.index}")
         self._new.rows(payload_of(new))
-        self._old.parts += (*self._new.taken(), *_END)
-        return f"b-{old.index}" in self._cited or f"n-{new.index}" in self._cited
+        self._old.parts += (*self._new.parts, *_END)
+        self._new.parts.clear()
 
     def _changed(self, a: Step, b: Step) -> None:
         self._compared(a.event, b.event)
@@ -175,9 +187,7 @@ class StepWriter:
 
     def _compared(self, a: Event, b: Event) -> None:
         old, new = self._old, self._new
-        old.head(a)
-        new.head(b)
-        write_compared(payload_of(a), payload_of(b), old, new)
+        write_compared(old.head(a), new.head(b), old, new)
         old.parts += _END
         new.parts += _END
 

@@ -128,15 +128,12 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _unique_places(words: Sequence[str]) -> dict[str, int]:
-    places: dict[str, int] = {}
-    twice = set()
-    for place, word in enumerate(words):
-        if word in places:
-            twice.add(word)
-        places[word] = place
-    for word in twice:
-        del places[word]
-    return places
+    count = len(words)
+    last = dict(zip(words, range(count), strict=True))
+    if len(last) == count:
+        return last
+    first = dict(zip(reversed(words), range(count - 1, -1, -1), strict=True))
+    return {word: place for word, place in last.items() if first[word] == place}
 
 
 def _segments(words: Sequence[str], common: Iterable[tuple[int, int]]) -> list[Segment]:
