@@ -70,16 +70,44 @@ _WHOLLY = _openings(' class="x w"')
 
 
 def write_compared(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> None:
-    """Write the rows of two payloads with their differences marked; fields of both come first."""
+    """Write the rows of two payloads with their differences marked; fields of both come first.
+
+    All fields of a page pass here, so what is usual is written in place.
+    """
     if type(a) is not dict or type(b) is not dict:
-        if type(a) is dict or type(b) is dict:
-            old.row(_WHOLLY[""], shown(a))
-            new.row(_WHOLLY[""], shown(b))
-            return
-        a, b = {"": a}, {"": b}
-    shared = _write_shared(a, b, old, new)
-    if shared == len(a) == len(b):
+        _write_values(a, b, old, new)
         return
+    shared, old_parts, new_parts = 0, old.parts, new.parts
+    for key, value in islice(a.items(), old.fields):
+        if key not in b:
+            old.row(_WHOLLY[key], shown(value))
+            continue
+        shared += 1
+        text_a, text_b = value, b[key]
+        if type(text_a) is not str or type(text_b) is not str or not text_a or not text_b:
+            text_a, text_b = _texts(text_a, text_b)
+        same = text_a == text_b or (type(value) is not str and _equal(value, b[key]))
+        if not same and (
+            (text_a[0] == text_b[0] and text_a[:4] == text_b[:4])
+            or (text_a[-1] == text_b[-1] and text_a[-4:] == text_b[-4:])
+        ):  # else the search for what is common is spared; the first look is the quickest
+            _write_marked(key, text_a, text_b, old, new)
+            continue
+        opening = _SAME[key] if same else _WHOLLY[key]
+        if len(text_a) + len(text_b) > old.characters:
+            old.row(opening, text_a)
+            new.row(opening, text_b)
+        else:
+            old_parts += (opening, text_a)
+            new_parts += (opening, text_b)
+    if not shared == len(a) == len(b):
+        _write_rest(a, b, shared, old, new)
+
+
+def _write_rest(
+    a: dict[str, Any], b: dict[str, Any], shared: int, old: PayloadWriter, new: PayloadWriter
+) -> None:
+    """Write the fields that only the second payload has, and how many were left out."""
     added = [key for key in b if key not in a][: new.fields - shared]
     for key in added:
         new.row(_WHOLLY[key], shown(b[key]))
@@ -87,38 +115,13 @@ def write_compared(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> No
     new.rest(len(b), shared + len(added))
 
 
-def _write_shared(
-    a: dict[str, Any], b: dict[str, Any], old: PayloadWriter, new: PayloadWriter
-) -> int:
-    """Write the fields of the first payload, and beside them its like; how many have one.
-
-    All fields of a page pass here, so what is usual is written in place.
-    """
-    shared, parts_a, parts_b, longest = 0, old.parts, new.parts, old.characters
-    for key, value_a in islice(a.items(), old.fields):
-        if key not in b:
-            old.row(_WHOLLY[key], shown(value_a))
-            continue
-        shared += 1
-        text_a, text_b = value_a, b[key]
-        if type(text_a) is not str or type(text_b) is not str or not text_a or not text_b:
-            text_a, text_b = _texts(text_a, text_b)
-        if text_a == text_b or (type(value_a) is not str and _equal(value_a, b[key])):
-            opening = _SAME[key]
-        elif (text_a[0] != text_b[0] or text_a[:4] != text_b[:4]) and (
-            text_a[-1] != text_b[-1] or text_a[-4:] != text_b[-4:]
-        ):  # spares the search for what is common; the first look is the quickest
-            opening = _WHOLLY[key]
-        else:
-            _write_marked(key, text_a, text_b, old, new)
-            continue
-        if len(text_a) + len(text_b) > longest:
-            old.row(opening, text_a)
-            new.row(opening, text_b)
-        else:
-            parts_a += (opening, text_a)
-            parts_b += (opening, text_b)
-    return shared
+def _write_values(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> None:
+    """Write two payloads of which at least one has no fields."""
+    if type(a) is dict or type(b) is dict:
+        old.row(_WHOLLY[""], shown(a))
+        new.row(_WHOLLY[""], shown(b))
+    else:
+        write_compared({"": a}, {"": b}, old, new)
 
 
 def _texts(a: Any, b: Any) -> tuple[str, str]:

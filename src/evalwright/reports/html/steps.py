@@ -177,19 +177,18 @@ class StepWriter:
         self._new.parts.clear()
 
     def _changed(self, a: Step, b: Step) -> None:
-        self._compared(a.event, b.event)
-        if a.result is not None and b.result is not None:
-            self._compared(a.result, b.result)
-        elif a.result is not None:
-            self._old.event(a.result)
-        elif b.result is not None:
-            self._new.event(b.result)
-
-    def _compared(self, a: Event, b: Event) -> None:
         old, new = self._old, self._new
-        write_compared(old.head(a), new.head(b), old, new)
+        write_compared(old.head(a.event), new.head(b.event), old, new)
         old.parts += _END
         new.parts += _END
+        if a.result is not None and b.result is not None:
+            write_compared(old.head(a.result), new.head(b.result), old, new)
+            old.parts += _END
+            new.parts += _END
+        elif a.result is not None:
+            old.event(a.result)
+        elif b.result is not None:
+            new.event(b.result)
 
 
 _STATES = {state: status_html(label) for state, label in STATES.items()}
