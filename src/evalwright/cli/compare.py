@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -18,21 +19,14 @@ from evalwright.compare.inputs import Inputs, open_inputs
 from evalwright.compare.summary import speaks_against
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import BothSides, Summary
-from evalwright.engine.export import ExportedRun, export_run
-from evalwright.engine.listing import find_run
-from evalwright.reports.comparison.junit import render_comparison_junit
-from evalwright.reports.comparison.machine import read_machine_report
-from evalwright.reports.comparison.markdown import render_markdown, significance_in_words
-from evalwright.reports.comparison.sarif import render_sarif
+from evalwright.reports.comparison.markdown import significance_in_words
 from evalwright.reports.folder.build import Report, Request, write_report
 from evalwright.signals.masking import mask_text
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
-_FORMS = {
-    "junit": render_comparison_junit,
-    "sarif": render_sarif,
-    "markdown": render_markdown,
-}
+if TYPE_CHECKING:
+    from evalwright.engine.export import ExportedRun
+
 _PROGRESS_EVERY = 500
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -191,8 +185,11 @@ def _sound(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _exported(db: str | None, reference: str) -> ExportedRun:
+def _exported(db: str | None, reference: str) -> "ExportedRun":
     """A run of the own log, read whole, so that the log can be closed."""
+    from evalwright.engine.export import export_run
+    from evalwright.engine.listing import find_run
+
     with existing_log(db) as log:
         exported = export_run(log, find_run(log, reference))
         cases, responses = list(exported.cases), list(exported.responses)
@@ -217,11 +214,22 @@ def _report_id(inputs: Inputs) -> str:
 
 
 def _write_forms(out: Path, forms: dict[str, Path | None]) -> None:
-    if any(forms.values()):
-        report = read_machine_report(out)
-        for name, path in forms.items():
-            if path is not None:
-                write_file(path, [_FORMS[name](report)])
+    if not any(forms.values()):
+        return
+    from evalwright.reports.comparison.junit import render_comparison_junit
+    from evalwright.reports.comparison.machine import read_machine_report
+    from evalwright.reports.comparison.markdown import render_markdown
+    from evalwright.reports.comparison.sarif import render_sarif
+
+    renderers = {
+        "junit": render_comparison_junit,
+        "sarif": render_sarif,
+        "markdown": render_markdown,
+    }
+    report = read_machine_report(out)
+    for name, path in forms.items():
+        if path is not None:
+            write_file(path, [renderers[name](report)])
 
 
 def _tell(options: Options, report: Report) -> None:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.store.failure import clear_errors
 from evalwright.store.location import VARIABLE, chosen_path, open_log
-from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.store.protocol import EventLog
 
 db_option = click.option(
     "--db",
@@ -34,7 +37,7 @@ def nothing_recorded(db: str | None) -> str:
 
 
 @contextmanager
-def existing_log(db: str | None) -> Iterator[EventLog]:
+def existing_log(db: str | None) -> Iterator["EventLog"]:
     """A log to read from: unlike one to write to, it is not made when it is missing."""
     if not log_exists(db):
         raise RunNotFound(nothing_recorded(db))
@@ -43,7 +46,7 @@ def existing_log(db: str | None) -> Iterator[EventLog]:
 
 
 @contextmanager
-def opened_log(db: str | None) -> Iterator[EventLog]:
+def opened_log(db: str | None) -> Iterator["EventLog"]:
     """The log, closed when the command is done with it."""
     log = open_log(db)
     try:

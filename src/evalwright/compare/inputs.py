@@ -3,18 +3,19 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.run_folder import RUN_META, RunFolder
-from evalwright.compare.spool import spool, spool_file
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
-from evalwright.engine.export import ExportedRun
-from evalwright.trace.importers import Imported
 
-ExportRun = Callable[[str], ExportedRun]
+if TYPE_CHECKING:
+    from evalwright.engine.export import ExportedRun
+
+ExportRun = Callable[[str], "ExportedRun"]
 
 _CASES = "cases.json"
 _HIGHEST = 4  # folders above a run directory in which its cases are looked for
@@ -61,6 +62,8 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
         _refuse_other_folders(run, named)
         return _Opened(run, find_cases(run))
     if is_file:
+        from evalwright.compare.spool import spool_file
+
         return _Opened(spool_file(path, work), None)
     if path.suffix or "/" in named or exists:
         raise BadInput(f"{named}: no such run directory or file of traces")
@@ -81,8 +84,11 @@ def _refuse_other_folders(run: RunFolder, named: str) -> None:
         raise BadInput(message)
 
 
-def lay_out(exported: ExportedRun, work: Path) -> tuple[RunFolder, Path]:
+def lay_out(exported: "ExportedRun", work: Path) -> tuple[RunFolder, Path]:
     """An own run as a run folder, and the file of its cases beside that."""
+    from evalwright.compare.spool import spool
+    from evalwright.trace.importers import Imported
+
     responses = (Imported(response["case_id"], response) for response in exported.responses)
     run = spool(responses, exported.meta, work)
     cases = work.with_name(f"{work.name}-{_CASES}")

@@ -2,14 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalwright.contracts.errors import BadInput
-from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.store.protocol import EventLog
 
 VARIABLE = "EVALWRIGHT_DB"
 
 
-def open_log(url: str | None = None) -> EventLog:
+def open_log(url: str | None = None) -> "EventLog":
     """Open the log that was asked for, else the user's own."""
     from evalwright.store.sqlite import SqliteLog
 
