@@ -1,11 +1,12 @@
-"""The mean of many values, held as few."""
+"""The mean of many values, held as few; cases counted in any portions."""
 
 from statistics import fmean
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.compare.summary import Mean
+from evalwright.compare.summary import CaseFacts, Mean, SideFacts, Tally
+from evalwright.contracts.report import ROOT_CAUSES, SEVERITIES
 
 numbers = st.floats(-1e15, 1e15) | st.integers(-(10**15), 10**15)
 
@@ -13,7 +14,37 @@ numbers = st.floats(-1e15, 1e15) | st.integers(-(10**15), 10**15)
 @given(values=st.lists(numbers, min_size=1, max_size=30), repeats=st.sampled_from([1, 40, 150]))
 def test_a_mean_is_that_of_the_list_to_the_last_bit(values: list[float], repeats: int) -> None:
     mean = Mean()
-    for value in values * repeats:
-        mean.add(value)
-    assert mean.count == len(values) * repeats
-    assert mean.value() == fmean(values * repeats)
+    for _ in range(repeats):
+        mean.add(values)
+    merged = Mean()
+    merged.merge(mean)
+    for each in (mean, merged):
+        assert each.count == len(values) * repeats
+        assert each.value() == fmean(values * repeats)
+
+
+sides = st.builds(
+    SideFacts,
+    passed=st.booleans(),
+    root=st.sampled_from(["", *ROOT_CAUSES]),
+    gated=st.booleans(),
+    answered=st.booleans(),
+    flaky=st.booleans(),
+    signals=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(SEVERITIES))).map(tuple),
+    latency_ms=st.none() | numbers,
+    cost_usd=st.none() | numbers,
+)
+changes = st.sampled_from(["regression", "improvement", "still_failing", "still_passing"])
+cases = st.lists(st.builds(CaseFacts, change=changes, baseline=sides, new=sides), max_size=8)
+
+
+@given(batches=st.lists(cases, max_size=4))
+def test_cases_count_the_same_alone_together_and_merged(batches: list[list[CaseFacts]]) -> None:
+    alone, merged = Tally(), Tally()
+    for batch in batches:
+        counted = Tally()
+        counted.add(batch)
+        merged.merge(counted)
+        for facts in batch:
+            alone.add([facts])
+    assert merged.summary() == alone.summary()

@@ -1,7 +1,7 @@
 """All cases together: counts, significance, and the verdict in one sentence."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import fsum
 from operator import attrgetter
 from typing import Any
@@ -40,7 +40,7 @@ def speaks_against(summary: Summary) -> bool:
     )
 
 
-class SideFacts(msgspec.Struct, frozen=True, array_like=True):
+class SideFacts(msgspec.Struct, frozen=True):
     """What the summary needs to know of one side of a case."""
 
     passed: bool
@@ -53,7 +53,7 @@ class SideFacts(msgspec.Struct, frozen=True, array_like=True):
     cost_usd: float | None
 
 
-class CaseFacts(msgspec.Struct, frozen=True, array_like=True):
+class CaseFacts(msgspec.Struct, frozen=True):
     """What the summary needs to know of a case."""
 
     change: Change
@@ -66,10 +66,10 @@ class CaseFacts(msgspec.Struct, frozen=True, array_like=True):
 
         What asks for a gate is counted as that.
         """
+        if self.new.gated or not self.new.signals:
+            return False
         known = {kind for kind, _ in self.baseline.signals}
-        return not self.new.gated and any(
-            severity in GRAVE and kind not in known for kind, severity in self.new.signals
-        )
+        return any(severity in GRAVE and kind not in known for kind, severity in self.new.signals)
 
 
 def facts_of(item: Item) -> CaseFacts:
@@ -109,10 +109,18 @@ class Mean:
         self.count = 0
         self._parts: list[float] = []  # their exact sum is that of all values
 
-    def add(self, value: float) -> None:
-        """Take one value."""
-        self.count += 1
-        self._parts.append(value)
+    def add(self, values: Sequence[float]) -> None:
+        """Take some values."""
+        self.count += len(values)
+        self._hold(values)
+
+    def merge(self, other: "Mean") -> None:
+        """Take all values of another mean."""
+        self.count += other.count
+        self._hold(other._parts)
+
+    def _hold(self, parts: Sequence[float]) -> None:
+        self._parts += parts
         if len(self._parts) > _MOST_HELD:
             self._parts = _shortened(self._parts)
 
@@ -138,21 +146,30 @@ class _SideTally:
         self.latency = Mean()
         self.cost = Mean()
 
-    def add(self, facts: SideFacts) -> None:
-        self.passed += facts.passed
-        self.gated += facts.gated
-        self.flaky += facts.flaky
-        self.unanswered += not facts.answered
-        self.with_signals += bool(facts.signals)
-        if facts.root:
-            self.roots[facts.root] += 1
-        for kind, severity in facts.signals:
-            self.kinds[kind] += 1
-            self.severities[severity] += 1
-        if facts.latency_ms is not None:
-            self.latency.add(facts.latency_ms)
-        if facts.cost_usd is not None:
-            self.cost.add(facts.cost_usd)
+    def add(self, facts: Sequence[SideFacts]) -> None:
+        self.passed += sum([each.passed for each in facts])
+        self.gated += sum([each.gated for each in facts])
+        self.flaky += sum([each.flaky for each in facts])
+        self.unanswered += sum([not each.answered for each in facts])
+        self.with_signals += sum([bool(each.signals) for each in facts])
+        self.roots.update([each.root for each in facts if each.root])
+        signals = [signal for each in facts for signal in each.signals]
+        self.kinds.update([kind for kind, _ in signals])
+        self.severities.update([severity for _, severity in signals])
+        self.latency.add([each.latency_ms for each in facts if each.latency_ms is not None])
+        self.cost.add([each.cost_usd for each in facts if each.cost_usd is not None])
+
+    def merge(self, other: "_SideTally") -> None:
+        self.passed += other.passed
+        self.gated += other.gated
+        self.flaky += other.flaky
+        self.unanswered += other.unanswered
+        self.with_signals += other.with_signals
+        self.roots.update(other.roots)
+        self.kinds.update(other.kinds)
+        self.severities.update(other.severities)
+        self.latency.merge(other.latency)
+        self.cost.merge(other.cost)
 
     def breakdown(self) -> dict[str, int]:
         return {cause: self.roots[cause] for cause in ROOT_CAUSES}
@@ -175,13 +192,21 @@ class Tally:
         self.baseline = _SideTally()
         self.new = _SideTally()
 
-    def add(self, facts: CaseFacts) -> None:
-        """Count one case."""
-        self.cases += 1
-        self.alarming += facts.alarming
-        self.changes[facts.change] += 1
-        self.baseline.add(facts.baseline)
-        self.new.add(facts.new)
+    def add(self, facts: Sequence[CaseFacts]) -> None:
+        """Count some cases."""
+        self.cases += len(facts)
+        self.alarming += sum([each.alarming for each in facts])
+        self.changes.update([each.change for each in facts])
+        self.baseline.add([each.baseline for each in facts])
+        self.new.add([each.new for each in facts])
+
+    def merge(self, other: "Tally") -> None:
+        """Count the cases that another has counted."""
+        self.cases += other.cases
+        self.alarming += other.alarming
+        self.changes.update(other.changes)
+        self.baseline.merge(other.baseline)
+        self.new.merge(other.new)
 
     def summary(self) -> Summary:
         """The summary of all cases counted so far."""

@@ -1,7 +1,8 @@
 """The quality flags say what is true of the files on disk."""
 
-import json
+from io import BytesIO
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -69,8 +70,8 @@ def test_a_link_leads_nowhere_when_a_browser_would_find_nothing(folder: Path, hr
     assert file_behind(folder, href) is None
 
 
-def an_item(**hrefs: str) -> bytes:
-    return json.dumps({"case_id": "x", "artifacts": hrefs}).encode()
+def links(*hrefs: str) -> BytesIO:
+    return BytesIO("".join(f"{href}\n" for href in hrefs).encode())
 
 
 def lost(*names: str) -> Listed:
@@ -82,15 +83,15 @@ def lost(*names: str) -> Listed:
 
 def test_flags_are_true_when_every_link_has_its_file(tmp_path: Path) -> None:
     (tmp_path / "page.html").touch()
-    flags = check_quality(tmp_path, [an_item(replay_diff_href="page.html")], lost(), masked=True)
+    flags = check_quality(tmp_path, links("page.html"), lost(), masked=True)
     assert flags.self_contained
     assert flags.portable_paths
     assert flags.missing_assets == flags.path_violations == ()
 
 
 def test_missing_files_and_absolute_paths_are_counted_and_listed(tmp_path: Path) -> None:
-    items = [an_item(replay_diff_href="gone.html", new_case_response_href="/tmp/new.json")]
-    flags = check_quality(tmp_path, items, lost("assets/lost.body"), masked=False)
+    hrefs = links("gone.html", "/tmp/new.json")
+    flags = check_quality(tmp_path, hrefs, lost("assets/lost.body"), masked=False)
     assert not flags.self_contained
     assert not flags.portable_paths
     assert flags.missing_assets == ("assets/lost.body", "gone.html")
@@ -99,9 +100,21 @@ def test_missing_files_and_absolute_paths_are_counted_and_listed(tmp_path: Path)
     assert flags.secrets_masked is False
 
 
+@given(names=st.lists(st.text("ab%25/.~:é ", min_size=1, max_size=8), max_size=12))
+def test_links_are_judged_alike_alone_and_together(names: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        report = Path(folder)
+        (report / "a").touch()
+        together = check_quality(report, links(*names), lost(), masked=True)
+        alone = [check_quality(report, links(name), lost(), masked=True) for name in names]
+    assert together.missing_assets == sum((each.missing_assets for each in alone), ())
+    assert together.path_violations == sum((each.path_violations for each in alone), ())
+    assert together.path_violations == tuple(each for each in names if not is_portable(each))
+
+
 def test_a_list_too_long_to_read_is_cut_but_counted(tmp_path: Path) -> None:
     names = [f"assets/{number}" for number in range(1_500)]
-    flags = check_quality(tmp_path, [], lost(*names), masked=True)
+    flags = check_quality(tmp_path, links(), lost(*names), masked=True)
     assert flags.missing_assets_count == 1_500
     assert len(flags.missing_assets) == 1_000
 

@@ -19,7 +19,8 @@ from evalwright.compare.run_folder import RUN_META, RunFolder, Unreadable, read_
 from evalwright.compare.summary import Tally
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
-from evalwright.reports.folder.case import Settings, Written, write_new
+from evalwright.reports.folder.batch import Batch
+from evalwright.reports.folder.case import Settings, write_new
 from evalwright.reports.folder.failures import Captures
 from evalwright.reports.folder.pool import write_cases
 from evalwright.reports.folder.quality import Listed, check_quality
@@ -176,18 +177,22 @@ class _Build:
             return self._finish(rows, (*notes, *self._suppression_notes()))
 
     def _write_cases(self, plan: Plan, rows: SortedRows, progress: Progress) -> None:
-        cases = write_cases(plan, len(plan), self._settings(), self._request.cases)
+        settings = self._settings()
+        cases = write_cases(plan, len(plan), settings, self._request.cases)
         with (
             contextlib.closing(cases) as written,  # whatever happens, its processes end first
             (self._folder / "cases.json").open("xb", _BUFFER) as definitions,
             (self._work / "items").open("xb", _BUFFER) as items,
+            (self._work / "hrefs").open("xb", _BUFFER) as hrefs,
         ):
+            shared = (settings.meta_hrefs.baseline, settings.meta_hrefs.new)
+            hrefs.writelines(f"{href}\n".encode() for href in shared if href is not None)
             definitions.write(b"[")
-            for number, case in enumerate(written):
-                self._take(case, rows)
-                items.write(case.item + b"\n")
-                definitions.write((b",\n" if number else b"\n") + case.definition)
-                progress(number + 1, len(plan))
+            for batch in written:
+                items.write(batch.items)
+                hrefs.write(batch.hrefs)
+                definitions.write((b",\n" if self._tally.cases else b"\n") + batch.definitions)
+                self._take(batch, rows, progress, len(plan))
             definitions.write(b"\n]\n")
 
     def _settings(self) -> Settings:
@@ -235,24 +240,24 @@ class _Build:
             if each not in expired
         ]
 
-    def _take(self, case: Written, rows: SortedRows) -> None:
-        self._tally.add(case.facts)
-        for asset in case.missing_assets:
+    def _take(self, batch: Batch, rows: SortedRows, progress: Progress, total: int) -> None:
+        for number in range(batch.cases):
+            progress(self._tally.cases + number + 1, total)
+        self._tally.merge(batch.tally)
+        for asset in batch.missing_assets:
             self._missing.add(asset)
-        if case.fault:
-            self._faulty += 1
-            self._first_fault = self._first_fault or f"{case.row.case_id}: {case.fault}"
-        self._request.suppressions.used.update(case.used_suppressions)
-        rows.add(case.row)
+        self._faulty += batch.faulty
+        self._first_fault = self._first_fault or batch.first_fault
+        self._request.suppressions.used.update(batch.used_suppressions)
+        rows.add(batch.rows)
 
     def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> Report:
         for name, data in ASSETS.items():
             write_new(self._folder, f"assets/{name}", data)
         chunks = self._write_chunks(rows)
         summary = self._tally.summary()
-        quality = check_quality(
-            self._folder, self._items(), self._missing, masked=self._request.masked
-        )
+        with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:
+            quality = check_quality(self._folder, hrefs, self._missing, masked=self._request.masked)
         notes = tuple(mask_text(note) for note in notes) if self._request.masked else notes
         snapshot = self._snapshot()
         page = render_overview(

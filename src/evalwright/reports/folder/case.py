@@ -16,12 +16,13 @@ from evalwright.compare.matching import PlannedCase
 from evalwright.compare.policy import CATALOGUE
 from evalwright.compare.run_folder import Unreadable, parse_response, read_inside
 from evalwright.compare.side import Checked, SideResult, check
-from evalwright.compare.summary import CaseFacts, facts_of
+from evalwright.compare.summary import facts_of
 from evalwright.contracts.report import Artifacts, BothSides, Item
+from evalwright.reports.folder.batch import Batch, Written, as_batch
 from evalwright.reports.folder.failures import Captures
 from evalwright.reports.folder.masked import masked_item
 from evalwright.reports.folder.names import file_stem
-from evalwright.reports.html.pages import CaseView, OverviewRow, overview_row, render_case
+from evalwright.reports.html.pages import CaseView, overview_row, render_case
 from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
@@ -46,18 +47,6 @@ class Settings(msgspec.Struct, frozen=True):
     suppressions: Suppressions
     today: date
     masked: bool
-
-
-class Written(msgspec.Struct, frozen=True, array_like=True):
-    """What is left to do once a case is written: its item, its row, its facts, its definition."""
-
-    item: bytes
-    row: OverviewRow
-    facts: CaseFacts
-    definition: bytes
-    missing_assets: tuple[str, ...]
-    used_suppressions: tuple[int, ...]
-    fault: str
 
 
 class _Response(NamedTuple):
@@ -123,6 +112,11 @@ class CaseWriter:
         """Let go of the case file."""
         if self._file is not None:
             self._file.close()
+
+    def write_batch(self, planned: Iterable[PlannedCase]) -> Batch:
+        """The same, with all that is left to do joined."""
+        written = list(self.write_all(planned))
+        return as_batch(written, frozenset(self._settings.suppressions.used))
 
     def write_all(self, planned: Iterable[PlannedCase]) -> Iterator[Written]:
         """Compare cases, and write all that belongs to each; a few at a time, stage by stage.
@@ -195,8 +189,8 @@ class CaseWriter:
             overview_row(item),
             facts_of(item),
             msgspec.json.encode(told.definition),
-            tuple(told.missing_assets),
-            tuple(self._settings.suppressions.used),
+            _own_hrefs(item.artifacts),
+            told.missing_assets,
             item.faults[0] if item.faults else "",
         )
 
@@ -285,6 +279,20 @@ def _may_quote(item: Item, read: _Read) -> bool:
 
 def _hrefs(responses: list[_Response]) -> tuple[str, ...]:
     return tuple([response.href for response in responses if response.href])
+
+
+def _own_hrefs(artifacts: Artifacts) -> list[str]:
+    """The links that no other case has: all but those to what the runs say of themselves."""
+    hrefs = (
+        artifacts.replay_diff_href,
+        artifacts.baseline_failure_body_href,
+        artifacts.baseline_failure_meta_href,
+        artifacts.new_failure_body_href,
+        artifacts.new_failure_meta_href,
+        artifacts.baseline_case_response_href,
+        artifacts.new_case_response_href,
+    )
+    return [href for href in hrefs if href is not None]
 
 
 def _faults(compared: Comparison) -> list[str]:

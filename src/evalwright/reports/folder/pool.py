@@ -12,12 +12,11 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from threading import Thread
 
-import msgspec
-
 from evalwright.compare.case_file import CaseFile
 from evalwright.compare.matching import PlannedCase
 from evalwright.contracts.errors import CannotEvaluate
-from evalwright.reports.folder.case import CaseWriter, Settings, Written
+from evalwright.reports.folder.batch import Batch
+from evalwright.reports.folder.case import CaseWriter, Settings
 
 _BATCH = 64
 _WORTH_PROCESSES = 200
@@ -27,7 +26,7 @@ _WAITING_FOR_EACH = 2
 
 def write_cases(
     planned: Iterable[PlannedCase], count: int, settings: Settings, cases: CaseFile | None
-) -> Generator[Written, None, None]:
+) -> Generator[Batch, None, None]:
     """Write all cases, on as many cores as are worth it."""
     processes = min(_cores(), _MOST_PROCESSES)
     if count < _WORTH_PROCESSES or processes == 1:
@@ -38,27 +37,27 @@ def write_cases(
 
 def _write_here(
     planned: Iterable[PlannedCase], settings: Settings, cases: CaseFile | None
-) -> Iterator[Written]:
+) -> Iterator[Batch]:
     writer = CaseWriter(settings, cases)
     try:
-        yield from writer.write_all(planned)
+        for batch in _batches(planned):
+            yield writer.write_batch(batch)
     finally:
         writer.close()
 
 
 def _write_in_processes(
     planned: Iterable[PlannedCase], processes: int, settings: Settings, cases: CaseFile | None
-) -> Iterator[Written]:
-    waiting: deque[Future[bytes]] = deque()
-    source = iter(planned)
+) -> Iterator[Batch]:
+    waiting: deque[Future[Batch]] = deque()
     with ProcessPoolExecutor(processes, _context(), _prepare, (settings, cases)) as pool:
         try:
-            while batch := list(islice(source, _BATCH)):
+            for batch in _batches(planned):
                 waiting.append(pool.submit(_write_batch, batch))
                 if len(waiting) >= processes * _WAITING_FOR_EACH:
-                    yield from _unpacked(waiting.popleft())
+                    yield waiting.popleft().result()
             while waiting:
-                yield from _unpacked(waiting.popleft())
+                yield waiting.popleft().result()
         except BrokenProcessPool:
             message = "a process that wrote cases was killed; is there enough memory?"
             raise CannotEvaluate(message) from None
@@ -66,8 +65,10 @@ def _write_in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _unpacked(batch: Future[bytes]) -> list[Written]:
-    return msgspec.msgpack.decode(batch.result(), type=list[Written])
+def _batches(planned: Iterable[PlannedCase]) -> Iterator[list[PlannedCase]]:
+    source = iter(planned)
+    while batch := list(islice(source, _BATCH)):
+        yield batch
 
 
 def _context() -> multiprocessing.context.BaseContext:
@@ -101,9 +102,8 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _write_batch(batch: list[PlannedCase]) -> bytes:
-    """What was written, packed: pickling it would cost more than all the rest of the way."""
+def _write_batch(batch: list[PlannedCase]) -> Batch:
     try:
-        return msgspec.msgpack.encode(list(_writers[0].write_all(batch)))
+        return _writers[0].write_batch(batch)
     finally:
         gc.collect()  # here, where almost everything is gone: memory stays flat, at hardly a cost

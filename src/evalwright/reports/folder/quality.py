@@ -2,22 +2,16 @@
 
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote
-
-import msgspec
 
 from evalwright.contracts.report import QualityFlags
 
 _MOST_LISTED = 1_000
 _PLAIN = re.compile(r"(?:[a-z]+/)?[\w~-][\w.~-]*", re.ASCII)
-
-
-class Links(msgspec.Struct):
-    """The links of an item; whatever else it holds is skipped."""
-
-    artifacts: dict[str, str]
+_PLAIN_LINES = re.compile(rf"(?:{_PLAIN.pattern}\n)*+", re.ASCII)
+_LINES_AT_ONCE = 1 << 16  # bytes
 
 
 class Listed:
@@ -60,24 +54,17 @@ def file_behind(folder: Path, href: str) -> Path | None:
         return None
 
 
-def check_quality(
-    report: Path, items: Iterable[bytes], missing: Listed, *, masked: bool
-) -> QualityFlags:
-    """The flags of a report whose items are given as JSON, one by one.
+def check_quality(report: Path, hrefs: BinaryIO, missing: Listed, *, masked: bool) -> QualityFlags:
+    """The flags of a report whose links are given, each once and in a line of its own.
 
     `missing` holds what could not be copied, and is added to.
     """
     violations = Listed()
-    decoder = msgspec.json.Decoder(Links)
-    known: set[str] = set()  # links that many items share
-    for item in items:
-        for href in decoder.decode(item).artifacts.values():
-            if href in known:
-                continue
-            if href.endswith("/run.json"):
-                known.add(href)
-            told = unquote(href)
-            if not _is_portable(told):
+    while lines := b"".join(hrefs.readlines(_LINES_AT_ONCE)).decode():
+        plain = _PLAIN_LINES.fullmatch(lines) is not None  # as our own links are
+        for href in lines.split("\n")[:-1]:
+            told = href if plain else unquote(href)
+            if not plain and not _is_portable(told):
                 violations.add(href)
             elif not os.path.isfile(f"{report}/{told}"):  # noqa: PTH113 - many thousands
                 missing.add(href)

@@ -1,6 +1,7 @@
 """The rows of the overview, sorted by what a reader must see first, kept on disk until then."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -25,15 +26,24 @@ def rank(row: OverviewRow) -> int:
     return 6 if row.change == "improvement" else 7
 
 
+def ranked_lines(rows: Iterable[OverviewRow]) -> dict[int, bytes]:
+    """Rows as lines of JSON, by their rank."""
+    lines: dict[int, list[bytes]] = defaultdict(list)
+    for row in rows:
+        lines[rank(row)].append(msgspec.json.encode(row) + b"\n")
+    return {number: b"".join(same) for number, same in lines.items()}
+
+
 class SortedRows:
     """Rows in the order of their rank, then of the cases."""
 
     def __init__(self, folder: Path) -> None:
         self._files = [(folder / f"rows-{number}").open("w+b") for number in range(_RANKS)]
 
-    def add(self, row: OverviewRow) -> None:
-        """Take one row."""
-        self._files[rank(row)].write(msgspec.json.encode(row) + b"\n")
+    def add(self, lines: Mapping[int, bytes]) -> None:
+        """Take rows as `ranked_lines` gives them."""
+        for number, rows in lines.items():
+            self._files[number].write(rows)
 
     def first(self, count: int) -> list[OverviewRow]:
         """The rows that a reader sees first."""
