@@ -76,11 +76,13 @@ SELECT (SELECT count(*) FROM cases) + (SELECT count(*) FROM outside)
     - (SELECT count(*) FROM left_out)
 """
 _ENTRIES = """
-SELECT number, id, fault, row_number() OVER (PARTITION BY id ORDER BY number),
+SELECT number, id, fault, {repetition},
     EXISTS (SELECT 1 FROM files WHERE side = 0 AND stem = id),
     EXISTS (SELECT 1 FROM files WHERE side = 1 AND stem = id)
 FROM cases WHERE number NOT IN left_out ORDER BY number
 """
+_REPETITION = "row_number() OVER (PARTITION BY id ORDER BY number)"
+_ANY_REPEATED = "SELECT EXISTS (SELECT 1 FROM cases GROUP BY id HAVING count(*) > 1)"
 
 
 class Entry(NamedTuple):
@@ -201,8 +203,9 @@ class Roster:
 
     def entries(self) -> Iterator[Entry]:
         """The cases of the case file, in its order, but for those that are left out."""
+        repetition = _REPETITION if self._one(_ANY_REPEATED) else "1"  # as it almost always is
         with _disk():
-            for number, case_id, *more in self._db.execute(_ENTRIES):
+            for number, case_id, *more in self._db.execute(_ENTRIES.format(repetition=repetition)):
                 yield Entry(number, _text(case_id), *more)
 
     def outside(self) -> Iterator[str]:

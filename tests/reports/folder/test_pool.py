@@ -19,7 +19,8 @@ from evalwright.reports.folder.case import CaseWriter
 from reported import names_in, write
 from subjects.command import Evalwright
 
-CASES = 70  # more than two batches
+CASES = 70
+BATCH = 30  # so that there are more than two
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def pair(tmp_path: Path) -> Pair:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_BATCH", BATCH)
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
     monkeypatch.setattr(pool, "_cores", lambda: 3)
 
@@ -73,6 +75,7 @@ def test_several_processes_write_the_same_bytes_as_one(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(pair, tmp_path / "alone")
+    monkeypatch.setattr(pool, "_BATCH", BATCH)
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
     monkeypatch.setattr(pool, "_cores", lambda: 3)
     write(pair, tmp_path / "shared")
@@ -110,10 +113,9 @@ class LeavingCircles:
     def __init__(self) -> None:
         self.left: list[weakref.ref[InACircle]] = []
 
-    def write_all(self, planned: list[str]) -> Iterator[str]:
-        for each in planned:
-            self.left.append(weakref.ref(InACircle()))
-            yield each
+    def write_batch(self, planned: list[str]) -> list[str]:
+        self.left += [weakref.ref(InACircle()) for _ in planned]
+        return planned
 
 
 @pytest.fixture

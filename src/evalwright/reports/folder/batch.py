@@ -7,6 +7,9 @@ from evalwright.compare.summary import CaseFacts, Tally
 from evalwright.reports.folder.rows import ranked_lines
 from evalwright.reports.html.pages import OverviewRow
 
+ITEM_SEPARATOR = b",\n    "  # as the machine report has them
+DEFINITION_SEPARATOR = b",\n"
+
 
 class Written(NamedTuple):
     """What is left to do once a case is written: its item, its row, its facts, its definition."""
@@ -43,10 +46,10 @@ def as_batch(cases: Sequence[Written], used_suppressions: frozenset[int]) -> Bat
     hrefs = [f"{href}\n" for case in cases for href in case.hrefs]
     return Batch(
         cases=len(cases),
-        items=b"".join([case.item + b"\n" for case in cases]),
+        items=ITEM_SEPARATOR.join([case.item for case in cases]),
         rows=ranked_lines([case.row for case in cases]),
         tally=tally,
-        definitions=b",\n".join([case.definition for case in cases]),
+        definitions=DEFINITION_SEPARATOR.join([case.definition for case in cases]),
         hrefs="".join(hrefs).encode(),
         missing_assets=[asset for case in cases for asset in case.missing_assets],
         faulty=len(faults),

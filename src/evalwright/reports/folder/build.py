@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from evalwright.compare.run_folder import RUN_META, RunFolder, Unreadable, read_
 from evalwright.compare.summary import Tally
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
-from evalwright.reports.folder.batch import Batch
+from evalwright.reports.folder.batch import DEFINITION_SEPARATOR, ITEM_SEPARATOR, Batch
 from evalwright.reports.folder.case import Settings, write_new
 from evalwright.reports.folder.failures import Captures
 from evalwright.reports.folder.pool import write_cases
@@ -187,11 +187,14 @@ class _Build:
         ):
             shared = (settings.meta_hrefs.baseline, settings.meta_hrefs.new)
             hrefs.writelines(f"{href}\n".encode() for href in shared if href is not None)
-            definitions.write(b"[")
+            definitions.write(b"[\n")
             for batch in written:
+                if self._tally.cases:
+                    items.write(ITEM_SEPARATOR)
+                    definitions.write(DEFINITION_SEPARATOR)
                 items.write(batch.items)
+                definitions.write(batch.definitions)
                 hrefs.write(batch.hrefs)
-                definitions.write((b",\n" if self._tally.cases else b"\n") + batch.definitions)
                 self._take(batch, rows, progress, len(plan))
             definitions.write(b"\n]\n")
 
@@ -291,11 +294,6 @@ class _Build:
             write_new(self._folder, hrefs[-1], render_rows_chunk(chunk, number))
         return hrefs
 
-    def _items(self) -> Iterator[bytes]:
-        with (self._work / "items").open("rb", _BUFFER) as file:
-            for line in file:
-                yield line.rstrip(b"\n")
-
     def _write_machine_report(
         self,
         summary: Summary,
@@ -315,8 +313,10 @@ class _Build:
             "notes": list(notes),
         }
         opening = msgspec.json.format(msgspec.json.encode(head), indent=2)
-        with (self._folder / MACHINE_REPORT).open("xb", _BUFFER) as file:
-            file.write(opening.removesuffix(b"\n}") + b',\n  "items": [')
-            for number, item in enumerate(self._items()):
-                file.write((b",\n    " if number else b"\n    ") + item)
+        with (
+            (self._folder / MACHINE_REPORT).open("xb", _BUFFER) as file,
+            (self._work / "items").open("rb", _BUFFER) as items,
+        ):
+            file.write(opening.removesuffix(b"\n}") + b',\n  "items": [\n    ')
+            shutil.copyfileobj(items, file, _BUFFER)
             file.write(b"\n  ]\n}\n")

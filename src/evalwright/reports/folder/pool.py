@@ -18,7 +18,7 @@ from evalwright.contracts.errors import CannotEvaluate
 from evalwright.reports.folder.batch import Batch
 from evalwright.reports.folder.case import CaseWriter, Settings
 
-_BATCH = 64
+_BATCH = 128  # cases; fewer would be handed over, and cleaned up after, more often
 _WORTH_PROCESSES = 200
 _MOST_PROCESSES = 4  # each holds its own detectors and templates
 _WAITING_FOR_EACH = 2
