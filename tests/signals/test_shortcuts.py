@@ -11,14 +11,14 @@ from evalwright.signals.conduct import acts, any_field, has_field
 from evalwright.signals.detect import detect
 from evalwright.signals.execution import _CODE_FIELDS, _given_code
 from evalwright.signals.injection import FOLLOWED, find_injections
-from evalwright.signals.injection_fit import look_for, may_stand_in
+from evalwright.signals.injection_fit import look_for, may_be_spelled, may_stand_in
 from evalwright.signals.injection_obedience import Obedience
 from evalwright.signals.instruction_words import DIRECTIVE
 from evalwright.signals.instructions import Reading, holding_instructions, read_as_one
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.provenance import Argument
-from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
+from evalwright.signals.provenance_values import leaves, letters_only, plain_lines, plain_words
 from evalwright.signals.scene import Scene, calls_with_links
 from evalwright.signals.secret_matching import best_engine, plain_engine
 from evalwright.signals.secrets import SecretFinder
@@ -101,6 +101,13 @@ def test_a_value_that_may_not_stand_in_a_text_is_not_found_in_it(value, text):
     if parts is not None and not may_stand_in(words, value):
         assert not parts.stands_in(words)
         assert not parts.told or any(b" " + clue not in words for clue in parts.clues)
+
+
+@given(TEXTS | st.text(), st.lists(TEXTS | st.text(), max_size=3))
+def test_a_value_of_which_not_even_the_letters_stand_in_texts_stands_in_none_of_them(value, texts):
+    for words in plain_lines([*texts, value]).split(b"\n"):
+        if may_stand_in(words, value):
+            assert may_be_spelled(letters_only("\n".join([*texts, value])), value)
 
 
 def test_among_more_texts_than_can_tell_anything_the_first_ones_count():

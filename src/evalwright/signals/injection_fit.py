@@ -1,7 +1,9 @@
 """Whether a call does what an instruction says: the tool fits, and so does a value."""
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 
 import msgspec
 import re2
@@ -9,7 +11,13 @@ import re2
 from evalwright.signals.instruction_words import JOINING, VERB_KINDS
 from evalwright.signals.instructions import Instruction, kinds_of, stem
 from evalwright.signals.provenance import Argument
-from evalwright.signals.provenance_values import Date, plain_words, read_date, written_forms
+from evalwright.signals.provenance_values import (
+    Date,
+    letters_of,
+    plain_words,
+    read_date,
+    written_forms,
+)
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL = re2.compile(r"(?i)(?:https?://|www\.)[^\s\"'<>)\]]+")
@@ -159,19 +167,30 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
 
 def may_stand_in(words: bytes, value: str) -> bool:
     """Whether a value, what is named in it, or what it says in short may stand in a text."""
+    return any(all(map(words.__contains__, needed)) for needed in _tellings(value))
+
+
+def may_be_spelled(letters: bytes, value: str) -> bool:
+    """Whether a value `may_stand_in` a text of which only the letters are known."""
+    spelled = letters.__contains__
+    return any(all(map(spelled, map(letters_of, needed))) for needed in _tellings(value))
+
+
+def _tellings(value: str) -> Iterator[tuple[bytes, ...]]:
+    """The ways to tell a value: of one of them, a text that tells it holds all words."""
     forms = written_forms(value)
+    if not forms or forms[0].strip() in _LITTLE:
+        return
     for form in forms:
-        if form in words:
-            return True
-    if not forms:
-        return False
-    told = _told(value, forms[0], b"")[:_CLUES]
-    if told and all(b" " + each in words for each in told):
-        return True
-    if any(each in words for each in _addresses(value, within=True)):
-        return True
+        yield (form,)
+    told = _told(value, forms[0], b"")
+    if told:
+        yield tuple([b" " + each for each in told[:_CLUES]])
+    for address in _addresses(value, within=True):
+        yield (address,)
     date = read_date(value)
-    return date is not None and date.stands_in(words)
+    if date is not None:
+        yield from product(date.months, date.days)
 
 
 def _addresses(value: str, *, within: bool) -> set[bytes]:

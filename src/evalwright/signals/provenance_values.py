@@ -13,6 +13,7 @@ _MOST_IN_ONE = 500
 
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
+_NO_LETTERS = bytes(code for code in range(128) if code not in _KEPT or code in b".,")
 _NO_TEXT = b"\xff"  # stands in no text in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
@@ -33,6 +34,22 @@ def plain_words(text: str) -> bytes:
 def plain_lines(texts: Iterable[str]) -> bytes:
     """Texts as plain words, one line for each; that is much faster than one by one."""
     return _plain(_BORDER.join(map(_lowered, texts))).replace(_NO_TEXT, b"\n")
+
+
+def letters_only(text: str) -> bytes:
+    """The letters and digits of a text in lower case, without the spaces and marks between them.
+
+    They take less time than plain words, and hold the letters of all plain words of the text.
+    """
+    lowered = _lowered(text)
+    if b"\\" in lowered:
+        lowered = lowered.replace(b"\\n", b"")
+    return lowered.translate(None, _NO_LETTERS)
+
+
+def letters_of(words: bytes) -> bytes:
+    """The letters and digits of plain words."""
+    return words.translate(None, b" .,")
 
 
 def _lowered(text: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from evalwright.signals.instructions import Reading, may_press, read_as_one
-from evalwright.signals.provenance_values import leaves, plain_lines, plain_words
+from evalwright.signals.provenance_values import leaves, letters_only, plain_lines, plain_words
 from evalwright.trace.model import (
     Retrieval,
     ToolCall,
@@ -56,18 +56,24 @@ class Scene:
         return self.baseline.calls if self.baseline else ()
 
     @once
-    def baseline_tools(self) -> frozenset[str]:
-        """The tools that the baseline called."""
-        return frozenset([call.tool for call in self.baseline_calls])
+    def baseline_tools(self) -> Mapping[str, Sequence[ToolCall]]:
+        """The tools that the baseline called, with its calls of each."""
+        calls: dict[str, list[ToolCall]] = {}
+        for call in self.baseline_calls:
+            calls.setdefault(call.tool, []).append(call)
+        return calls
+
+    def given_by_baseline(self, tool: str) -> list[list[tuple[str, str]]]:
+        """The values of each call of a tool in the baseline, with their paths."""
+        calls = self.baseline_tools.get(tool)
+        if self.baseline is None or not calls:
+            return []
+        known = values_given(self.baseline)
+        return [known[call.index] for call in calls]
 
     def did_baseline(self, call: ToolCall) -> bool:
         """Whether the baseline called the same tool with just the same values."""
-        if self.baseline is None or call.tool not in self.baseline_tools:
-            return False
-        values, known = values_given(self.trace)[call.index], values_given(self.baseline)
-        return values in [
-            known[other.index] for other in self.baseline_calls if other.tool == call.tool
-        ]
+        return values_given(self.trace)[call.index] in self.given_by_baseline(call.tool)
 
     @once
     def results(self) -> Mapping[int, ToolResult]:
@@ -109,6 +115,11 @@ class Scene:
     def untrusted_words(self) -> list[bytes]:
         """What each untrusted source brought in, as plain words."""
         return self.joined_words.split(b"\n") if self.untrusted_texts else []
+
+    @once
+    def untrusted_letters(self) -> bytes:
+        """The letters and digits of all untrusted sources, with nothing between them."""
+        return letters_only("\n".join(self.untrusted_texts))
 
     @once
     def may_be_pressing(self) -> bool:
