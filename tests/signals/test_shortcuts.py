@@ -13,7 +13,7 @@ from evalwright.signals.execution import _CODE_FIELDS, _given_code
 from evalwright.signals.injection import FOLLOWED, find_injections
 from evalwright.signals.injection_fit import look_for, may_be_spelled, may_stand_in
 from evalwright.signals.injection_obedience import Obedience
-from evalwright.signals.instruction_words import DIRECTIVE
+from evalwright.signals.instruction_words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
 from evalwright.signals.instructions import Reading, holding_instructions, read_as_one
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
@@ -122,6 +122,19 @@ def test_among_more_texts_than_can_tell_anything_the_first_ones_count():
 
     assert kinds(order, *steps) == [FOLLOWED]
     assert kinds(*steps, order) == []
+
+
+OPENINGS = st.sampled_from(
+    ["please ", "Then\t", "AND\n", "2. ", "12)", '"', "(", "- ", "fix", "Plan", ".", " ", "\v", "7"]
+)
+
+
+@given(st.lists(OPENINGS, max_size=6).map("".join), st.text(max_size=3))
+def test_the_first_word_of_a_request_is_that_of_its_first_sentence(opening, rest):
+    said = (opening + rest).encode()
+    first = FIRST_SENTENCE_START.match(said)
+    if first:
+        assert SENTENCE_START.search(said).span(1) == first.span(1)
 
 
 @given(st.lists(TEXTS, max_size=6))

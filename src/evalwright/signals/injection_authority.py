@@ -6,6 +6,7 @@ from evalwright.signals.injection_fit import Tool, is_telling, read_tool
 from evalwright.signals.instruction_words import (
     DIRECTIVE,
     ENTRUSTS,
+    FIRST_SENTENCE_START,
     OWN_LIST,
     REFERS,
     SENTENCE_START,
@@ -33,6 +34,9 @@ class Request:
     def entrusts(self) -> bool:
         """Whether it is left to some content what is to be done."""
         # What serves a request for something unknown cannot be told.
+        first = FIRST_SENTENCE_START.match(self._raw)  # often decides, and is found much faster
+        if first and is_unknown_deed(first.group(1).lower()):
+            return True
         for match in SENTENCE_START.finditer(self._raw):
             if is_unknown_deed(match.group(1).lower()):
                 return True

@@ -1,5 +1,7 @@
 """The words that make a sentence an instruction, and those that press its reader to obey."""
 
+import re
+
 import re2
 
 _KINDS = {
@@ -181,10 +183,13 @@ _NO_DEED = frozenset(
     b" today tomorrow until was we were what when where which while who whose why will with would"
     b" yes yesterday you your".split()
 )
-SENTENCE_START = _pattern(
-    r"(?i)(?:^|[.!?;]\s|\n)[\s\"'(*-]*(?:\d+[.)] ?)?"
-    r"(?:please |then |and |also |now |next )*([a-z]+)"
+_SPACE = r"\t\n\f\r\x20"  # of which `re` and `re2` take different views
+_FIRST_WORD = (
+    rf"[{_SPACE}\"'(*-]*(?:\d+[.)][{_SPACE}]*)?"
+    rf"(?:(?:please|then|and|also|now|next)[{_SPACE}]+)*([a-z]+)"
 )
+SENTENCE_START = _pattern(rf"(?i)(?:^|[.!?;]\s|\n){_FIRST_WORD}")
+FIRST_SENTENCE_START = re.compile(_FIRST_WORD.encode(), re.IGNORECASE)  # to match, not to search
 
 
 def is_no_order(match: bytes) -> bool:

@@ -258,10 +258,13 @@ def _brought_in(trace: Trace) -> Brought:
             f"{text}\n{result.error}" if result.error else text
             for result, text in zip(results, texts, strict=True)
         ]
-    if not trace.retrievals:
+    retrievals = trace.retrievals
+    if not retrievals:
         return results, texts
-    events: list[ToolResult | Retrieval] = [*results, *trace.retrievals]
-    texts = [*texts, *[text_of(each.content) for each in trace.retrievals]]
+    events: list[ToolResult | Retrieval] = [*retrievals, *results]
+    texts = [*[text_of(each.content) for each in retrievals], *texts]
+    if not results or retrievals[-1].index < results[0].index:  # documents often come first
+        return events, texts
     in_order = sorted(zip(map(_INDEX, events), events, texts, strict=True), key=itemgetter(0))
     return [event for _, event, _ in in_order], [text for _, _, text in in_order]
 
