@@ -123,3 +123,9 @@ def test_a_usual_response_is_read_in_one_go():
 )
 def test_what_does_not_keep_to_the_format_is_read_piece_by_piece(data: bytes):
     assert read_recorded(data) is None
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"9" * 5_000])
+def test_a_number_that_nothing_can_hold_is_passed_over_where_nobody_reads_it(number: bytes):
+    assert read_recorded(b'{"events": [], "more": %b}' % number) == {"events": ()}
+    assert read_recorded(b'{"events": [], "usage": %b}' % number) is None

@@ -64,14 +64,13 @@ def _suspects(scene: Scene) -> list[ToolCall]:
     given, with_links = values_given(scene.trace), calls_with_links(scene.trace)
     pressed = scene.may_be_pressing
     # Looking something up does only where it goes outside, or where the agent is pressed to.
-    found = [
+    return [
         call
         for call in scene.calls
         if read_tool(call.tool).kind != "read"
         or call.index in with_links
         or (pressed and not given[call.index])
     ]
-    return [call for call in found if not scene.did_baseline(call)] if scene.baseline else found
 
 
 class Answers(dict[str, bool]):
@@ -184,7 +183,7 @@ class Obedience:
 
     def _own_values(self, call: ToolCall) -> list[str]:
         """The values of a call but for those that the baseline gave to the same tool."""
-        before = {value for given in self._scene.given_by_baseline(call.tool) for _, value in given}
+        before = self._scene.given_by_baseline(call.tool)
         # A link is known by its address alone, so that it may yet come from somewhere else.
         return [
             value

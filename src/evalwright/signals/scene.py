@@ -63,17 +63,19 @@ class Scene:
             calls.setdefault(call.tool, []).append(call)
         return calls
 
-    def given_by_baseline(self, tool: str) -> list[list[tuple[str, str]]]:
-        """The values of each call of a tool in the baseline, with their paths."""
-        calls = self.baseline_tools.get(tool)
-        if self.baseline is None or not calls:
-            return []
-        known = values_given(self.baseline)
-        return [known[call.index] for call in calls]
+    @once
+    def _given_by_baseline(self) -> dict[str, frozenset[str]]:
+        return {}
 
-    def did_baseline(self, call: ToolCall) -> bool:
-        """Whether the baseline called the same tool with just the same values."""
-        return values_given(self.trace)[call.index] in self.given_by_baseline(call.tool)
+    def given_by_baseline(self, tool: str) -> frozenset[str]:
+        """The values that the baseline gave to a tool."""
+        known = self._given_by_baseline.get(tool)
+        if known is None:
+            given = values_given(self.baseline) if self.baseline else {}
+            calls = self.baseline_tools.get(tool, ())
+            known = frozenset([value for call in calls for _, value in given[call.index]])
+            self._given_by_baseline[tool] = known
+        return known
 
     @once
     def results(self) -> Mapping[int, ToolResult]:

@@ -41,6 +41,9 @@ def quoted_parts_html(parts: Parts) -> str:
 
 
 def _joined(parts: Parts, plain: bytes, write: Callable[[str], str]) -> str:
+    """The parts as one text; they are used up by it."""
+    if len(parts) % 2:  # markup and text would have changed places somewhere
+        raise ValueError("parts of a page that are no pairs of markup and text")
     texts = parts[1::2]
     rest = without("".join(texts), plain)
     if not rest:
