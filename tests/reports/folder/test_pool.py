@@ -39,7 +39,7 @@ def pair(tmp_path: Path) -> Pair:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_BATCH", BATCH)
+    monkeypatch.setattr(pool, "_IN_A_BATCH", BATCH)
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
     monkeypatch.setattr(pool, "_cores", lambda: 3)
 
@@ -75,7 +75,7 @@ def test_several_processes_write_the_same_bytes_as_one(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(pair, tmp_path / "alone")
-    monkeypatch.setattr(pool, "_BATCH", BATCH)
+    monkeypatch.setattr(pool, "_IN_A_BATCH", BATCH)
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
     monkeypatch.setattr(pool, "_cores", lambda: 3)
     write(pair, tmp_path / "shared")

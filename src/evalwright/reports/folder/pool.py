@@ -18,7 +18,8 @@ from evalwright.contracts.errors import CannotEvaluate
 from evalwright.reports.folder.batch import Batch
 from evalwright.reports.folder.case import CaseWriter, Settings
 
-_BATCH = 128  # cases; fewer would be handed over, and cleaned up after, more often
+_IN_A_BATCH = 64
+_IN_A_BATCH_HERE = 8  # nothing is gained by more, and items may be large
 _WORTH_PROCESSES = 200
 _MOST_PROCESSES = 4  # each holds its own detectors and templates
 _WAITING_FOR_EACH = 2
@@ -40,7 +41,7 @@ def _write_here(
 ) -> Iterator[Batch]:
     writer = CaseWriter(settings, cases)
     try:
-        for batch in _batches(planned):
+        for batch in _batches(planned, _IN_A_BATCH_HERE):
             yield writer.write_batch(batch)
     finally:
         writer.close()
@@ -52,7 +53,7 @@ def _write_in_processes(
     waiting: deque[Future[Batch]] = deque()
     with ProcessPoolExecutor(processes, _context(), _prepare, (settings, cases)) as pool:
         try:
-            for batch in _batches(planned):
+            for batch in _batches(planned, _IN_A_BATCH):
                 waiting.append(pool.submit(_write_batch, batch))
                 if len(waiting) >= processes * _WAITING_FOR_EACH:
                     yield waiting.popleft().result()
@@ -65,9 +66,9 @@ def _write_in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _batches(planned: Iterable[PlannedCase]) -> Iterator[list[PlannedCase]]:
+def _batches(planned: Iterable[PlannedCase], size: int) -> Iterator[list[PlannedCase]]:
     source = iter(planned)
-    while batch := list(islice(source, _BATCH)):
+    while batch := list(islice(source, size)):
         yield batch
 
 
