@@ -18,8 +18,6 @@ _KEYS = (
     "must_not_include",
 )
 
-_KNOWN = frozenset(_KEYS)
-
 
 class Expectations(msgspec.Struct, frozen=True):
     """What must hold of a response; `json_schema` is None where no schema is expected."""
@@ -71,7 +69,7 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
     if not isinstance(raw, dict):
         faults.append("expected: not an object, so nothing is expected of this case")
         return Expectations()
-    faults += [_unknown(key) for key in raw if key not in _KNOWN]
+    faults += [_unknown(key) for key in raw if key not in _KEYS]
     retrieval = raw.get("retrieval_required")
     documents = retrieval.get("doc_ids") if isinstance(retrieval, dict) else retrieval
     return Expectations(

@@ -16,7 +16,7 @@ from evalwright.signals.instruction_words import (
 from evalwright.signals.instructions import MARKS, kinds_of, stems_of
 from evalwright.signals.provenance import arguments
 from evalwright.signals.provenance_values import plain_words
-from evalwright.signals.scene import Scene
+from evalwright.signals.scene import Scene, calls_by_tool
 from evalwright.trace.model import ToolCall
 from evalwright.trace.once import once
 
@@ -123,15 +123,9 @@ class Authority:
 
     def _served(self, tool: str) -> frozenset[str]:
         if tool not in self._taken:
-            self._taken[tool] = frozenset().union(*map(self._given, self._calls[tool]))
+            calls = calls_by_tool(self._scene.trace)[tool]
+            self._taken[tool] = frozenset().union(*map(self._given, calls))
         return self._taken[tool]
-
-    @once
-    def _calls(self) -> dict[str, list[ToolCall]]:
-        calls: dict[str, list[ToolCall]] = {}
-        for call in self._scene.calls:
-            calls.setdefault(call.tool, []).append(call)
-        return calls
 
     def _given(self, call: ToolCall) -> frozenset[str]:
         return frozenset(

@@ -58,10 +58,7 @@ class Scene:
     @once
     def baseline_tools(self) -> Mapping[str, Sequence[ToolCall]]:
         """The tools that the baseline called, with its calls of each."""
-        calls: dict[str, list[ToolCall]] = {}
-        for call in self.baseline_calls:
-            calls.setdefault(call.tool, []).append(call)
-        return calls
+        return calls_by_tool(self.baseline) if self.baseline else {}
 
     @once
     def _given_by_baseline(self) -> dict[str, frozenset[str]]:
@@ -196,6 +193,15 @@ _INDEX, _ERROR = attrgetter("index"), attrgetter("error")
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
+
+
+@kept
+def calls_by_tool(trace: Trace) -> Mapping[str, Sequence[ToolCall]]:
+    """The calls of each tool, in order."""
+    calls: dict[str, list[ToolCall]] = {}
+    for call in trace.calls:
+        calls.setdefault(call.tool, []).append(call)
+    return calls
 
 
 @kept

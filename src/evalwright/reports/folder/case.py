@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -34,6 +35,8 @@ _After = TypeVar("_After")
 _AT_ONCE = 8  # cases; of more, their own data would not stay in the cache
 _MOST_BYTES_AT_ONCE = 256 << 10
 _NOTHING_TOLD = (msgspec.UNSET, msgspec.UNSET, msgspec.UNSET)
+_OF_THE_RUNS = ("baseline_run_meta_href", "new_run_meta_href")
+_OF_THE_CASE = attrgetter(*[n for n in Artifacts.__struct_fields__ if n not in _OF_THE_RUNS])
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -283,16 +286,7 @@ def _hrefs(responses: list[_Response]) -> tuple[str, ...]:
 
 def _own_hrefs(artifacts: Artifacts) -> list[str]:
     """The links that no other case has: all but those to what the runs say of themselves."""
-    hrefs = (
-        artifacts.replay_diff_href,
-        artifacts.baseline_failure_body_href,
-        artifacts.baseline_failure_meta_href,
-        artifacts.new_failure_body_href,
-        artifacts.new_failure_meta_href,
-        artifacts.baseline_case_response_href,
-        artifacts.new_case_response_href,
-    )
-    return [href for href in hrefs if href is not None]
+    return [href for href in _OF_THE_CASE(artifacts) if href is not None]
 
 
 def _faults(compared: Comparison) -> list[str]:
