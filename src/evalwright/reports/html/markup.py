@@ -14,7 +14,7 @@ from evalwright.reports.html.words import Label
 
 Parts: TypeAlias = list[str]  # markup of ours and text from outside in turn, markup first
 
-LONGEST_NAME = 90
+_LONGEST_NAME = 90
 _MOST_KNOWN = 4096
 _PLAIN = bytes(code for code in (*b"\t\n", *range(0x20, 0x7F)) if code not in b"&<>")
 _PLAIN_IN_QUOTES = bytes(code for code in _PLAIN if code not in b"\"'/")
@@ -72,14 +72,14 @@ class KnownNames(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         html = self._write(name)
-        if len(name) <= LONGEST_NAME and len(self) < _MOST_KNOWN:
+        if len(name) <= _LONGEST_NAME and len(self) < _MOST_KNOWN:
             self[name] = html
         return html
 
 
 def short_name(name: str) -> str:
     """A name, which is meant to be short, with a mark where it was not."""
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 def name_html(name: str) -> str:

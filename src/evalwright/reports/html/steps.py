@@ -5,7 +5,6 @@ from collections.abc import Sequence, Set
 from evalwright.compare.alignment import AlignedStep
 from evalwright.reports.html.fields import PayloadWriter, write_compared
 from evalwright.reports.html.markup import (
-    LONGEST_NAME,
     NAMES,
     KnownNames,
     name_html,
@@ -61,8 +60,7 @@ class SideWriter(PayloadWriter):
     def head(self, event: Event, twin: str = "") -> Json:
         """Write all of an event but its rows and its end; give what it carries.
 
-        Every event of a page passes here, so what is usual is written in place. `twin` is the
-        anchor of its like, where both are shown as one.
+        `twin` is the anchor of its like, where both are shown as one.
         """
         name, lasted = None, ""
         place: int | None
@@ -71,19 +69,13 @@ class SideWriter(PayloadWriter):
             name, payload = event.call_id, event.args
         elif type(event) is ToolResult:
             kind, place, ts = _RESULTS[event.status], event.index, event.ts
-            name, took = event.call_id, event.latency_ms
-            payload = event.payload if event.error is None else payload_of(event)
-            if took is not None:
-                usual = type(took) is int and 0 <= took < _LATEST
-                lasted = f", took {took} ms" if usual else _duration(took)
+            name, payload = event.call_id, payload_of(event)
+            lasted = "" if event.latency_ms is None else _duration(event.latency_ms)
         else:
             kind, place, ts = _KINDS[type(event)], event.index, event.ts
             payload = payload_of(event)
-        since = 0 if ts is None else ts - self._start
-        if ts is not None and type(since) is int and 0 <= since < _LATEST:
-            end = f"{lasted}, +{since} ms</small><dl>"
-        else:
-            end = f"{lasted}{'' if ts is None else _offset(since)}</small><dl>"
+        offset = "" if ts is None else _offset(ts - self._start)
+        end = f"{lasted}{offset}</small><dl>"
         key = self._letter, place, kind, name is None
         opening = _OPENINGS.get(key) or _opening(*key)
         if twin:
@@ -91,8 +83,7 @@ class SideWriter(PayloadWriter):
         if name is None:
             self.parts += (opening + end, "")
         else:
-            text = name if len(name) <= LONGEST_NAME else short_name(name)
-            self.parts += (opening, text, end, "")
+            self.parts += (opening, short_name(name), end, "")
         return payload
 
 
