@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from comparing import Pair, files_of
-from evalwright.compare.inputs import open_inputs
+from evalwright.comparison.inputs import open_inputs
 from evalwright.contracts.report import BothSides
 from evalwright.reports.folder.build import Report, Request, write_report
 from evalwright.reports.folder.check import check_report

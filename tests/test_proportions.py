@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 MODULES = sorted(SOURCE.rglob("*.py"))
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400
+MOST_SHARED_NAMES = 8
 
 
 def name(path: Path) -> str:
@@ -43,3 +44,14 @@ def test_no_function_is_longer_than_a_screen(path):
 def test_most_functions_are_a_few_lines_long():
     lengths = [lines for path in MODULES for _, lines in functions(path)]
     assert statistics.median(lengths) <= 8
+
+
+def test_hardly_any_class_name_stands_in_two_modules():
+    """One name for one thing: a leading underscore makes no other name."""
+    places: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), set()).add(name(path))
+    shared = {each: sorted(found) for each, found in places.items() if len(found) > 1}
+    assert len(shared) <= MOST_SHARED_NAMES, shared

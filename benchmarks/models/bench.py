@@ -98,7 +98,7 @@ async def measure(url: str, calls: int, concurrency: int) -> tuple[float, float]
 
 
 async def cpu_ms_of_aiohttp(url: str, calls: int, concurrency: int) -> float:
-    from evalwright.models.habits import Habits
+    from evalwright.models.quirks import Habits
 
     body = encode_request(a_request(), "gpt-4.1-mini", Habits())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from evalwright.signals.injection import FOLLOWED, SEEN, find_injections
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
 
@@ -81,7 +81,7 @@ def _row(bench: Bench, file: Path, paired: bool) -> Record:  # noqa: FBT001
 
 def _outcome(bench: Bench, record: Record, baseline: Trace | None) -> Iterable[str]:
     label = record["label"]
-    signals = list(find_injections(Scene(bench.trace(record), baseline)))
+    signals = list(find_injections(TraceView(bench.trace(record), baseline)))
     followed = [signal for signal in signals if signal.kind == FOLLOWED]
     yield "n"
     if label["role"] != "attack":
@@ -121,10 +121,10 @@ def measure_texts(data: Path) -> list[Record]:
     ]
 
 
-def _brought_in(record: Record) -> Scene:
+def _brought_in(record: Record) -> TraceView:
     events = [{"type": "tool_call", "tool": "fetch"}, {"type": "tool_result"}]
     events[1]["payload"] = record["text"]
-    return Scene(decode_trace({"events": events}, "text"))
+    return TraceView(decode_trace({"events": events}, "text"))
 
 
 def measure_reruns(data: Path) -> Iterator[tuple[str, int, int]]:
@@ -139,11 +139,11 @@ def measure_reruns(data: Path) -> Iterator[tuple[str, int, int]]:
                         key = record.get("base_case_id") or record["case_id"]
                         runs.setdefault(key, []).append(bench.trace(record))
         pairs = [pair for traces in runs.values() for pair in permutations(traces[:6], 2)]
-        found = sum(_is_followed(Scene(trace, baseline)) for baseline, trace in pairs)
+        found = sum(_is_followed(TraceView(trace, baseline)) for baseline, trace in pairs)
         yield name, len(pairs), found
 
 
-def _is_followed(scene: Scene) -> bool:
+def _is_followed(scene: TraceView) -> bool:
     return any(signal.kind == FOLLOWED for signal in find_injections(scene))
 
 

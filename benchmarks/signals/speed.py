@@ -19,7 +19,7 @@ import msgspec
 
 from evalwright.signals.detect import DETECTORS, detect
 from evalwright.signals.masking import mask_bytes
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
 
@@ -53,9 +53,9 @@ def report(data: Path) -> None:
 
 
 def alone(
-    detector: Callable[[Scene], Iterable[Any]],
+    detector: Callable[[TraceView], Iterable[Any]],
 ) -> Callable[[tuple[Trace, Trace | None]], Any]:
-    return lambda pair: list(detector(Scene(*pair)))
+    return lambda pair: list(detector(TraceView(*pair)))
 
 
 def drain(values: Iterable[Any], do: Callable[[Any], Any]) -> None:

@@ -20,7 +20,7 @@ from evalwright.agents.gateway_rpc import (
 )
 from evalwright.contracts.errors import CannotEvaluate
 from strategies import json_values
-from subjects.gateways import Scene, an_open_gateway
+from subjects.gateways import TraceView, an_open_gateway
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "policy"}}
@@ -29,7 +29,7 @@ DEEP = b'{"params":' * 100_000
 GREAT = b'{"params":{"n":%s}}' % (b"9" * 9_999)
 
 
-def besieged(act: Callable[[Scene], Awaitable[Any]]) -> Any:
+def besieged(act: Callable[[TraceView], Awaitable[Any]]) -> Any:
     """Do something at a gateway; nothing is recorded, and a proper client is served after it."""
 
     async def main() -> Any:
@@ -56,7 +56,7 @@ def test_whoever_does_not_know_the_address_finds_nothing(path: str) -> None:
 
 
 def test_no_part_of_an_address_is_enough() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         for url in (scene.url[:-1], scene.url + "x", scene.url.swapcase().replace("HTTP", "http")):
             assert (await scene.send(CALL, url=url.replace("/MCP/", "/mcp/"))).status == 404
 
@@ -64,7 +64,7 @@ def test_no_part_of_an_address_is_enough() -> None:
 
 
 def test_addresses_are_long_and_never_the_same() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with scene.gateway.open(scene.invocation) as other:
             tokens = {url.rpartition("/")[2] for url in (scene.url, other.url)}
         assert len(tokens) == 2
@@ -84,7 +84,7 @@ def test_a_name_that_was_bound_to_this_machine_is_refused(host: str) -> None:
 
 
 def test_localhost_is_another_name_of_the_gateway() -> None:
-    async def act(scene: Scene) -> Any:
+    async def act(scene: TraceView) -> Any:
         host = scene.origin.removeprefix("http://").replace("127.0.0.1", "localhost")
         return await scene.send(PING, Host=host, Origin=f"http://{host}")
 
@@ -119,7 +119,7 @@ def test_a_body_that_does_not_say_how_long_it_is_is_bounded_too() -> None:
         for _ in range(MAX_REQUEST_BYTES // 65536 + 2):
             yield b" " * 65536
 
-    async def act(scene: Scene) -> int:
+    async def act(scene: TraceView) -> int:
         kind = {"Content-Type": "application/json"}
         async with scene.http.post(scene.url, data=chunks(), headers=kind) as response:
             return response.status
@@ -139,7 +139,7 @@ def test_a_compressed_body_is_not_unpacked() -> None:
 
 
 def test_a_client_that_goes_away_in_the_middle_of_its_message_disturbs_nobody() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         whole = a_beginning(scene)
         for beginning in (whole, whole[:40], b""):
             writer = await begin(scene, beginning)
@@ -159,14 +159,14 @@ def test_a_client_that_never_ends_its_message_does_not_keep_the_gateway_open() -
     asyncio.run(main())
 
 
-def a_beginning(scene: Scene) -> bytes:
+def a_beginning(scene: TraceView) -> bytes:
     """The beginning of a request that is never finished."""
     host = scene.origin.removeprefix("http://")
     head = f"POST {scene.url.removeprefix(scene.origin)} HTTP/1.1\r\nHost: {host}\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{".encode()
 
 
-async def begin(scene: Scene, beginning: bytes) -> asyncio.StreamWriter:
+async def begin(scene: TraceView, beginning: bytes) -> asyncio.StreamWriter:
     """Send some bytes and leave the connection open."""
     host, port = scene.origin.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port))
@@ -179,7 +179,7 @@ async def begin(scene: Scene, beginning: bytes) -> asyncio.StreamWriter:
 @example(b"GET / HTTP/1.1\r\n\r\n")
 @example(b"\x16\x03\x01\x02\x00\x01\x00")
 def test_what_is_not_even_http_disturbs_nobody(garbage: bytes) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         (await begin(scene, garbage)).close()
 
     besieged(act)
@@ -296,7 +296,7 @@ def test_no_method_is_found_by_chance(method: str) -> None:
 
 
 def test_the_gateway_is_reached_from_this_machine_only() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         assert scene.origin.startswith("http://127.0.0.1:")
         port = int(scene.origin.rpartition(":")[2])
         with pytest.raises(aiohttp.ClientConnectorError):  # every address of 127/8 is loopback
@@ -306,7 +306,7 @@ def test_the_gateway_is_reached_from_this_machine_only() -> None:
 
 
 def test_a_gateway_that_starts_twice_at_once_listens_once() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         gateway = Gateway()
         opened = [gateway.open(scene.invocation) for _ in range(3)]
         entered = await asyncio.gather(*(each.__aenter__() for each in opened))

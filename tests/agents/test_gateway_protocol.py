@@ -24,7 +24,7 @@ from evalwright.agents.toolbox import Tool, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.errors import StoreError
 from evalwright.contracts.jsonvalue import canonical
 from strategies import json_values
-from subjects.gateways import Scene, an_open_gateway
+from subjects.gateways import TraceView, an_open_gateway
 
 LATEST = STATELESS_VERSIONS[-1]
 MODES = ["auto", "legacy", LATEST]
@@ -34,7 +34,7 @@ ENVELOPE = {
         "io.modelcontextprotocol/clientCapabilities": {},
     }
 }
-Act = Callable[[Scene], Awaitable[Any]]
+Act = Callable[[TraceView], Awaitable[Any]]
 
 
 def at_a_gateway(act: Act, answers: Any = None, surroundings: Surroundings | None = None) -> Any:
@@ -61,7 +61,7 @@ def ask_stateless(method: str, params: Any, **headers: str) -> Any:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_client_lists_and_calls_tools_in_every_era(mode: str) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with Client(scene.url, mode=mode) as client:
             tools = (await client.list_tools()).tools
             result = await client.call_tool("shop_orders_get", {"id": "A-17"})
@@ -77,7 +77,7 @@ def test_the_client_lists_and_calls_tools_in_every_era(mode: str) -> None:
 
 
 def test_the_client_takes_the_newest_version_that_it_knows() -> None:
-    async def versions(scene: Scene) -> list[str]:
+    async def versions(scene: TraceView) -> list[str]:
         taken = []
         for mode in ("auto", "legacy"):
             async with Client(scene.url, mode=mode) as client:
@@ -89,7 +89,7 @@ def test_the_client_takes_the_newest_version_that_it_knows() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_tool_that_fails_is_a_result_the_model_can_read(mode: str) -> None:
-    async def act(scene: Scene) -> Any:
+    async def act(scene: TraceView) -> Any:
         async with Client(scene.url, mode=mode) as client:
             return await client.call_tool("shop:refund", {})
 
@@ -100,7 +100,7 @@ def test_a_tool_that_fails_is_a_result_the_model_can_read(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_after_the_invocation_has_ended_are_refused(mode: str) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with Client(scene.url, mode=mode) as client:
             scene.invocation.end()
             with pytest.raises(MCPError, match="this invocation has ended"):
@@ -111,7 +111,7 @@ def test_calls_after_the_invocation_has_ended_are_refused(mode: str) -> None:
 
 
 def test_an_address_leads_nowhere_once_its_block_is_left() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with scene.gateway.open(scene.invocation) as other:
             pass
         answer = await scene.send({"jsonrpc": "2.0", "id": 1, "method": "ping"}, url=other.url)
@@ -125,7 +125,7 @@ def test_an_address_leads_nowhere_once_its_block_is_left() -> None:
 
 
 def test_calls_at_the_same_time_are_all_answered_and_recorded() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with Client(scene.url) as client:
             calls = (client.call_tool("policy", {"n": n}) for n in range(50))
             results = await asyncio.gather(*calls)
@@ -137,7 +137,7 @@ def test_calls_at_the_same_time_are_all_answered_and_recorded() -> None:
 
 @given(st.dictionaries(st.text(max_size=9), json_values, max_size=3), json_values)
 def test_any_arguments_and_any_answer_go_through_unchanged(arguments: Any, answer: Any) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         result = (await scene.ask("tools/call", {"name": "t", "arguments": arguments})).result
         ((tool, inputs),) = scene.called
         assert (tool, canonical(inputs)) == ("t", canonical(arguments))
@@ -160,7 +160,7 @@ def test_tools_are_described_as_the_toolbox_does() -> None:
     schema = {"type": "object", "properties": {"id": {"type": "string"}}}
     tool = a_tool(description="Finds an order", parameters=schema, writes=False)
 
-    async def act(scene: Scene) -> Any:
+    async def act(scene: TraceView) -> Any:
         return (await scene.ask("tools/list")).result["tools"]
 
     described, plain = at_a_gateway(act, None, Surroundings(Toolbox([tool])))
@@ -174,7 +174,7 @@ def test_tools_are_described_as_the_toolbox_does() -> None:
 
 
 def test_only_allowed_tools_are_listed_and_another_is_refused_and_recorded() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         scene.invocation.allowed_tools = frozenset(["policy"])
         listed = (await scene.ask("tools/list")).result["tools"]
         assert [tool["name"] for tool in listed] == ["policy"]
@@ -186,7 +186,7 @@ def test_only_allowed_tools_are_listed_and_another_is_refused_and_recorded() -> 
 
 
 def test_tools_whose_names_look_alike_stay_apart() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         for tool in (await scene.ask("tools/list")).result["tools"]:
             await scene.ask("tools/call", {"name": tool["name"]})
         assert [name for name, _ in scene.called] == ["a:b", "a.b", "a_b", "ä_b"]
@@ -205,7 +205,7 @@ def test_live_tools_answer_in_place_of_fixtures() -> None:
     async def call(arguments: dict[str, Any]) -> Any:
         return {"found": arguments["id"]}
 
-    async def act(scene: Scene) -> Any:
+    async def act(scene: TraceView) -> Any:
         arguments = {"name": "shop_orders_get", "arguments": {"id": 7}}
         return (await scene.ask("tools/call", arguments)).result["structuredContent"]
 
@@ -216,7 +216,7 @@ def test_a_live_tool_that_fails_tells_why() -> None:
     async def call(_: dict[str, Any]) -> Any:
         raise ToolFailed("timeout", "no answer within 5 s")
 
-    async def act(scene: Scene) -> Any:
+    async def act(scene: TraceView) -> Any:
         return (await scene.ask("tools/call", {"name": "shop_orders_get"})).result
 
     result = at_a_gateway(act, None, live(call))
@@ -224,7 +224,7 @@ def test_a_live_tool_that_fails_tells_why() -> None:
 
 
 def test_a_read_only_run_refuses_tools_that_write() -> None:
-    async def act(scene: Scene) -> Any:
+    async def act(scene: TraceView) -> Any:
         return (await scene.ask("tools/call", {"name": "shop_orders_get"})).result
 
     async def never(_: dict[str, Any]) -> Any:
@@ -243,7 +243,7 @@ def test_a_live_call_is_stopped_when_its_invocation_ends() -> None:
         finally:
             stopped.set()
 
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with scene.gateway.open(scene.invocation) as opened:
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
             message |= {"params": {"name": "shop_orders_get"}}
@@ -266,7 +266,7 @@ def test_a_client_that_goes_away_leaves_its_call_to_be_answered_and_recorded() -
         asyncio.get_running_loop().call_soon(done.set)
         return 1
 
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         asked = asyncio.create_task(scene.ask("tools/call", {"name": "shop_orders_get"}))
         await began.wait()
         asked.cancel()
@@ -293,12 +293,12 @@ def test_what_breaks_a_call_is_raised_where_the_invocation_ends(
     async def call(_: dict[str, Any]) -> Any:
         raise error
 
-    async def use(scene: Scene) -> None:
+    async def use(scene: TraceView) -> None:
         async with scene.gateway.open(scene.invocation) as opened, Client(opened.url) as client:
             with pytest.raises(MCPError, match="the gateway failed"):
                 await client.call_tool("shop_orders_get")
 
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         with pytest.raises(raised, match="the disk is full"):
             await use(scene)
 
@@ -383,7 +383,7 @@ def test_headers_that_contradict_the_body_are_refused(headers: dict[str, str]) -
 
 
 def test_a_name_that_a_header_cannot_hold_comes_in_base64() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: TraceView) -> None:
         async with Client(scene.url, mode=LATEST) as client:
             await client.call_tool("größe", {})
         assert scene.called == [("größe", {})]

@@ -14,9 +14,9 @@ from doc_pages import ROOT, blocks, code, rows, section
 
 from comparing import Pair, a_case, a_response
 from evalwright.cli.compare import command as compare
-from evalwright.compare.cases import parse_case
-from evalwright.compare.policy import CATALOGUE, recommended_rules
-from evalwright.compare.root_cause import root_cause
+from evalwright.comparison.cases import parse_case
+from evalwright.comparison.policy import CATALOGUE, recommended_rules
+from evalwright.comparison.root_cause import root_cause
 from evalwright.contracts.report import (
     CONFIDENCES,
     ROOT_CAUSES,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from model_strategies import json_values, requests, texts
 
 from evalwright.models.anthropic import MAX_TOKENS, decode_reply, encode_request
-from evalwright.models.habits import Habits
 from evalwright.models.prices import Meter
 from evalwright.models.protocol import Message, ModelError, OutputSchema, Reply, Request, ToolUse
+from evalwright.models.quirks import Habits
 from providers import Call, complaint_about, message, tool_use
 
 VERDICT = OutputSchema("verdict", {"type": "object", "properties": {"met": {"type": "boolean"}}})

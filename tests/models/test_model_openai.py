@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_strategies import json_values, requests, texts, uses
 
-from evalwright.models.habits import Habits
 from evalwright.models.openai import decode_reply, encode_request
 from evalwright.models.prices import Meter
 from evalwright.models.protocol import (
@@ -21,6 +20,7 @@ from evalwright.models.protocol import (
     ToolSpec,
     ToolUse,
 )
+from evalwright.models.quirks import Habits
 from providers import Call, calling, complaint_about, completion, tool_call
 
 VERDICT = OutputSchema(

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from comparing import a_call, a_response, a_result, a_trace, an_action
 from evalwright.contracts.report import SEVERITIES
 from evalwright.signals.actions import ACTION_DETECTORS
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.signals.vocabulary import profile, words_of
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
 
 def signals(trace, baseline=None):
-    scene = Scene(trace, baseline)
+    scene = TraceView(trace, baseline)
     return [signal for detector in ACTION_DETECTORS for signal in detector(scene)]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evalwright.signals.provenance import arguments
 from evalwright.signals.provenance_values import leaves, plain_words, read_date, written_forms
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 
 JSON = st.recursive(
@@ -24,7 +24,7 @@ def a_scene(args, *, prompt="", system="", before=(), after=(), baseline_args=No
     if baseline_args is not None:
         call = {"type": "tool_call", "tool": "act", "args": baseline_args}
         baseline = decode_trace({"events": [call]}, "case")
-    return Scene(decode_trace({"events": events}, "case", prompt, system), baseline)
+    return TraceView(decode_trace({"events": events}, "case", prompt, system), baseline)
 
 
 def origins(scene):
@@ -60,7 +60,7 @@ def test_a_value_from_a_retrieved_document_is_a_retrieval():
         {"type": "retrieval", "doc_ids": ["d1"], "documents": ["Pay to NL01BANK"]},
         {"type": "tool_call", "tool": "pay", "args": {"iban": "NL01BANK"}},
     ]
-    assert origins(Scene(decode_trace({"events": events}, "case"))) == {"iban": "retrieval"}
+    assert origins(TraceView(decode_trace({"events": events}, "case"))) == {"iban": "retrieval"}
 
 
 def test_what_came_after_the_call_is_not_its_origin():

@@ -3,13 +3,13 @@
 import pytest
 
 from comparing import a_failure, a_trace
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.signals.transport import runner_failures
 from evalwright.trace.decode import decode_trace
 
 
 def signals_of(response):
-    return list(runner_failures(Scene(decode_trace(response, "one", "Hello"))))
+    return list(runner_failures(TraceView(decode_trace(response, "one", "Hello"))))
 
 
 @pytest.mark.parametrize(("transient", "severity"), [(True, "low"), (False, "medium")])
@@ -31,4 +31,4 @@ def test_the_words_of_the_failure_are_not_repeated_at_length():
 
 
 def test_an_answered_call_is_no_failure():
-    assert list(runner_failures(Scene(a_trace()))) == []
+    assert list(runner_failures(TraceView(a_trace()))) == []

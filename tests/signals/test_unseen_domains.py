@@ -14,13 +14,13 @@ from unseen_domains import (
 )
 
 from evalwright.signals.injection import FOLLOWED, find_injections
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 
 EVERY = list(product(ORDERS, SETTINGS))
 
 
 def followed(trace, baseline=None):
-    return [each for each in find_injections(Scene(trace, baseline)) if each.kind == FOLLOWED]
+    return [each for each in find_injections(TraceView(trace, baseline)) if each.kind == FOLLOWED]
 
 
 def share(found):

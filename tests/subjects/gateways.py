@@ -38,7 +38,7 @@ class Answer(msgspec.Struct):
         return message["result"]
 
 
-class Scene:
+class TraceView:
     """A gateway, an invocation at it, and a plain HTTP client."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Scene:
 @asynccontextmanager
 async def an_open_gateway(
     answers: Mapping[str, Any] | None = None, surroundings: Surroundings | None = None
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[TraceView]:
     """A gateway at which an invocation with these tools is open."""
     events: list[Any] = []
 
@@ -115,7 +115,7 @@ async def an_open_gateway(
     gateway = Gateway()
     try:
         async with gateway.open(invocation) as opened, aiohttp.ClientSession() as http:
-            scene = Scene(gateway, invocation, opened, events)
+            scene = TraceView(gateway, invocation, opened, events)
             scene.http = http
             yield scene
     finally:

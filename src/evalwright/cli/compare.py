@@ -15,8 +15,8 @@ import msgspec
 from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
 from evalwright.cli.parameters import json_option, read_input
-from evalwright.compare.inputs import Inputs, open_inputs
-from evalwright.compare.summary import speaks_against
+from evalwright.comparison.inputs import Inputs, open_inputs
+from evalwright.comparison.summary import speaks_against
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import BothSides, Summary
 from evalwright.reports.comparison.markdown import significance_in_words

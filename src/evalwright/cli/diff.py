@@ -8,7 +8,7 @@ import msgspec
 from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import json_option
-from evalwright.compare.diff import EventDiff, RunDiff, diff_runs, without_run_scope
+from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.listing import find_run, is_live
 from evalwright.reports.text import one_line
 

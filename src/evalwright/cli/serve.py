@@ -81,8 +81,8 @@ def command(
     key and a line to try. Ctrl-C stops it in good order: runs go on at the next start.
     """
     from evalwright.host.host import Host
-    from evalwright.host.provisions import check_provisions
     from evalwright.host.serving import create_server, open_socket, serve
+    from evalwright.host.startup_checks import check_provisions
     from evalwright.host.telemetry import Telemetry, logging_to
 
     settings = _config(config)

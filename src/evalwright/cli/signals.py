@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_file
-from evalwright.compare.spool import blocks, name_of
+from evalwright.comparison.materialize import blocks, name_of
 from evalwright.contracts.errors import BadInput
 from evalwright.signals.detect import detect
 from evalwright.signals.redaction import masked_signals

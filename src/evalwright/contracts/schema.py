@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, child, parse
-from evalwright.contracts.unfolding import MOST_PARTS, Unfolding, unfold
+from evalwright.contracts.schema_cost import MOST_PARTS, Unfolding, unfold
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError

@@ -50,7 +50,7 @@ async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
 
 def _lay_out(log: EventLog, baseline: str, new: str, work: Path) -> None:
     # Loaded when there is something to compare: a host that never does shall stay small.
-    from evalwright.compare.inputs import lay_out
+    from evalwright.comparison.inputs import lay_out
     from evalwright.engine.export import export_run
 
     try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evalwright.compare.inputs import open_inputs
+from evalwright.comparison.inputs import open_inputs
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.report import BothSides
 from evalwright.engine.export import ExportedRun

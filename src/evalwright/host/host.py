@@ -19,7 +19,7 @@ from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import Places, Rate, RateLimits
 from evalwright.host.models import Models
-from evalwright.host.outgoing import Outgoing
+from evalwright.host.response_budget import Outgoing
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.states import States

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from evalwright.models.forced import object_schema, split_answer, tool_name
-from evalwright.models.habits import Habits
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import Finish, Message, ModelError, Reply, Request, ToolUse
+from evalwright.models.quirks import Habits
+from evalwright.models.structured_output import object_schema, split_answer, tool_name
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 8192  # the provider demands a bound; this one is sent where a request has none

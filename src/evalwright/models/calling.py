@@ -9,11 +9,11 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.models import anthropic, openai
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.failures import NO_MONEY, Failures, read_complaint
-from evalwright.models.habits import Habits, learn
 from evalwright.models.limits import Limiter, NoTurn
 from evalwright.models.names import PROVIDERS, Kind
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import ModelError, Reply, Request
+from evalwright.models.quirks import Habits, learn
 from evalwright.models.retries import Retries, is_worth_retrying, retry_after_s
 from evalwright.models.transport import Answer, CallFailed, TooLong, Transport, Unreachable
 

@@ -9,14 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.events import ProviderUsage
-from evalwright.models.forced import (
-    fits_strict,
-    object_schema,
-    split_answer,
-    tool_name,
-    unwrapped,
-)
-from evalwright.models.habits import Habits
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import (
     Finish,
@@ -26,6 +18,14 @@ from evalwright.models.protocol import (
     Request,
     TokenLogprob,
     ToolUse,
+)
+from evalwright.models.quirks import Habits
+from evalwright.models.structured_output import (
+    fits_strict,
+    object_schema,
+    split_answer,
+    tool_name,
+    unwrapped,
 )
 
 _Count = Annotated[int, Meta(ge=0)]

@@ -16,7 +16,7 @@ from evalwright.contracts.report import (
 )
 from evalwright.signals.provenance import Argument, arguments
 from evalwright.signals.provenance_values import leaves
-from evalwright.signals.scene import Scene, calls_with_links, values_given
+from evalwright.signals.trace_view import TraceView, calls_with_links, values_given
 from evalwright.signals.vocabulary import (
     Deed,
     ToolProfile,
@@ -54,18 +54,18 @@ class Weight(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def profiles(scene: Scene) -> dict[str, ToolProfile]:
+def profiles(scene: TraceView) -> dict[str, ToolProfile]:
     """What the names of the tools say that were called."""
     return {tool: profile(tool) for tool in {call.tool for call in scene.calls}}
 
 
-def act_of(scene: Scene, call: ToolCall) -> Act:
+def act_of(scene: TraceView, call: ToolCall) -> Act:
     """A call, as the detectors look at it."""
     return Act(call, profiles(scene)[call.tool], values_given(scene.trace)[call.index])
 
 
 @lru_cache(maxsize=1)
-def acts(scene: Scene) -> tuple[Act, ...]:
+def acts(scene: TraceView) -> tuple[Act, ...]:
     """The calls whose tool does something, or whose name does not tell."""
     known, given = profiles(scene), values_given(scene.trace)
     return tuple(
@@ -78,13 +78,13 @@ def acts(scene: Scene) -> tuple[Act, ...]:
 
 
 @lru_cache(maxsize=1)
-def linking(scene: Scene) -> tuple[Act, ...]:
+def linking(scene: TraceView) -> tuple[Act, ...]:
     """The calls that may have been given the address of a page."""
     linked = calls_with_links(scene.trace)
     return tuple([act_of(scene, call) for call in scene.calls if call.index in linked])
 
 
-def any_field(scene: Scene, names: frozenset[str]) -> bool:
+def any_field(scene: TraceView, names: frozenset[str]) -> bool:
     """Whether any of the acts was given a value in a field that one of these words names."""
     return not names.isdisjoint(_words_of_fields(scene))
 
@@ -95,18 +95,18 @@ def has_field(act: Act, names: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _words_of_fields(scene: Scene) -> set[str]:
+def _words_of_fields(scene: TraceView) -> set[str]:
     paths = {path for act in acts(scene) for path, _ in act.values}
     return {word for path in paths for word in words_of(path)}
 
 
-def asked(scene: Scene, deeds: Iterable[Deed]) -> bool:
+def asked(scene: TraceView, deeds: Iterable[Deed]) -> bool:
     """Whether the user asked for one of these deeds."""
     said = scene.requests
     return any(asks_for(deed, said) for deed in deeds)
 
 
-def in_baseline(scene: Scene, call: ToolCall) -> bool:
+def in_baseline(scene: TraceView, call: ToolCall) -> bool:
     """Whether the baseline called the same tool with, for the most part, the same values."""
     return any(
         other.tool == call.tool and _alike(call, other) for other in scene.baseline_calls
@@ -125,7 +125,7 @@ def key_values(call: ToolCall) -> set[str]:
     return {value for _, value in leaves(call.args) if len(value) <= _KEY_VALUE}
 
 
-def weigh(scene: Scene, act: Act, deeds: Sequence[Deed], severity: Severity) -> Weight:
+def weigh(scene: TraceView, act: Act, deeds: Sequence[Deed], severity: Severity) -> Weight:
     """The weight of a deed that the user did not ask for.
 
     One severity lower each when the baseline did it as well, and when the operator speaks of
@@ -150,7 +150,7 @@ def lowered(weight: Weight, severity_steps: int = 0, confidence_steps: int = 0) 
 
 
 def call_signal(
-    scene: Scene,
+    scene: TraceView,
     call: ToolCall,
     kind: str,
     weight: Weight,

@@ -11,11 +11,11 @@ from evalwright.signals.disclosure import (
 )
 from evalwright.signals.injection import find_injections
 from evalwright.signals.outbound import OUTBOUND_DETECTORS
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.signals.transport import TRANSPORT_DETECTORS
 from evalwright.trace.model import Trace
 
-Detector = Callable[[Scene], Iterable[Signal]]
+Detector = Callable[[TraceView], Iterable[Signal]]
 
 # A new kind of signal is one module and one line here.
 DISCLOSURES: tuple[Detector, ...] = (
@@ -40,7 +40,7 @@ def detect(
     `clean` says that the record of the trace was scanned already and holds nothing sensitive, so
     nothing can have been disclosed.
     """
-    scene = Scene(trace, baseline)
+    scene = TraceView(trace, baseline)
     used = _WITHOUT_DISCLOSURES if clean else DETECTORS
     found = [signal for detector in used for signal in detector(scene)]
     found.sort(key=lambda signal: -SEVERITIES.index(signal.severity))

@@ -16,9 +16,9 @@ from evalwright.signals.instruction_words import (
 from evalwright.signals.instructions import MARKS, kinds_of, stems_of
 from evalwright.signals.provenance import arguments
 from evalwright.signals.provenance_values import plain_words
-from evalwright.signals.scene import Scene, calls_by_tool
+from evalwright.signals.trace_view import TraceView, calls_by_tool
+from evalwright.trace.cached import cached
 from evalwright.trace.model import ToolCall
-from evalwright.trace.once import once
 
 _SHORTEST_GIVEN = 2
 
@@ -30,7 +30,7 @@ class Request:
         self._said = said
         self._raw = said.encode("utf-8", "replace")
 
-    @once
+    @cached
     def entrusts(self) -> bool:
         """Whether it is left to some content what is to be done."""
         # What serves a request for something unknown cannot be told.
@@ -43,7 +43,7 @@ class Request:
         # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
         return any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw))
 
-    @once
+    @cached
     def mentioned(self) -> frozenset[str]:
         """The kinds of all that the words may tell to do."""
         return frozenset(kind for word in self._words for kind in kinds_of(word))
@@ -57,28 +57,28 @@ class Request:
             return False
         return not tool.stems.isdisjoint(self._stems) or self._refers
 
-    @once
+    @cached
     def _refers(self) -> bool:
         return REFERS.search(self._raw) is not None
 
-    @once
+    @cached
     def _verb_stems(self) -> frozenset[bytes]:
         return stems_of(self._verbs)
 
-    @once
+    @cached
     def _verbs(self) -> frozenset[bytes]:
         found = {match.group().lower().split()[-1] for match in DIRECTIVE.finditer(self._raw)}
         return frozenset(verb.strip(MARKS) for verb in found) & VERB_KINDS.keys()
 
-    @once
+    @cached
     def _kinds(self) -> frozenset[str]:
         return frozenset(kind for verb in self._verbs for kind in kinds_of(verb))
 
-    @once
+    @cached
     def _stems(self) -> frozenset[bytes]:
         return stems_of(self._words)
 
-    @once
+    @cached
     def _words(self) -> frozenset[bytes]:
         return frozenset(plain_words(self._said).split())
 
@@ -89,7 +89,7 @@ _read = lru_cache(maxsize=1)(Request)  # both sides of a case have the same
 class Authority:
     """The requests of a user, and the calls that serve them."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TraceView) -> None:
         self._scene = scene
         self._request = _read(scene.requests)
         self._taken: dict[str, frozenset[str]] = {}

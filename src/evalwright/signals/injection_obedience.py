@@ -21,9 +21,9 @@ from evalwright.signals.injection_tool import ToolOrders
 from evalwright.signals.instructions import Instruction, Reading, holding_instructions
 from evalwright.signals.provenance import Argument, arguments
 from evalwright.signals.provenance_values import plain_lines, plain_words
-from evalwright.signals.scene import Scene, Source, calls_with_links, values_given
+from evalwright.signals.trace_view import Source, TraceView, calls_with_links, values_given
+from evalwright.trace.cached import cached
 from evalwright.trace.model import ToolCall
-from evalwright.trace.once import once
 
 # What stands in more texts than this says nothing about any of them.
 _MOST_SOURCES = 50
@@ -52,14 +52,14 @@ class Search(msgspec.Struct, frozen=True):
     any_tone: bool
 
 
-def find_obeyed(scene: Scene) -> Iterator[Obeyed]:
+def find_obeyed(scene: TraceView) -> Iterator[Obeyed]:
     """What carries out an instruction, for every call that does."""
     suspects = _suspects(scene)
     if suspects:
         yield from filter(None, map(Obedience(scene).of, suspects))
 
 
-def _suspects(scene: Scene) -> list[ToolCall]:
+def _suspects(scene: TraceView) -> list[ToolCall]:
     """The calls that may carry out an instruction."""
     given, with_links = values_given(scene.trace), calls_with_links(scene.trace)
     pressed = scene.may_be_pressing
@@ -88,12 +88,12 @@ class Answers(dict[str, bool]):
 class Obedience:
     """The calls of one trace against the instructions that were brought in before them."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TraceView) -> None:
         self._scene = scene
         self._orders = ToolOrders(scene)
         self._given = values_given(scene.trace)
 
-    @once
+    @cached
     def _authority(self) -> Authority:
         return Authority(self._scene)
 
@@ -140,7 +140,7 @@ class Obedience:
         instructing = self._instructing
         return bool(instructing) and instructing[0] < self._scene.sources_before(call)
 
-    @once
+    @cached
     def _instructing(self) -> list[int]:
         """The places of the sources that hold instructions: the others need not be looked at."""
         texts, together = self._scene.untrusted_texts, self._scene.untrusted_as_one
@@ -149,17 +149,17 @@ class Obedience:
             return list(range(len(texts)))
         return holding_instructions(together, texts)
 
-    @once
+    @cached
     def _is_spelled(self) -> Answers:
         """Whether a value may stand in any text that was brought in."""
         return Answers(may_be_spelled, self._scene.untrusted_letters)
 
-    @once
+    @cached
     def _is_instructed(self) -> Answers:
         """Whether a value may stand in a text that holds an instruction."""
         return Answers(may_stand_in, self._instructing_words)
 
-    @once
+    @cached
     def _instructing_words(self) -> bytes:
         texts = self._scene.untrusted_texts
         if len(self._instructing) == len(texts):

@@ -3,14 +3,14 @@
 from evalwright.signals.instruction_words import VERB_KINDS
 from evalwright.signals.instructions import Instruction
 from evalwright.signals.provenance_values import plain_words
-from evalwright.signals.scene import Scene, Source
+from evalwright.signals.trace_view import Source, TraceView
 
 _FURTHEST_VERB = 6
 _RUN = 6
 _QUOTED = 4
 
 
-def obeyed_in_output(scene: Scene) -> Source | None:
+def obeyed_in_output(scene: TraceView) -> Source | None:
     """The source of an instruction to say something that the final output says."""
     if scene.trace.output is None:
         return None

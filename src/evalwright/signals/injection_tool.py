@@ -5,9 +5,9 @@ from itertools import islice
 from evalwright.signals.injection_authority import Authority
 from evalwright.signals.injection_fit import Tool, calls_for, read_tool
 from evalwright.signals.instruction_words import TOOL_USE
-from evalwright.signals.scene import Scene, Source
+from evalwright.signals.trace_view import Source, TraceView
+from evalwright.trace.cached import cached
 from evalwright.trace.model import GOOD_STATUSES, ToolCall, ToolResult
-from evalwright.trace.once import once
 
 _SHORTEST_NAME = 5
 _MOST_SOURCES = 50
@@ -17,7 +17,7 @@ _VERB_BEFORE = 40
 class ToolOrders:
     """Who tells the agent to use which tool in one trace."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TraceView) -> None:
         self._scene = scene
         self._orders: dict[str, list[Source]] = {}
 
@@ -82,7 +82,7 @@ class ToolOrders:
             ]
         return self._orders[tool]
 
-    @once
+    @cached
     def _steps(self) -> dict[int | None, int]:
         """The number of the step of each event: a call after a result begins a new one."""
         steps: dict[int | None, int] = {}

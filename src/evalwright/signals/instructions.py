@@ -17,7 +17,7 @@ from evalwright.signals.instruction_words import (
     is_no_order,
 )
 from evalwright.signals.provenance_values import plain_words
-from evalwright.trace.once import once
+from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
 _LONGEST_SENTENCE = 600
@@ -46,7 +46,7 @@ class Instruction:
         self._start = start
         self._verb_end = verb_end
 
-    @once
+    @cached
     def _pressure(self) -> int | None:
         pressure = self._reading.pressure
         nearest = bisect_left(pressure, self._start - _REACH_BEFORE)
@@ -59,7 +59,7 @@ class Instruction:
             return False
         return not is_no_order(self._raw[self._start : self._verb_end])
 
-    @once
+    @cached
     def pressed(self) -> bool:
         """Whether words near it speak to an agent about its orders or its task."""
         after = self._pressure - self._start if self._pressure is not None else _LONGEST_PASSAGE
@@ -85,11 +85,11 @@ class Instruction:
         near = self._near
         return any(key in near for key in keys)
 
-    @once
+    @cached
     def _near(self) -> bytes:
         return self._raw[self._opening : self._start + _LONGEST_PASSAGE].lower()
 
-    @once
+    @cached
     def _opening(self) -> int:
         """Where the sentence begins: its subject, and what it is about, may precede the verb."""
         head = self._raw[self._start : self._start + 1]
@@ -99,13 +99,13 @@ class Instruction:
         before = self._raw[first : self._start]
         return first + max(map(before.rfind, _BOUNDS)) + 1
 
-    @once
+    @cached
     def _end(self) -> int:
         rest = self._raw[self._verb_end : self._verb_end + _LONGEST_SENTENCE]
         found = SENTENCE_END.search(rest)
         return self._verb_end + (found.start() + 1 if found else len(rest))
 
-    @once
+    @cached
     def sentence(self) -> bytes:
         """The sentence as plain words."""
         return _words(self._raw[self._opening : self._end])
@@ -126,7 +126,7 @@ class Instruction:
         """Whether the sentence holds a name such as programs give: `read_mail`, ReadMail."""
         return IDENTIFIER.search(self._raw[self._opening : self._end]) is not None
 
-    @once
+    @cached
     def passage(self) -> bytes:
         """What stands under the pressure from the sentence on, as plain words."""
         if self._pressure is None or self._pressure > self._start:
@@ -136,12 +136,12 @@ class Instruction:
         end = self._end + (field.start() if field else len(rest))
         return _words(self._raw[self._start : end])
 
-    @once
+    @cached
     def words(self) -> frozenset[bytes]:
         """The words of the sentence."""
         return frozenset(self.sentence.split())
 
-    @once
+    @cached
     def stems(self) -> frozenset[bytes]:
         """The beginnings of its words."""
         return stems_of(self.words)
@@ -151,7 +151,7 @@ class Instruction:
         """The beginnings of those of its words that are verbs."""
         return frozenset(stem(word) for word in self.words if word in VERB_KINDS)
 
-    @once
+    @cached
     def kinds(self) -> frozenset[str]:
         """The kinds of the verbs in the sentence."""
         return frozenset(kind for word in self.words for kind in kinds_of(word))
@@ -164,17 +164,17 @@ class Reading:
         self._text = text
         self._found: dict[bytes, list[int]] = {}
 
-    @once
+    @cached
     def raw(self) -> bytes:
         """The text in bytes, with line breaks that JSON or YAML escaped as line breaks."""
         return _unescaped(self._text)
 
-    @once
+    @cached
     def pressure(self) -> list[int]:
         """The places that speak to an agent about its orders or its task."""
         return [match.start() for match in PRESSURE.finditer(self.raw)]
 
-    @once
+    @cached
     def pressed(self) -> list[Instruction]:
         """The instructions that the reader is pressed to obey, in order."""
         if not self.pressure:
@@ -193,7 +193,7 @@ class Reading:
             near = self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT)
         return (each for each in near if each.is_near(places))
 
-    @once
+    @cached
     def _whole(self) -> list[Instruction] | None:
         """All instructions of a text that is not too long to be read as a whole."""
         length = len(self.raw)
@@ -215,7 +215,7 @@ class Reading:
                 yield place
             place = text.find(word, place + len(word))
 
-    @once
+    @cached
     def _lower(self) -> bytes:
         return self.raw.lower()
 

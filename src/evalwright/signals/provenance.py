@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from evalwright.signals.provenance_values import read_date, written_forms
-from evalwright.signals.scene import Scene, values_given
+from evalwright.signals.trace_view import TraceView, values_given
 from evalwright.trace.model import Event, Retrieval, ToolCall
 
 Origin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
@@ -20,7 +20,7 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
     source: Event | None = None
 
 
-def arguments(scene: Scene, call: ToolCall) -> list[Argument]:
+def arguments(scene: TraceView, call: ToolCall) -> list[Argument]:
     """The values of a call with their origins; only what was seen before the call counts.
 
     What the user or the operator said wins, then what the baseline did as well, then what tools
@@ -36,7 +36,7 @@ def arguments(scene: Scene, call: ToolCall) -> list[Argument]:
     return known
 
 
-def _trace_back(scene: Scene, call: ToolCall, path: str, value: str) -> Argument:
+def _trace_back(scene: TraceView, call: ToolCall, path: str, value: str) -> Argument:
     forms = written_forms(value)
     date = read_date(value)
     told = date is not None and date.stands_in(scene.trusted_words)

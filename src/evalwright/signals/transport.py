@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from evalwright.contracts.report import Severity, Signal, SignalDetails
-from evalwright.signals.scene import Scene
+from evalwright.signals.trace_view import TraceView
 from evalwright.trace.model import RunnerFailure
 
 _KINDS = ("http_error", "timeout", "network_error", "invalid_json")
 
 
-def runner_failures(scene: Scene) -> Iterator[Signal]:
+def runner_failures(scene: TraceView) -> Iterator[Signal]:
     """`runner_failure_detected`: there is no answer, so no event can prove it."""
     failure = scene.trace.failure
     if failure is None:

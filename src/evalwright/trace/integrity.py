@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from evalwright.trace.cached import kept
 from evalwright.trace.model import EvidenceTarget, Trace
-from evalwright.trace.once import kept
 from evalwright.trace.pairing import are_paired_by_id, pair_results
 
 Status: TypeAlias = Literal["ok", "partial", "broken"]

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from evalwright.trace.once import once
+from evalwright.trace.cached import cached
 
 Json: TypeAlias = Any
 
@@ -132,34 +132,34 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     usage: Usage = Usage()
     events_not_array: bool = False
 
-    @once
+    @cached
     def _by_kind(self) -> dict[type, list[Any]]:
         kinds: dict[type, list[Any]] = defaultdict(list)
         for event in self.events:
             kinds[type(event)].append(event)
         return kinds
 
-    @once
+    @cached
     def calls(self) -> Sequence[ToolCall]:
         """The tool calls, in order."""
         return self._by_kind.get(ToolCall, ())
 
-    @once
+    @cached
     def results(self) -> Sequence[ToolResult]:
         """The tool results, in order."""
         return self._by_kind.get(ToolResult, ())
 
-    @once
+    @cached
     def times(self) -> list[float | None]:
         """When each event happened, as far as that was recorded."""
         return [event.ts for event in self.events]
 
-    @once
+    @cached
     def payload_texts(self) -> list[str]:
         """What the tool results brought, as text, in order."""
         return [text_of(result.payload) for result in self.results]
 
-    @once
+    @cached
     def answer(self) -> str:
         """The final output as text; empty where there is none."""
         return "" if self.output is None else text_of(self.output.content)

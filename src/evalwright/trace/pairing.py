@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from evalwright.trace.cached import kept
 from evalwright.trace.model import Event, ToolCall, ToolResult, Trace
-from evalwright.trace.once import kept
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ import pytest
 
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
-from evalwright.host import annotations, catalogue, connection, host, limits, outgoing
+from evalwright.host import annotations, catalogue, connection, host, limits, response_budget
 from evalwright.host.v1 import events
 
 PAGE = Path(__file__).parents[3] / "docs" / "host.md"
@@ -29,8 +29,8 @@ BOUNDS = {
         f"for a tenant {host.MOST_LISTS_PER_TENANT}",
     ],
     "answers that are sent and not read yet": [
-        f"{outgoing.MOST_UNREAD // MIB} MiB",
-        f"for a tenant {outgoing.MOST_UNREAD_PER_TENANT // MIB} MiB",
+        f"{response_budget.MOST_UNREAD // MIB} MiB",
+        f"for a tenant {response_budget.MOST_UNREAD_PER_TENANT // MIB} MiB",
     ],
     "reading an answer": [
         f"{connection.LEAST_READ_BYTES // KIB} KiB",

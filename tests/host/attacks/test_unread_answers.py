@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import a_suite, a_task
 from evalwright.host.errors import ApiError
-from evalwright.host.outgoing import MIB, Outgoing
+from evalwright.host.response_budget import MIB, Outgoing
 from host.attacks.raw_client import connected, request
 from host.caller import Caller
 from host.server import ServedHost

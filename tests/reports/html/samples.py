@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from evalwright.compare.alignment import align
-from evalwright.compare.divergence import first_divergence
+from evalwright.comparison.alignment import align
+from evalwright.comparison.divergence import first_divergence
 from evalwright.contracts.report import (
     Artifacts,
     BothSides,

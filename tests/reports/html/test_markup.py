@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from minijinja import Environment
 
 from evalwright.reports.html import words
+from evalwright.reports.html.display_text import display_text
 from evalwright.reports.html.markup import (
     NAMES,
     KnownNames,
@@ -18,7 +19,6 @@ from evalwright.reports.html.markup import (
     quoted_parts_html,
     text_html,
 )
-from evalwright.reports.html.visible import visible
 from reports.html.hostile import EVIL, HOSTILE
 
 # Any character, halves of pairs too; those that matter come often.
@@ -29,7 +29,7 @@ texts = st.one_of(st.text(characters), st.text("ab &<>"), st.sampled_from(HOSTIL
 
 
 def escaped(text):
-    return escape(visible(text), quote=False)
+    return escape(display_text(text), quote=False)
 
 
 class TestATextAsContent:
@@ -57,7 +57,7 @@ class TestAQuotedText:
     @example("https://a.example/?x=\"1\"&y='2'")
     def test_is_written_as_the_templates_write_it(self, text):
         environment = Environment(auto_escape_callback=lambda _: "html")
-        written = environment.render_str("{{ text }}", "page.html", text=visible(text))
+        written = environment.render_str("{{ text }}", "page.html", text=display_text(text))
         assert quoted_html(text) == written
 
     @given(st.lists(texts))

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from evalwright.host.deployments.channels import Roster
 from evalwright.host.deployments.events import DeploymentPromoted, DeploymentStateChanged
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, FULL, LATEST, Deployment, State
 from evalwright.host.deployments.refusals import IllegalTransition
 from evalwright.host.deployments.request import Proof, TransitionRequest
-from evalwright.host.deployments.roster import Roster
 from evalwright.host.settings import DeploymentSettings
 
 _NEXT: dict[State, State] = {

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from evalwright.host.deployments.channels import Roster
 from evalwright.host.deployments.record import FULL, LATEST, Deployment, latest
 from evalwright.host.deployments.refusals import NoActiveDeployment
-from evalwright.host.deployments.roster import Roster
 
 
 def resolve(records: Sequence[Deployment], channel: str, draw: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from evalwright.host.deployments.channels import Roster
 from evalwright.host.deployments.events import (
     DeploymentCanaryAdjusted,
     DeploymentEvent,
@@ -17,7 +18,6 @@ from evalwright.host.deployments.promotion import promote, state_changed
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, FULL, Deployment
 from evalwright.host.deployments.refusals import IllegalTransition
 from evalwright.host.deployments.request import Proof, Transition, TransitionRequest
-from evalwright.host.deployments.roster import Roster
 from evalwright.host.settings import DeploymentSettings
 
 NO_PROOF = Proof()

@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 from starlette.responses import Response
 
-from evalwright.compare.diff import RunDiff, diff_runs
+from evalwright.comparison.diff import RunDiff, diff_runs
 from evalwright.host.masking import masked_strings
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.status import edges_of

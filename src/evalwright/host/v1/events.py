@@ -14,7 +14,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
-from evalwright.host.outgoing import LONG, Outgoing, send_and_wait
+from evalwright.host.response_budget import LONG, Outgoing, send_and_wait
 from evalwright.host.routing import Answer, Call, Operation, Route, json_response
 from evalwright.host.states import Standing
 from evalwright.host.status import edges_of

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from evalwright.compare.summary import facts_of
+from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.junit import seconds, xml_document, xml_text

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from evalwright.compare.summary import facts_of
+from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item, Significance
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.text import one_line

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evalwright.compare.summary import CaseFacts, Tally
+from evalwright.comparison.summary import CaseFacts, Tally
 from evalwright.reports.folder.rows import ranked_lines
 from evalwright.reports.html.pages import OverviewRow
 

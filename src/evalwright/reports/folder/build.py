@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from evalwright.compare.case_file import CaseFile
-from evalwright.compare.environment import env_snapshot
-from evalwright.compare.matching import Plan
-from evalwright.compare.policy import CATALOGUE
-from evalwright.compare.run_folder import RUN_META, RunFolder, Unreadable, read_inside
-from evalwright.compare.summary import Tally
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.environment import env_snapshot
+from evalwright.comparison.matching import Plan
+from evalwright.comparison.policy import CATALOGUE
+from evalwright.comparison.run_folder import RUN_META, RunFolder, Unreadable, read_inside
+from evalwright.comparison.summary import Tally
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
 from evalwright.reports.folder.batch import DEFINITION_SEPARATOR, ITEM_SEPARATOR, Batch

@@ -9,15 +9,15 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
-from evalwright.compare.alignment import AlignedStep, align
-from evalwright.compare.case_file import CaseFile
-from evalwright.compare.cases import Case, parse_case
-from evalwright.compare.comparison import Comparison, Hrefs, compare_case
-from evalwright.compare.matching import PlannedCase
-from evalwright.compare.policy import CATALOGUE
-from evalwright.compare.run_folder import Unreadable, parse_response, read_inside
-from evalwright.compare.side import Checked, SideResult, check
-from evalwright.compare.summary import facts_of
+from evalwright.comparison.alignment import AlignedStep, align
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.cases import Case, parse_case
+from evalwright.comparison.comparison import Comparison, Hrefs, compare_case
+from evalwright.comparison.matching import PlannedCase
+from evalwright.comparison.policy import CATALOGUE
+from evalwright.comparison.run_folder import Unreadable, parse_response, read_inside
+from evalwright.comparison.side import Checked, SideResult, check
+from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.reports.folder.batch import Batch, Written, as_batch
 from evalwright.reports.folder.failures import Captures

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evalwright.compare.gate import HIGH_RISK_KINDS
+from evalwright.comparison.gate import HIGH_RISK_KINDS
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import GRAVE, MACHINE_REPORT

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.compare.run_folder import Unreadable, read_inside
-from evalwright.trace.once import once
+from evalwright.comparison.run_folder import Unreadable, read_inside
+from evalwright.trace.cached import cached
 
 _CAPTURES = "_runner_failures"
 
@@ -37,13 +37,13 @@ class Captures(msgspec.Struct, frozen=True, dict=True):
             return read_inside(path.parent, path.name)
         return Unreadable("it was not found")
 
-    @once
+    @cached
     def _folders(self) -> list[Path]:
         """The run directory, then those above it; found once, as every look costs many calls."""
         run = self.run.resolve()
         return [run, *(parent for parent in run.parents if parent.is_relative_to(self._top))]
 
-    @once
+    @cached
     def _top(self) -> Path:
         return self.top.resolve()
 

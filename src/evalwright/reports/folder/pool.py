@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from threading import Thread
 
-from evalwright.compare.case_file import CaseFile
-from evalwright.compare.matching import PlannedCase
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.matching import PlannedCase
 from evalwright.contracts.errors import CannotEvaluate
 from evalwright.reports.folder.batch import Batch
 from evalwright.reports.folder.case import CaseWriter, Settings

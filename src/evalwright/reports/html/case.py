@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
-from evalwright.compare.alignment import AlignedStep
+from evalwright.comparison.alignment import AlignedStep
 from evalwright.contracts.report import Artifacts, Item, PolicyRule
+from evalwright.reports.html.display_text import relative_href, shortened
 from evalwright.reports.html.evidence import Side, failure_words
 from evalwright.reports.html.facts import facts_html
 from evalwright.reports.html.findings import findings
 from evalwright.reports.html.frame import GATE, SECRETS_ARE_SHOWN, CasePage, page_html
 from evalwright.reports.html.markup import QUOTED, Parts, badge_html, quoted_html, quoted_parts_html
 from evalwright.reports.html.steps import SideWriter, StepWriter
-from evalwright.reports.html.visible import relative_href, shortened
 from evalwright.reports.html.words import CHANGES
 from evalwright.trace.model import Trace
 

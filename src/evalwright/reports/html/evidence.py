@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from evalwright.contracts.report import EvidenceRef
+from evalwright.reports.html.display_text import clipped, display_text, shortened
 from evalwright.reports.html.markup import Parts
 from evalwright.reports.html.steps import payload_of
-from evalwright.reports.html.visible import clipped, shortened, visible
 from evalwright.reports.html.words import RISKS, spoken
 from evalwright.trace.model import (
     Event,
@@ -47,7 +47,7 @@ class Side:
         words = spoken(ref.kind)
         name = ref.call_id or ref.id
         if name:
-            words = f"{words} {visible(name[:90])}"
+            words = f"{words} {display_text(name[:90])}"
         if index is None or not 0 <= index < len(self.trace.events):
             return (f"{self.letter}-answer" if self._answer_is(ref) else ""), words
         return f"{self.letter}-{index}", f"{words}, event {index}"
@@ -110,7 +110,7 @@ class Side:
 def failure_words(failure: RunnerFailure) -> str:
     """Why there is no answer, in one line."""
     parts = [
-        visible(failure.kind),
+        display_text(failure.kind),
         f"status {failure.status}" if failure.status is not None else "",
         f"attempt {failure.attempt}" if failure.attempt is not None else "",
         {True: "transient", False: "not transient", None: ""}[failure.transient],

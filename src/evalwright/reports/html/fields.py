@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from evalwright.reports.html.display_text import as_json, display_text, shown
 from evalwright.reports.html.markup import KnownNames, Parts, link_html, name_html
-from evalwright.reports.html.visible import as_json, shown, visible
 from evalwright.reports.html.worddiff import Segment, agreeing, mark_differences
 
 
@@ -139,7 +139,7 @@ def _write_marked(key: str, a: str, b: str, old: PayloadWriter, new: PayloadWrit
     """Write two texts with the words marked that differ, where they have enough in common."""
     start = _window(a, b, old.characters)
     end = start + old.characters
-    marked = mark_differences(visible(a[start:end]), visible(b[start:end]))
+    marked = mark_differences(display_text(a[start:end]), display_text(b[start:end]))
     if marked is None:
         old.row(_WHOLLY[key], a)
         new.row(_WHOLLY[key], b)

@@ -12,10 +12,10 @@ from evalwright.contracts.report import (
     Signal,
     SignalDetails,
 )
+from evalwright.reports.html.display_text import clipped, display_text
 from evalwright.reports.html.evidence import Side
 from evalwright.reports.html.markup import badge_html
 from evalwright.reports.html.templating import render
-from evalwright.reports.html.visible import clipped, visible
 from evalwright.reports.html.words import SEVERITIES
 
 _LONG = 1_500
@@ -60,7 +60,7 @@ def _failed(side: str, failed: Sequence[FailedAssertion]) -> list[tuple[str, str
     return [
         (
             side,
-            visible(each.name),
+            display_text(each.name),
             clipped(each.message, _LONG),
             clipped(each.expected, _LONG),
             clipped(each.actual, _LONG),
@@ -71,7 +71,7 @@ def _failed(side: str, failed: Sequence[FailedAssertion]) -> list[tuple[str, str
 
 def _rule(rule_id: str, policy: Mapping[str, PolicyRule]) -> tuple[str, str, str, str]:
     rule = policy.get(rule_id)
-    name = visible(rule_id)
+    name = display_text(rule_id)
     return (name, rule.title, rule.rationale, rule.remedy) if rule else (name, "", "", "")
 
 
@@ -83,11 +83,11 @@ def _signals(item: Item, baseline: Side, new: Side) -> list[dict[str, Any]]:
 def _signal(signal: Signal, side: Side) -> dict[str, Any]:
     return {
         "side": side.name,
-        "kind": visible(signal.kind),
+        "kind": display_text(signal.kind),
         "tone": SEVERITIES[signal.severity].tone,
         "badge": safe(badge_html(SEVERITIES[signal.severity])),
         "confidence": signal.confidence,
-        "title": visible(signal.title),
+        "title": display_text(signal.title),
         "details": _details(signal.details),
         "evidence": [side.link(ref) for ref in signal.evidence_refs[:_MOST]],
     }
@@ -108,7 +108,12 @@ def _details(details: SignalDetails) -> list[tuple[str, str]]:
 
 def _suppressed(item: Item) -> list[tuple[str, str, str, str]]:
     return [
-        (side, visible(each.signal.kind), clipped(each.reason, _LONG), visible(each.expires))
+        (
+            side,
+            display_text(each.signal.kind),
+            clipped(each.reason, _LONG),
+            display_text(each.expires),
+        )
         for side, security in (("New", item.security.new), ("Baseline", item.security.baseline))
         for each in security.suppressed or ()
     ]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from html import escape
 from typing import TypeAlias
 
-from evalwright.reports.html.visible import hides_something, visible, without
+from evalwright.reports.html.display_text import display_text, hides_something, without
 from evalwright.reports.html.words import Label
 
 Parts: TypeAlias = list[str]  # markup of ours and text from outside in turn, markup first
@@ -22,12 +22,12 @@ _PLAIN_IN_QUOTES = bytes(code for code in _PLAIN if code not in b"\"'/")
 
 def text_html(text: str) -> str:
     """A text as the content of an element."""
-    return _escaped(visible(text)) if without(text, _PLAIN) else text
+    return _escaped(display_text(text)) if without(text, _PLAIN) else text
 
 
 def quoted_html(text: str) -> str:
     """A text as the templates write it: quotation marks and slashes are escaped too."""
-    return _quoted(visible(text)) if without(text, _PLAIN_IN_QUOTES) else text
+    return _quoted(display_text(text)) if without(text, _PLAIN_IN_QUOTES) else text
 
 
 def parts_html(parts: Parts) -> str:
@@ -49,7 +49,7 @@ def _joined(parts: Parts, plain: bytes, write: Callable[[str], str]) -> str:
     if not rest:
         return "".join(parts)
     if hides_something(rest):
-        texts = list(map(visible, texts))
+        texts = list(map(display_text, texts))
     # All texts as one are quicker to write; what is visible holds no NUL.
     parts[1::2] = write("\0".join(texts)).split("\0")
     return "".join(parts)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.compare.summary import speaks_against
+from evalwright.comparison.summary import speaks_against
 from evalwright.contracts.report import (
     ROOT_CAUSES,
     SEVERITIES,
@@ -18,7 +18,7 @@ from evalwright.contracts.report import (
 )
 from evalwright.reports.html import numbers, words
 from evalwright.reports.html.charts import Bar, chart
-from evalwright.reports.html.visible import clipped, relative_href, visible
+from evalwright.reports.html.display_text import clipped, display_text, relative_href
 
 _LONG = 400
 _MOST = 100  # entries of a list
@@ -94,7 +94,7 @@ def safe_row(row: OverviewRow) -> OverviewRow:
         href=relative_href(row.href),
         case_id=clipped(row.case_id, _LONG),
         title=clipped(row.title or row.case_id, _LONG),
-        signals=[(visible(kind), severity) for kind, severity in row.signals[:_MOST_KINDS]],
+        signals=[(display_text(kind), severity) for kind, severity in row.signals[:_MOST_KINDS]],
     )
 
 
@@ -103,9 +103,9 @@ def overview_context(view: OverviewView) -> dict[str, Any]:
     summary = view.summary
     rows = [safe_row(row) for row in view.rows]
     return {
-        "report_id": visible(view.report_id),
+        "report_id": display_text(view.report_id),
         "masked": view.masked,
-        "verdict": visible(summary.verdict),
+        "verdict": display_text(summary.verdict),
         "tone": "bad" if speaks_against(summary) else "good",
         "tiles": list(_tiles(summary)),
         "significance": numbers.significance(summary.significance),
@@ -152,7 +152,7 @@ def _root_chart(summary: Summary) -> dict[str, Any]:
     old, new = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
     causes = list(ROOT_CAUSES) + [cause for cause in {**old, **new} if cause not in ROOT_CAUSES]
     found = [cause for cause in causes if old.get(cause) or new.get(cause)]
-    bars = [Bar(words.spoken(visible(c)), old.get(c, 0), new.get(c, 0)) for c in found]
+    bars = [Bar(words.spoken(display_text(c)), old.get(c, 0), new.get(c, 0)) for c in found]
     return chart("roots", "Root causes of failed cases", bars)
 
 
@@ -180,7 +180,7 @@ def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
 
 def _counted(kind: str, counts: Mapping[str, int]) -> str:
     number = f" {counts[kind]:,}" if kind in counts else ""
-    return words.spoken(visible(kind)) + number
+    return words.spoken(display_text(kind)) + number
 
 
 def _shown_row(row: OverviewRow) -> tuple[Any, ...]:
@@ -230,7 +230,12 @@ def _filters() -> list[tuple[str, str, list[tuple[str, str]]]]:
 
 
 def _rule(rule: PolicyRule) -> tuple[str, str, str, str]:
-    return visible(rule.id), visible(rule.title), visible(rule.rationale), visible(rule.remedy)
+    return (
+        display_text(rule.id),
+        display_text(rule.title),
+        display_text(rule.rationale),
+        display_text(rule.remedy),
+    )
 
 
 def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -238,7 +243,7 @@ def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     before = dict(_leaves(snapshot.get("baseline", {}), ()))
     after = dict(_leaves({k: v for k, v in snapshot.items() if k not in _BESIDES}, ()))
     return [
-        (visible(".".join(path)), _known(before, path), _known(after, path))
+        (display_text(".".join(path)), _known(before, path), _known(after, path))
         for path in list({**after, **before})[:_MOST]
         if path
     ]

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence, Set
 
-from evalwright.compare.alignment import AlignedStep
+from evalwright.comparison.alignment import AlignedStep
+from evalwright.reports.html.display_text import shown
 from evalwright.reports.html.fields import PayloadWriter, write_compared
 from evalwright.reports.html.markup import (
     NAMES,
@@ -12,7 +13,6 @@ from evalwright.reports.html.markup import (
     short_name,
     status_html,
 )
-from evalwright.reports.html.visible import shown
 from evalwright.reports.html.words import STATES, TOOL_STATUSES, Label
 from evalwright.trace.model import (
     Event,

@@ -16,7 +16,7 @@ from evalwright.contracts.prompt_result import (
 )
 from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
-from evalwright.reports.html.visible import clipped, visible
+from evalwright.reports.html.display_text import clipped, display_text
 from evalwright.reports.prompts.change import (
     change_in_words,
     criteria_in_words,
@@ -50,9 +50,9 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
     changes = _changes_by_group(overview, context.change)
     room = _room(overview, context.texts)
     return {
-        "tier": f"{context.tier.number} ({visible(context.tier.name)})",
+        "tier": f"{context.tier.number} ({display_text(context.tier.name)})",
         "threshold": f"{context.threshold:g}%",
-        "generated": visible(context.generated),
+        "generated": display_text(context.generated),
         "verdict": _verdict(overview),
         "tiles": _tiles(overview, context),
         "charts": _charts(overview, context.threshold),
@@ -157,7 +157,7 @@ def _change(change: Change) -> dict[str, Any]:
     return {
         "words": change_in_words(change),
         "tone": "bad" if change.regressed else "good",
-        "notes": [visible(note) for note in change.notes],
+        "notes": [display_text(note) for note in change.notes],
         "rows": [
             (
                 clipped(each.path, 200),
@@ -231,7 +231,9 @@ def _source(
         )
     return {
         "source": safe(view.html),
-        "marked": [(f"{anchor}{line}", line, visible(rules)) for line, rules in view.marked[:_MOST]]
+        "marked": [
+            (f"{anchor}{line}", line, display_text(rules)) for line, rules in view.marked[:_MOST]
+        ]
         if room is None
         else [],
         "left_out": left_out,
@@ -241,7 +243,12 @@ def _source(
 
 def _listed(findings: Sequence[Finding]) -> dict[str, Any]:
     shown = [
-        (f"{each.line}:{each.column}", each.severity, visible(each.rule), visible(each.message))
+        (
+            f"{each.line}:{each.column}",
+            each.severity,
+            display_text(each.rule),
+            display_text(each.message),
+        )
         for each in findings[:_MOST]
     ]
     return {"findings": shown, "more": len(findings) - len(shown)}
@@ -303,7 +310,7 @@ def _facts(group: Group, first: PromptResult) -> list[str]:
     if first.complexity is not UNSET:
         told.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
     if first.details.method:
-        told.append(f"scores by {visible(first.details.method)}")
+        told.append(f"scores by {display_text(first.details.method)}")
     if first.details.covered_mass is not None:
         told.append(f"{first.details.covered_mass:.0%} of the probability covered")
     if first.details.judge_overall is not None:

@@ -6,8 +6,8 @@ from html import escape
 from typing import NamedTuple
 
 from evalwright.contracts.prompt_result import Finding
+from evalwright.reports.html.display_text import display_text
 from evalwright.reports.html.markup import text_html
-from evalwright.reports.html.visible import visible
 from evalwright.signals.sensitive import scan
 
 _AROUND = 1  # lines before and after a finding, where not all are shown
@@ -124,7 +124,7 @@ def _line(line: str, findings: Sequence[Finding]) -> str:
     for finding in findings:
         start, end = _span(line, finding.column - 1)
         if start >= done and end > start:
-            title = escape(visible(f"{finding.rule} {finding.severity}"))
+            title = escape(display_text(f"{finding.rule} {finding.severity}"))
             html += f'{text_html(line[done:start])}<mark title="{title}">'
             html += f"{text_html(line[start:end])}</mark>"
             done = end

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalwright.reports.html.display_text import clipped, display_text, relative_href, shown
 from evalwright.reports.html.markup import text_html
-from evalwright.reports.html.visible import clipped, relative_href, shown, visible
 
 HIDDEN = ["\u202e", "\u200b", "\u2066", "\ufeff", "\u2028", "\x00", "\x1b", "\x7f", "\U000e0041"]
 
 
 @pytest.mark.parametrize("char", HIDDEN, ids=lambda char: f"U+{ord(char):04X}")
 def test_a_hidden_character_is_written_out(char):
-    text = visible(f"a{char}b")
+    text = display_text(f"a{char}b")
     assert char not in text
     assert text.startswith("a")
     assert text.endswith("b")
@@ -21,22 +21,22 @@ def test_a_hidden_character_is_written_out(char):
 
 def test_of_all_characters_those_are_written_out_that_a_pattern_names():
     every = "".join(map(chr, range(0x110000)))
-    shown = [char for char in every if visible(char) == char]
-    assert visible("".join(shown)) == "".join(shown)
+    shown = [char for char in every if display_text(char) == char]
+    assert display_text("".join(shown)) == "".join(shown)
     assert all(char.isprintable() or not char.isascii() or char in "\t\n" for char in shown)
 
 
 def test_newlines_and_tabs_stay_as_they_are():
-    assert visible("a\n\tb") == "a\n\tb"
+    assert display_text("a\n\tb") == "a\n\tb"
 
 
 def test_letters_of_any_script_and_plain_emoji_stay_as_they_are():
-    assert visible("naïve 日本語 عربى 🎉\n") == "naïve 日本語 عربى 🎉\n"
+    assert display_text("naïve 日本語 عربى 🎉\n") == "naïve 日本語 عربى 🎉\n"
 
 
 @given(st.text(st.characters()))
 def test_whatever_the_text_it_can_be_written_as_utf_8(text):
-    assert visible(text).encode("utf-8") is not None
+    assert display_text(text).encode("utf-8") is not None
 
 
 @given(st.text(st.characters()))
@@ -47,7 +47,7 @@ def test_no_markup_survives_as_markup(text):
 
 
 def test_half_a_surrogate_pair_is_named_instead_of_breaking_the_page():
-    assert visible("a\ud800b") == "a⟦U+D800⟧b"
+    assert display_text("a\ud800b") == "a⟦U+D800⟧b"
 
 
 def test_nothing_null_and_empty_can_be_told_apart():

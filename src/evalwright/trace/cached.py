@@ -23,7 +23,7 @@ def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
     return value_of
 
 
-class once(Generic[Value]):  # noqa: N801  (used as `property` is)
+class cached(Generic[Value]):  # noqa: N801  (used as `property` is)
     """As `functools.cached_property`, without the lock that it takes up to Python 3.11."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -32,10 +32,10 @@ class once(Generic[Value]):  # noqa: N801  (used as `property` is)
         self.__doc__ = compute.__doc__
 
     @overload
-    def __get__(self, owner: None, kind: type) -> "once[Value]": ...
+    def __get__(self, owner: None, kind: type) -> "cached[Value]": ...
     @overload
     def __get__(self, owner: object, kind: type) -> Value: ...
-    def __get__(self, owner: object | None, kind: type) -> "Value | once[Value]":
+    def __get__(self, owner: object | None, kind: type) -> "Value | cached[Value]":
         if owner is None:
             return self
         value = self._compute(owner)

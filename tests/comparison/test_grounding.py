@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
-from evalwright.compare import grounding, stated_values
-from evalwright.compare.grounding import contradictions
-from evalwright.compare.stated_values import days_in, stands_in, statements
+from evalwright.comparison import grounding, stated_values
+from evalwright.comparison.grounding import contradictions
+from evalwright.comparison.stated_values import days_in, stands_in, statements
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 

@@ -3,8 +3,8 @@
 import pytest
 
 from comparing import a_trace, an_action
-from evalwright.compare.gate import gate, governance, proposes_high_risk
-from evalwright.compare.policy import CATALOGUE, recommended_rules
+from evalwright.comparison.gate import gate, governance, proposes_high_risk
+from evalwright.comparison.policy import CATALOGUE, recommended_rules
 from evalwright.contracts.report import FailedAssertion, Integrity, Signal, SignalDetails
 
 OK = Integrity("ok", ())

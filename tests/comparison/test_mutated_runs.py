@@ -21,11 +21,11 @@ from comparing import (
     an_action,
     items_of,
 )
-from evalwright.compare.alignment import align
-from evalwright.compare.cases import parse_case
-from evalwright.compare.comparison import Hrefs, compare_case
-from evalwright.compare.run_folder import Unreadable, parse_response
-from evalwright.compare.side import check
+from evalwright.comparison.alignment import align
+from evalwright.comparison.cases import parse_case
+from evalwright.comparison.comparison import Hrefs, compare_case
+from evalwright.comparison.run_folder import Unreadable, parse_response
+from evalwright.comparison.side import check
 from evalwright.contracts.report import Artifacts
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.integrity import ISSUES

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.compare.stated_values import (
+from evalwright.comparison.stated_values import (
     Kind,
     Label,
     Statement,

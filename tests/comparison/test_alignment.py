@@ -6,8 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from comparing import START, a_call, a_result, a_trace
-from evalwright.compare.alignment import align
-from evalwright.compare.divergence import first_divergence
+from evalwright.comparison.alignment import align
+from evalwright.comparison.divergence import first_divergence
 
 
 def states(baseline, new):

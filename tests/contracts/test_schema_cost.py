@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.schema import ValueSchema
-from evalwright.contracts.unfolding import MOST_PARTS, unfold
+from evalwright.contracts.schema_cost import MOST_PARTS, unfold
 
 LEAF = {"type": "string"}
 

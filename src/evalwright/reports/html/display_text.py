@@ -17,7 +17,7 @@ _LEFT_OUT = "(nothing that can be written as text)"
 _SCHEME = re.compile(r"[^/?#]*:")
 
 
-def visible(text: str) -> str:
+def display_text(text: str) -> str:
     """The text with its hidden characters written out: `␛`, `⟦U+202E⟧`."""
     return _HIDDEN.sub(_written_out, text) if hides_something(without(text, _SEEN)) else text
 
@@ -63,7 +63,7 @@ def as_json(value: Any) -> str:
 
 def clipped(value: Any, limit: int) -> str:
     """A value for a table cell: visible, and with a mark where it was shortened."""
-    return visible(shortened(value, limit))
+    return display_text(shortened(value, limit))
 
 
 def shortened(value: Any, limit: int) -> str:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalwright.compare import case_file
-from evalwright.compare.case_file import CaseFile
+from evalwright.comparison import case_file
+from evalwright.comparison.case_file import CaseFile
 from evalwright.contracts.errors import BadInput
 
 

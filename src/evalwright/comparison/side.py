@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evalwright.compare.cases import Case
-from evalwright.compare.expectations import failed_assertions
-from evalwright.compare.gate import proposes_high_risk
-from evalwright.compare.run_folder import IMPORT_FAULT, Unreadable
+from evalwright.comparison.cases import Case
+from evalwright.comparison.expectations import failed_assertions
+from evalwright.comparison.gate import proposes_high_risk
+from evalwright.comparison.run_folder import IMPORT_FAULT, Unreadable
 from evalwright.contracts.report import GRAVE, SEVERITIES, FailedAssertion, Integrity, Signal
 from evalwright.signals.detect import detect
 from evalwright.trace.decode import decode_trace

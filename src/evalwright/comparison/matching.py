@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evalwright.compare.case_file import CaseFile
-from evalwright.compare.roster import BASELINE, NEW, Entry, Roster, Side
-from evalwright.compare.run_folder import SUFFIX, RunFolder
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.case_index import BASELINE, NEW, CaseIndex, Entry, Side
+from evalwright.comparison.run_folder import SUFFIX, RunFolder
 from evalwright.trace.model import Json
 
 _OUTSIDE = "the case is not in the case file, so nothing is expected of it"
@@ -28,7 +28,7 @@ class Plan:
 
     def __init__(self, cases: CaseFile | None, baseline: RunFolder, new: RunFolder) -> None:
         self._outside_faults = (_OUTSIDE,) if cases is not None else ()
-        self._roster = Roster()
+        self._roster = CaseIndex()
         try:
             self._roster.add_cases(_identified(cases))
             self._roster.add_files(baseline.stems(), new.stems())

@@ -6,14 +6,14 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from evalwright.compare.alignment import AlignedStep
-from evalwright.compare.cases import Case
-from evalwright.compare.divergence import first_divergence
-from evalwright.compare.gate import Gate, gate, governance
-from evalwright.compare.nondeterminism import nondeterminism_sources
-from evalwright.compare.policy import recommended_rules
-from evalwright.compare.root_cause import root_cause
-from evalwright.compare.side import Checked, Judged, SideResult, judge_side
+from evalwright.comparison.alignment import AlignedStep
+from evalwright.comparison.cases import Case
+from evalwright.comparison.divergence import first_divergence
+from evalwright.comparison.gate import Gate, gate, governance
+from evalwright.comparison.nondeterminism import nondeterminism_sources
+from evalwright.comparison.policy import recommended_rules
+from evalwright.comparison.root_cause import root_cause
+from evalwright.comparison.side import Checked, Judged, SideResult, judge_side
 from evalwright.contracts.report import (
     Artifacts,
     BothSides,

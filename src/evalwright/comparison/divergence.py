@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evalwright.compare.alignment import AlignedStep, same_call
+from evalwright.comparison.alignment import AlignedStep, same_call
 from evalwright.contracts.report import Divergence
 from evalwright.trace.model import FinalOutput, Message, Retrieval, ToolCall, ToolResult
 from evalwright.trace.pairing import Step

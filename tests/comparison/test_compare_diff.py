@@ -25,8 +25,8 @@ from builders import (
     opening,
     task_events,
 )
-from evalwright.compare import diff as compare_diff
-from evalwright.compare.diff import RunDiff, diff_runs
+from evalwright.comparison import diff as compare_diff
+from evalwright.comparison.diff import RunDiff, diff_runs
 from evalwright.contracts.events import CapBreached, Event, RunStarted, ToolReturned
 from evalwright.contracts.jsonvalue import canonical
 from strategies import json_values

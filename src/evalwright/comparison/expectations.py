@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from evalwright.compare.cases import Case
-from evalwright.compare.grounding import contradictions
+from evalwright.comparison.cases import Case
+from evalwright.comparison.grounding import contradictions
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion
 from evalwright.trace.integrity import evidence_targets, retrieved_docs

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from evalwright.compare.roster import Roster
+from evalwright.comparison.case_index import CaseIndex
 from evalwright.contracts.errors import CannotEvaluate
 
 
@@ -21,7 +21,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_a_full_disk_is_said_to_be_the_reason() -> None:
-    roster = Roster()
+    roster = CaseIndex()
     cases = ((f"case-{number}", None) for number in range(200_000))
     with files_of_at_most(1 << 20), pytest.raises(CannotEvaluate, match="no place to work in"):
         roster.add_cases(cases)
@@ -33,7 +33,7 @@ def test_a_failure_of_the_source_is_not_taken_for_one_of_the_disk() -> None:
         yield "one", None
         raise OSError("gone")
 
-    roster = Roster()
+    roster = CaseIndex()
     with pytest.raises(OSError, match="gone"):
         roster.add_cases(broken())
     roster.close()

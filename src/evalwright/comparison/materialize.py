@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.compare.run_folder import (
+from evalwright.comparison.run_folder import (
     IMPORT_FAULT,
     RUN_META,
     SUFFIX,
@@ -27,7 +27,7 @@ def spool_file(path: Path, folder: Path) -> RunFolder:
     """The traces of a file, each as a response in the folder; a file without any is refused."""
     name = name_of(path)
     records = _with_a_trace(import_responses(blocks(path), name), path)
-    return spool(records, {"run_id": name.partition(".")[0]}, folder)
+    return materialize(records, {"run_id": name.partition(".")[0]}, folder)
 
 
 def _with_a_trace(records: Iterable[Imported], path: Path) -> Iterator[Imported]:
@@ -49,7 +49,7 @@ def name_of(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
-def spool(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
+def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
     """Write each response under a number of its own, and beside them which case it answers."""
     folder.mkdir()
     (folder / RUN_META).write_bytes(msgspec.json.encode(meta))

@@ -7,10 +7,10 @@ import tracemalloc
 import pytest
 
 from comparing import Pair, a_case, a_response
-from evalwright.compare.case_file import CaseFile
-from evalwright.compare.matching import Plan
-from evalwright.compare.run_folder import RunFolder, Unreadable, read_response
-from evalwright.compare.spool import spool
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.matching import Plan
+from evalwright.comparison.materialize import materialize
+from evalwright.comparison.run_folder import RunFolder, Unreadable, read_response
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.importers import Imported
 
@@ -132,7 +132,7 @@ def test_strays_are_taken_in_the_order_of_their_names(pair):
 
 def laid_out(folder, *answers):
     """A run of traces, each with its case and the key of its baseline."""
-    return spool((Imported(case, {}, base) for case, base in answers), {}, folder)
+    return materialize((Imported(case, {}, base) for case, base in answers), {}, folder)
 
 
 def test_a_trace_finds_its_baseline_by_the_key_that_it_names(tmp_path):

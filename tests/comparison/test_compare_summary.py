@@ -5,7 +5,7 @@ from statistics import fmean
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.compare.summary import CaseFacts, Mean, SideFacts, Tally
+from evalwright.comparison.summary import CaseFacts, Mean, SideFacts, Tally
 from evalwright.contracts.report import ROOT_CAUSES, SEVERITIES
 
 numbers = st.floats(-1e15, 1e15) | st.integers(-(10**15), 10**15)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from evalwright.compare.case_file import CaseFile
-from evalwright.compare.run_folder import RUN_META, RunFolder
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.run_folder import RUN_META, RunFolder
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
 
@@ -62,7 +62,7 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
         _refuse_other_folders(run, named)
         return _Opened(run, find_cases(run))
     if is_file:
-        from evalwright.compare.spool import spool_file
+        from evalwright.comparison.materialize import spool_file
 
         return _Opened(spool_file(path, work), None)
     if path.suffix or "/" in named or exists:
@@ -86,11 +86,11 @@ def _refuse_other_folders(run: RunFolder, named: str) -> None:
 
 def lay_out(exported: "ExportedRun", work: Path) -> tuple[RunFolder, Path]:
     """An own run as a run folder, and the file of its cases beside that."""
-    from evalwright.compare.spool import spool
+    from evalwright.comparison.materialize import materialize
     from evalwright.trace.importers import Imported
 
     responses = (Imported(response["case_id"], response) for response in exported.responses)
-    run = spool(responses, exported.meta, work)
+    run = materialize(responses, exported.meta, work)
     cases = work.with_name(f"{work.name}-{_CASES}")
     with cases.open("wb") as file:
         file.write(b"[")

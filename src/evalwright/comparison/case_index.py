@@ -96,7 +96,7 @@ class Entry(NamedTuple):
     in_new: bool
 
 
-class Roster:
+class CaseIndex:
     """What there is to compare: first the cases are added, then the files, then all the rest."""
 
     def __init__(self) -> None:

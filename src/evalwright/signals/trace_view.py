@@ -10,6 +10,7 @@ import msgspec
 
 from evalwright.signals.instructions import Reading, may_press, read_as_one
 from evalwright.signals.provenance_values import leaves, letters_only, plain_lines, plain_words
+from evalwright.trace.cached import cached, kept
 from evalwright.trace.model import (
     Retrieval,
     ToolCall,
@@ -17,7 +18,6 @@ from evalwright.trace.model import (
     Trace,
     text_of,
 )
-from evalwright.trace.once import kept, once
 from evalwright.trace.pairing import pair_results
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ class Source:
         self.event = event
         self.text = text
 
-    @once
+    @cached
     def words(self) -> bytes:
         """The text as plain words."""
         return plain_words(self.text)
 
-    @once
+    @cached
     def reading(self) -> Reading:
         """The text, prepared for finding instructions in it."""
         return Reading(self.text)
 
 
-class Scene:
+class TraceView:
     """One trace under inspection. Properties are computed once, when first asked for."""
 
     def __init__(self, trace: Trace, baseline: Trace | None = None) -> None:
@@ -50,17 +50,17 @@ class Scene:
         self.baseline = baseline
         self.calls = trace.calls
 
-    @once
+    @cached
     def baseline_calls(self) -> Sequence[ToolCall]:
         """The tool calls of the baseline, in order."""
         return self.baseline.calls if self.baseline else ()
 
-    @once
+    @cached
     def baseline_tools(self) -> Mapping[str, Sequence[ToolCall]]:
         """The tools that the baseline called, with its calls of each."""
         return calls_by_tool(self.baseline) if self.baseline else {}
 
-    @once
+    @cached
     def _given_by_baseline(self) -> dict[str, frozenset[str]]:
         return {}
 
@@ -74,12 +74,12 @@ class Scene:
             self._given_by_baseline[tool] = known
         return known
 
-    @once
+    @cached
     def results(self) -> Mapping[int, ToolResult]:
         """The result of each call, by the call's index."""
         return pair_results(self.trace)
 
-    @once
+    @cached
     def trusted(self) -> str:
         """All that the user and the operator said."""
         said = [self.trace.system, self.trace.prompt]
@@ -90,44 +90,44 @@ class Scene:
         ]
         return "\n".join(said)
 
-    @once
+    @cached
     def untrusted(self) -> list[Source]:
         """What tools and retrievals brought in, in order."""
         return list(map(Source, *_brought_in(self.trace)))
 
-    @once
+    @cached
     def untrusted_texts(self) -> Sequence[str]:
         """The texts of `untrusted`."""
         return _brought_in(self.trace)[1]
 
-    @once
+    @cached
     def untrusted_as_one(self) -> bytes | None:
         """The texts of `untrusted`, to be looked through at once, unless they are too long."""
         return read_as_one(self.untrusted_texts)
 
-    @once
+    @cached
     def trusted_words(self) -> bytes:
         """What the user and the operator said, as plain words."""
         return plain_words(self.trusted)
 
-    @once
+    @cached
     def untrusted_words(self) -> list[bytes]:
         """What each untrusted source brought in, as plain words."""
         return self.joined_words.split(b"\n") if self.untrusted_texts else []
 
-    @once
+    @cached
     def untrusted_letters(self) -> bytes:
         """The letters and digits of all untrusted sources, with nothing between them."""
         return letters_only("\n".join(self.untrusted_texts))
 
-    @once
+    @cached
     def may_be_pressing(self) -> bool:
         """Whether pressure may stand in an untrusted text or in a query for documents."""
         together = self.untrusted_as_one
         queries = [each.query for each in self.trace.retrievals]
         return together is None or may_press(together, queries)
 
-    @once
+    @cached
     def pressing(self) -> list[int]:
         """The places in `untrusted` of the sources that press the agent with instructions."""
         if not self.may_be_pressing:
@@ -138,23 +138,23 @@ class Scene:
         """Whether the baseline gave a tool just this value, in one of its written forms."""
         return self.baseline is not None and b"\n%b\n" % form in _words_given(self.baseline)
 
-    @once
+    @cached
     def baseline_read(self) -> bytes:
         """What tools and retrievals brought into the baseline, as plain words."""
         return _words_read(self.baseline) if self.baseline else b""
 
-    @once
+    @cached
     def joined_words(self) -> bytes:
         """What all untrusted sources brought in, as plain words, in order."""
         return _words_read(self.trace)
 
-    @once
+    @cached
     def joined_starts(self) -> list[int]:
         """Where each untrusted source starts in `joined_words`."""
         lengths = (len(words) + 1 for words in self.untrusted_words)
         return list(accumulate(lengths, initial=0))[:-1]
 
-    @once
+    @cached
     def _untrusted_indexes(self) -> list[int]:
         return list(map(_INDEX, _brought_in(self.trace)[0]))
 
@@ -175,12 +175,12 @@ class Scene:
                 return
             at = self.joined_words.find(words, starts[place + 1], end)
 
-    @once
+    @cached
     def traced_arguments(self) -> dict[int, "list[Argument]"]:
         """The arguments of calls with their origins, by the call's index; filled when asked."""
         return {}
 
-    @once
+    @cached
     def requests(self) -> str:
         """What the user said, without the operator."""
         said = [
