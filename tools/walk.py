@@ -10,6 +10,7 @@ in different first-level packages.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -130,7 +131,7 @@ def room(path: str) -> str:
 
 def figures(calls: list[tuple[str, str]]) -> tuple[int, int, int]:
     """Distinct functions, modules, and changes of room."""
-    changes = sum(room(a) != room(b) for (a, _), (b, _) in zip(calls, calls[1:], strict=False))
+    changes = sum(room(a) != room(b) for (a, _), (b, _) in itertools.pairwise(calls))
     return len(set(calls)), len({path for path, _ in calls}), changes
 
 
