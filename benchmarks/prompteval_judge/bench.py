@@ -20,9 +20,9 @@ from pathlib import Path
 from evalwright.contracts.events import ProviderUsage
 from evalwright.models.protocol import Reply, Request, TokenLogprob
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.geval import GEval, JudgeSettings
-from evalwright.prompts.geval_prompt import CRITERIA
-from evalwright.prompts.geval_steps import MemorySteps, StepsKey
+from evalwright.prompts.geval.judgement import GEval, JudgeSettings
+from evalwright.prompts.geval.questions import CRITERIA
+from evalwright.prompts.geval.steps import MemorySteps, StepsKey
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "prompteval_judge.json"
 BAR = 1.1

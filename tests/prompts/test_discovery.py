@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.prompts.discovery import Found, discover, read_bytes, read_prompt
+from evalwright.prompts.discovery import DiscoveredFile, discover, read_bytes, read_prompt
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.parse import MAX_BYTES
 
@@ -31,7 +31,7 @@ def shown(*paths: str | Path) -> list[str]:
     return [each.shown for each in discover([Path(path) for path in paths])]
 
 
-def only(path: str | Path) -> Found:
+def only(path: str | Path) -> DiscoveredFile:
     [found] = discover([Path(path)])
     return found
 

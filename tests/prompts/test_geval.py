@@ -21,9 +21,9 @@ from evalwright.models.protocol import ModelError, Request, TokenLogprob
 from evalwright.models.scripted import Said
 from evalwright.models.transport import Unreachable
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval import GEval, Judgement, JudgeSettings, estimated_tokens
-from evalwright.prompts.geval_prompt import CRITERIA
-from evalwright.prompts.geval_steps import MemorySteps, StepsKey
+from evalwright.prompts.geval.judgement import GEval, Judgement, JudgeSettings, estimated_tokens
+from evalwright.prompts.geval.questions import CRITERIA
+from evalwright.prompts.geval.steps import MemorySteps, StepsKey
 from providers import completion, failing, fake_provider
 
 

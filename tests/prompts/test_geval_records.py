@@ -10,7 +10,7 @@ import pytest
 from geval_subjects import a_reply
 
 from evalwright.engine.fencing import UnfitReply
-from evalwright.prompts.geval_prompt import CRITERIA, read_reply
+from evalwright.prompts.geval.questions import CRITERIA, read_reply
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"  # beside the repository, never in it
 RECORDS = (

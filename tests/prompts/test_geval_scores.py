@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.models.protocol import TokenLogprob
-from evalwright.prompts.geval_scores import Weighted, weigh
+from evalwright.prompts.geval.scores import Weighted, weigh
 
 HEAD = '{"clarity": {"reason": "It asks for 7 items, not 9.", "score": '
 

@@ -11,9 +11,9 @@ from evalwright.contracts.errors import BadInput
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval import GEval, JudgeSettings
-from evalwright.prompts.geval_prompt import CRITERIA
-from evalwright.prompts.geval_steps import FileSteps, MemorySteps, NotStored, StepsKey, StepStore
+from evalwright.prompts.geval.judgement import GEval, JudgeSettings
+from evalwright.prompts.geval.questions import CRITERIA
+from evalwright.prompts.geval.steps import FileSteps, MemorySteps, NotStored, StepsKey, StepStore
 
 KEY = StepsKey("clarity", "openai:gpt-4.1")
 

@@ -10,7 +10,7 @@ from builders import a_usage
 from evalwright.contracts.prompt_result import WEIGHTS, ModelFacts, PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.evaluate import Linted, Settings, lint_sources
+from evalwright.prompts.evaluate import EvaluationSettings, Linted, lint_sources
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.judged import (
     BudgetSpent,
@@ -54,7 +54,7 @@ def library(folder: Path, **texts: str) -> list[Linted]:
     return lint_sources(list(read_sources([folder])), Selection())
 
 
-class Evaluation:
+class EvaluationRun:
     """One evaluation, with what it kept as it came and what it gave in order."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Evaluation:
     ) -> None:
         self.kept: list[PromptResult] = []
         self.given: list[PromptResult] = []
-        chosen = Settings(TIERS[1], **settings)
+        chosen = EvaluationSettings(TIERS[1], **settings)
         evaluation = JudgedEvaluation(
             files, judges, chosen, SystemClock(), known or {}, self.kept.append, self.given.append
         )
@@ -85,14 +85,14 @@ def names(results: list[PromptResult]) -> list[str]:
 
 def test_records_are_kept_as_they_come_and_given_in_order(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.", b="Say b.", c="Say c.")
-    done = Evaluation(files, FakeJudge(a=50, b=20), concurrency=3)
+    done = EvaluationRun(files, FakeJudge(a=50, b=20), concurrency=3)
     assert names(done.kept) == ["c", "b", "a"]
     assert names(done.given) == ["a", "b", "c"]
 
 
 def test_a_fault_in_one_evaluation_is_the_error_of_one_record(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.", b="break", c="refuse")
-    done = Evaluation(files, FakeJudge())
+    done = EvaluationRun(files, FakeJudge())
     codes = [each.execution.error_code for each in done.given]
     assert codes == [None, "internal_error", "parse_error"]
     assert [each.passed for each in done.given] == [True, False, False]
@@ -103,43 +103,43 @@ def test_a_spent_budget_stops_what_must_be_asked(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.", b="Say b.", c="Say c.")
     judge = FakeJudge(cost=1.0)
     with pytest.raises(BudgetSpent, match=r"\$2 are spent, and 1 evaluations are left"):
-        Evaluation(files, judge, concurrency=1, max_cost_usd=1.5)
+        EvaluationRun(files, judge, concurrency=1, max_cost_usd=1.5)
     assert judge.asked == ["a", "b"]
 
 
 def test_what_is_known_costs_nothing_and_is_not_asked_again(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.", b="Say b.", c="Say c.")
-    first = Evaluation(files, FakeJudge(cost=1.0))
+    first = EvaluationRun(files, FakeJudge(cost=1.0))
     again = FakeJudge(cost=1.0)
-    done = Evaluation(files, again, known=first.known(), concurrency=1, max_cost_usd=0.5)
+    done = EvaluationRun(files, again, known=first.known(), concurrency=1, max_cost_usd=0.5)
     assert again.asked == []
     assert [each.eval_id for each in done.given] == [each.eval_id for each in first.given]
 
 
 def test_a_changed_file_or_another_way_of_asking_is_evaluated_anew(tmp_path: Path) -> None:
-    first = Evaluation(library(tmp_path, a="Say a.", b="Say b."), FakeJudge())
+    first = EvaluationRun(library(tmp_path, a="Say a.", b="Say b."), FakeJudge())
     judge = FakeJudge()
-    Evaluation(library(tmp_path, b="Say something else."), judge, known=first.known())
+    EvaluationRun(library(tmp_path, b="Say something else."), judge, known=first.known())
     assert judge.asked == ["b"]
     other = FakeJudge()
     other.facts = ModelFacts("fake", "test", parameters={"samples": 3})
-    Evaluation(library(tmp_path), other, known=first.known())
+    EvaluationRun(library(tmp_path), other, known=first.known())
     assert other.asked == ["a", "b"]
 
 
 def test_a_known_record_has_the_threshold_and_the_linter_of_now(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.")
-    first = Evaluation(files, FakeJudge(score=8.19), threshold=81.9)
+    first = EvaluationRun(files, FakeJudge(score=8.19), threshold=81.9)
     assert first.given[0].passed
-    same = Evaluation(files, FakeJudge(), known=first.known(), threshold=81.9)
-    higher = Evaluation(files, FakeJudge(), known=first.known(), threshold=82.0)
+    same = EvaluationRun(files, FakeJudge(), known=first.known(), threshold=81.9)
+    higher = EvaluationRun(files, FakeJudge(), known=first.known(), threshold=82.0)
     assert (same.given[0].passed, higher.given[0].passed) == (True, False)
     unlinted = [Linted(files[0].source, (), files[0].structural)]
-    bare = Evaluation(unlinted, FakeJudge(), known=first.known())
+    bare = EvaluationRun(unlinted, FakeJudge(), known=first.known())
     assert bare.given[0].issues == []
 
 
 def test_a_call_without_a_price_cannot_be_held_to_a_budget(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.", b="Say b.")
     with pytest.raises(BudgetSpent, match="no known price"):
-        Evaluation(files, FakeJudge(cost=None), concurrency=1, max_cost_usd=1.0)
+        EvaluationRun(files, FakeJudge(cost=None), concurrency=1, max_cost_usd=1.0)

@@ -26,7 +26,7 @@ Examples:
 """
 
 
-class Request(msgspec.Struct, frozen=True):
+class EvaluationRequest(msgspec.Struct, frozen=True):
     """What the user asked for."""
 
     paths: tuple[Path, ...]
@@ -139,12 +139,12 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
         raise BadInput("a path is empty; name a file or a folder, `.` for this one")
     request = _request(tuple(map(Path, paths)), given)
     emit = reserve_stdout() if request.as_json else write_stdout
-    from evalwright.cli.prompt_evaluation import evaluate
+    from evalwright.cli.prompteval.evaluation import evaluate
 
     return evaluate(request, emit)
 
 
-def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> Request:
+def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationRequest:
     if not math.isfinite(given["threshold"]):
         raise BadInput("--threshold must be a number from 0 to 100")
     if given["models"] and not _names(given["models"]):
@@ -156,7 +156,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> Request:
         raise BadInput("--resume goes on with the results of a file; name it with -o")
     if given["fail_on"] == "regression" and given["baseline"] is None:
         raise BadInput("--fail-on regression needs results of before; name them with --baseline")
-    return Request(
+    return EvaluationRequest(
         paths=paths,
         tier=given["tier"],
         models=_names(given["models"]),

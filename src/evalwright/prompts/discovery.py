@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w")
 _USUAL_BYTES = 64 * 1024
 
 
-class Found(msgspec.Struct, frozen=True):
+class DiscoveredFile(msgspec.Struct, frozen=True):
     """A file to evaluate, or a path that cannot be: then `error` says why."""
 
     path: Path
@@ -31,16 +31,16 @@ class Found(msgspec.Struct, frozen=True):
     error: UnfitPrompt | None = None
 
 
-def discover(paths: Sequence[Path]) -> Iterator[Found]:
+def discover(paths: Sequence[Path]) -> Iterator[DiscoveredFile]:
     """The prompts at and below the paths, each once, sorted by path; `-` is standard input."""
-    found: dict[str, Found] = {}
+    found: dict[str, DiscoveredFile] = {}
     for path in sorted(paths, key=_named_folders_last):
         for each in _at(path):
             found.setdefault(_identity(each.path), each)
     yield from sorted(found.values(), key=lambda each: each.shown)
 
 
-def read_bytes(found: Found) -> bytes:
+def read_bytes(found: DiscoveredFile) -> bytes:
     """The content of what was found; raises UnfitPrompt, also with the error it was found with."""
     if found.error is not None:
         raise found.error
@@ -56,7 +56,7 @@ def read_bytes(found: Found) -> bytes:
         raise _unfit(found.shown, error) from None
 
 
-def read_prompt(found: Found) -> Prompt:
+def read_prompt(found: DiscoveredFile) -> Prompt:
     """Read and parse what was found; raises UnfitPrompt."""
     return parse_prompt(read_bytes(found), found.shown, found.note)
 
@@ -70,20 +70,20 @@ def _identity(path: Path) -> str:
     return STDIN if str(path) == STDIN else os.path.realpath(path)
 
 
-def _at(path: Path) -> Iterator[Found]:
+def _at(path: Path) -> Iterator[DiscoveredFile]:
     if str(path) == STDIN:
-        yield Found(path, STDIN)
+        yield DiscoveredFile(path, STDIN)
         return
     shown = _shown(path)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        yield Found(path, shown, error=_unfit(shown, error))
+        yield DiscoveredFile(path, shown, error=_unfit(shown, error))
         return
     if stat.S_ISDIR(mode):
         yield from _Folder(path, shown).walk()
     elif input_type(shown) is None:
-        yield Found(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
+        yield DiscoveredFile(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
     else:
         reason = _excluded(path, tuple(shown.split("/")))
         note = None if reason is None else f"evaluated because it was named: {reason}"
@@ -99,10 +99,12 @@ def _shown(path: Path) -> str:
     return path.as_posix()
 
 
-def _regular(path: Path, shown: str, mode: int, note: str | None) -> Found:
+def _regular(path: Path, shown: str, mode: int, note: str | None) -> DiscoveredFile:
     if stat.S_ISREG(mode):
-        return Found(path, shown, note)
-    return Found(path, shown, error=UnfitPrompt("invalid_input", f"{shown}: not a regular file"))
+        return DiscoveredFile(path, shown, note)
+    return DiscoveredFile(
+        path, shown, error=UnfitPrompt("invalid_input", f"{shown}: not a regular file")
+    )
 
 
 def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
@@ -119,7 +121,7 @@ class _Folder:
         self.path = path
         self.prefix = "" if shown == "." else shown.rstrip("/") + "/"
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[DiscoveredFile]:
         """What is found below, folders that lead back to themselves entered once."""
         # Each folder with its segments below the named one and the folders it lies in.
         left: list[tuple[Path, tuple[str, ...], frozenset[tuple[int, int]]]] = [
@@ -147,7 +149,7 @@ class _Folder:
                 elif _looks_like_a_prompt(entry.name):
                     yield from self.file(folder / entry.name, (*below, entry.name))
 
-    def file(self, path: Path, below: tuple[str, ...]) -> Iterator[Found]:
+    def file(self, path: Path, below: tuple[str, ...]) -> Iterator[DiscoveredFile]:
         if _excluded(path, below) is not None:
             return
         try:
@@ -157,9 +159,11 @@ class _Folder:
             return
         yield _regular(path, self.prefix + "/".join(below), mode, None)
 
-    def found(self, path: Path, below: tuple[str, ...], error: OSError | ValueError) -> Found:
+    def found(
+        self, path: Path, below: tuple[str, ...], error: OSError | ValueError
+    ) -> DiscoveredFile:
         shown = self.prefix + "/".join(below) or "."
-        return Found(path, shown, error=_unfit(shown, error))
+        return DiscoveredFile(path, shown, error=_unfit(shown, error))
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -195,7 +199,7 @@ def _is_scaffold(path: Path) -> bool:
     if _SCAFFOLD.search(path.name):
         return True
     try:
-        prompt = read_prompt(Found(path, path.name))
+        prompt = read_prompt(DiscoveredFile(path, path.name))
     except UnfitPrompt:  # it is evaluated, and its error shown
         return False
     stated = prompt.frontmatter or {}

@@ -12,7 +12,7 @@ from evalwright.contracts.prompt_result import Finding, ModelFacts, PromptResult
 from evalwright.engine.clock import Clock
 from evalwright.prompts.complexity import complexity
 from evalwright.prompts.lint import Linter, Selection
-from evalwright.prompts.results import Assessment, Attempt, Failure, failure, success
+from evalwright.prompts.results import Assessment, EvaluationRun, Failure, failure, success
 from evalwright.prompts.sources import Source
 from evalwright.prompts.structural import StructuralResult, structural_scores
 from evalwright.prompts.tiers import Tier
@@ -22,7 +22,7 @@ LINTER = ModelFacts("evalwright-lint", "static")
 Emit = Callable[[PromptResult], None]
 
 
-class Settings(msgspec.Struct, frozen=True):
+class EvaluationSettings(msgspec.Struct, frozen=True):
     """How prompts are evaluated."""
 
     tier: Tier
@@ -63,7 +63,7 @@ def _linted(source: Source, linter: Linter) -> Linted:
 
 
 def evaluate_structure(
-    files: Sequence[Linted], settings: Settings, clock: Clock, emit: Emit
+    files: Sequence[Linted], settings: EvaluationSettings, clock: Clock, emit: Emit
 ) -> None:
     """Tier 0: the linter alone."""
     for file in files:
@@ -90,10 +90,10 @@ def by_linter(file: Linted) -> Assessment:
 
 
 def new_attempt(
-    source: Source, model: ModelFacts, settings: Settings, run: int, clock: Clock
-) -> Attempt:
+    source: Source, model: ModelFacts, settings: EvaluationSettings, run: int, clock: Clock
+) -> EvaluationRun:
     """An evaluation that begins now."""
-    return Attempt(
+    return EvaluationRun(
         eval_id=str(uuid4()),
         timestamp=iso_time(clock.now_us()),
         path=source.path,
@@ -109,7 +109,7 @@ def new_attempt(
     )
 
 
-def unusable(attempt: Attempt, source: Source) -> PromptResult:
+def unusable(attempt: EvaluationRun, source: Source) -> PromptResult:
     """The record of a file that holds no prompt."""
     assert source.failure is not None
     return failure(attempt, source.failure)

@@ -8,10 +8,10 @@ from evalwright.contracts.prompt_result import ModelFacts
 from evalwright.models.protocol import Model
 from evalwright.prompts.cases import CaseRun, run_cases
 from evalwright.prompts.document import Prompt, UnfitPrompt
-from evalwright.prompts.evaluate import Settings
+from evalwright.prompts.evaluate import EvaluationSettings
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval import GEval, JudgeSettings
-from evalwright.prompts.geval_steps import StepStore
+from evalwright.prompts.geval.judgement import GEval, JudgeSettings
+from evalwright.prompts.geval.steps import StepStore
 from evalwright.prompts.judged import Evaluated
 from evalwright.prompts.prompt_yaml import parse_prompt_yaml
 from evalwright.prompts.results import Assessment
@@ -28,7 +28,12 @@ class PromptJudge:
     """Judges prompts with one model, which also runs the cases of a `.prompt.yml`."""
 
     def __init__(
-        self, model: Model, facts: ModelFacts, settings: Settings, steps: StepStore, load: LoadModel
+        self,
+        model: Model,
+        facts: ModelFacts,
+        settings: EvaluationSettings,
+        steps: StepStore,
+        load: LoadModel,
     ) -> None:
         judge_settings = _settings(settings, facts.provider)
         self._model = model
@@ -74,7 +79,7 @@ class PromptJudge:
         return msgspec.structs.replace(ran, notes=[*ran.notes, note])
 
 
-def _settings(settings: Settings, provider: str) -> JudgeSettings:
+def _settings(settings: EvaluationSettings, provider: str) -> JudgeSettings:
     tier = settings.tier
     made = JudgeSettings(
         samples=tier.samples,

@@ -12,11 +12,18 @@ from evalwright.contracts.prompt_result import RUBRIC_VERSION, ModelFacts, Promp
 from evalwright.engine.clock import Clock
 from evalwright.engine.workers import run_workers
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.evaluate import Emit, Linted, Settings, by_linter, new_attempt, unusable
+from evalwright.prompts.evaluate import (
+    Emit,
+    EvaluationSettings,
+    Linted,
+    by_linter,
+    new_attempt,
+    unusable,
+)
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.results import (
     Assessment,
-    Attempt,
+    EvaluationRun,
     Failure,
     adds_up,
     by_threshold,
@@ -64,7 +71,7 @@ class JudgedEvaluation:
         self,
         files: Sequence[Linted],
         judges: Sequence[Judge],
-        settings: Settings,
+        settings: EvaluationSettings,
         clock: Clock,
         known: Mapping[Key, PromptResult],
         keep: Emit,
@@ -152,7 +159,7 @@ class JudgedEvaluation:
         timed = msgspec.structs.replace(self._timed(attempt, started), retries=made.retries)
         return success(timed, prompt, found)
 
-    def _timed(self, attempt: Attempt, started: float) -> Attempt:
+    def _timed(self, attempt: EvaluationRun, started: float) -> EvaluationRun:
         seconds = self._clock.monotonic_s() - started
         return msgspec.structs.replace(attempt, duration_seconds=seconds)
 
@@ -183,7 +190,9 @@ def job_key(path: str, model: ModelFacts, run: int) -> Key:
     return path, f"{model.provider}:{model.name}", run
 
 
-def is_current(result: PromptResult, source: Source, model: ModelFacts, settings: Settings) -> bool:
+def is_current(
+    result: PromptResult, source: Source, model: ModelFacts, settings: EvaluationSettings
+) -> bool:
     """Whether a record that was made before still stands: same content, tier, rubric and judge."""
     if result.execution.status != "success" or result.execution.tier != settings.tier.number:
         return False
@@ -198,7 +207,7 @@ def is_current(result: PromptResult, source: Source, model: ModelFacts, settings
     return same_judge and same_rubric and content is not None and content == source.content_sha256
 
 
-def under(result: PromptResult, linted: Assessment, settings: Settings) -> PromptResult:
+def under(result: PromptResult, linted: Assessment, settings: EvaluationSettings) -> PromptResult:
     """A record that was made before, by the threshold, runs and linter of now."""
     execution = msgspec.structs.replace(result.execution, total_runs=settings.runs)
     now = msgspec.structs.replace(by_threshold(result, settings.threshold), execution=execution)

@@ -14,7 +14,7 @@ from evalwright.prompts.rules.duplicates import Library
 from evalwright.prompts.rules.reading import read
 from evalwright.prompts.rules.suppression import (
     WHOLE_FILE,
-    Suppression,
+    IgnoreComment,
     may_suppress,
     names_rule,
     suppressions,
@@ -87,7 +87,7 @@ def _hits(prompt: Prompt, checks: list[tuple[Rule, Check]]) -> list[tuple[Rule, 
 
 
 def _not_silenced(prompt: Prompt, found: list[tuple[Rule, Hit]]) -> list[tuple[Rule, Hit]]:
-    by_line: dict[int, list[Suppression]] = {}
+    by_line: dict[int, list[IgnoreComment]] = {}
     for each in suppressions(prompt):
         by_line.setdefault(each.line, []).append(each)
 

@@ -60,12 +60,12 @@ def scan_blocks(text: str, first: int = 0) -> tuple[Block, ...]:
     lines = text.replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
-    scanner = _Scanner(lines, first)
+    scanner = _BlockScanner(lines, first)
     scanner.run()
     return tuple(scanner.blocks)
 
 
-class _Scanner:
+class _BlockScanner:
     """Where the scan stands: the line, the list items it is inside of, the open paragraph."""
 
     def __init__(self, lines: list[str], first: int) -> None:

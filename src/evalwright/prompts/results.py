@@ -58,7 +58,7 @@ class Failure(msgspec.Struct, frozen=True):
     cost_usd: float | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class EvaluationRun(msgspec.Struct, frozen=True):
     """One evaluation of one file: which, when, how long it took."""
 
     eval_id: str
@@ -87,7 +87,7 @@ def overall(scores: Mapping[Criterion, float]) -> float:
     return round(weighted_mean(scores), DIGITS)
 
 
-def success(attempt: Attempt, prompt: Prompt, found: Assessment) -> PromptResult:
+def success(attempt: EvaluationRun, prompt: Prompt, found: Assessment) -> PromptResult:
     """The record of an evaluation that was made."""
     scores = {name: score for name, (score, _) in found.rubric.items()}
     score = overall(scores)
@@ -139,7 +139,7 @@ def success(attempt: Attempt, prompt: Prompt, found: Assessment) -> PromptResult
     )
 
 
-def failure(attempt: Attempt, reason: Failure, prompt: Prompt | None = None) -> PromptResult:
+def failure(attempt: EvaluationRun, reason: Failure, prompt: Prompt | None = None) -> PromptResult:
     """The record of an evaluation that could not be made; it never passes."""
     return PromptResult(
         schema_version=SCHEMA_VERSION,
@@ -252,7 +252,7 @@ def _minimal_scores(scores: Scores | None) -> Scores | None:
     return msgspec.structs.replace(scores, rubric=plain, overall_normalized=UNSET)
 
 
-def _execution(attempt: Attempt, reason: Failure | None) -> Execution:
+def _execution(attempt: EvaluationRun, reason: Failure | None) -> Execution:
     return Execution(
         tier=attempt.tier,
         tier_name=attempt.tier_name,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.prompts.discovery import Found, discover, read_bytes
+from evalwright.prompts.discovery import DiscoveredFile, discover, read_bytes
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.parse import STDIN, input_type, parse_prompt
 from evalwright.prompts.results import Failure
@@ -30,7 +30,7 @@ def read_sources(paths: Sequence[Path]) -> Iterator[Source]:
     return map(_read, discover(paths))
 
 
-def _read(found: Found) -> Source:
+def _read(found: DiscoveredFile) -> Source:
     kind = input_type(found.shown) or UNKNOWN_TYPE
     try:
         data = read_bytes(found)
@@ -50,4 +50,4 @@ def read_again(source: Source) -> Source:
     """A file that was changed since it was read."""
     assert source.file is not None
     note = next(iter(source.prompt.notes), None) if source.prompt else None
-    return _read(Found(source.file, source.path, note))
+    return _read(DiscoveredFile(source.file, source.path, note))

@@ -16,7 +16,7 @@ from evalwright.contracts.prompt_result import (
     PromptResult,
 )
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.results import Assessment, Attempt, Failure, failure, minimal, success
+from evalwright.prompts.results import Assessment, EvaluationRun, Failure, failure, minimal, success
 from evalwright.prompts.tiers import TIERS
 from evalwright.reports.prompts import ReportContext
 from reports.html.hostile import EVIL
@@ -34,7 +34,7 @@ CODES: tuple[ErrorCode, ...] = (
 )
 
 
-def an_attempt(path: str = "prompts/basic/greeting.md", **more: Any) -> Attempt:
+def an_attempt(path: str = "prompts/basic/greeting.md", **more: Any) -> EvaluationRun:
     model = ModelFacts(more.pop("model", "phi4"), more.pop("provider", "local"))
     run = more.pop("run", 1)
     known: dict[str, Any] = {
@@ -50,7 +50,7 @@ def an_attempt(path: str = "prompts/basic/greeting.md", **more: Any) -> Attempt:
         "duration_seconds": 1.25,
         "threshold": 70.0,
     }
-    return Attempt(**{**known, **more})
+    return EvaluationRun(**{**known, **more})
 
 
 def a_result(

@@ -12,15 +12,15 @@ from evalwright.prompts.rules.reading import Reading, read
 from evalwright.prompts.rules.vocabulary import FILLERS
 
 
-class Instruction(msgspec.Struct, frozen=True):
+class Phrase(msgspec.Struct, frozen=True):
     """A way to ask for something: the words with which it can begin, and how it goes on."""
 
     words: tuple[str, ...]
     pattern: re.Pattern[str]
 
 
-def _instruction(words: str, pattern: str) -> Instruction:
-    return Instruction(tuple(words.split()), re.compile(pattern))
+def _phrase(words: str, pattern: str) -> Phrase:
+    return Phrase(tuple(words.split()), re.compile(pattern))
 
 
 _ANSWER = r"(?:your |the |all |each )?(?:final )?(?:response|answer|output|reply|report|summary)s?"
@@ -31,31 +31,31 @@ _FEATURE = (
 )
 _THING = r"([a-z]+\s+(?:[a-z-]+\s*){1,2})"
 
-_SHORT = _instruction(
+_SHORT = _phrase(
     "keep be",
     rf"keep {_ANSWER} (?:as )?(?:brief|short|concise)\b|be (?:as )?(?:brief|concise){_END}",
 )
-_LONG = _instruction(
+_LONG = _phrase(
     "be make",
     rf"be (?:as )?(?:exhaustive|comprehensive|detailed){_END}"
     rf"|make {_ANSWER} (?:as )?(?:exhaustive|comprehensive|detailed|long)\b",
 )
-_BARE_FORMAT = _instruction(
+_BARE_FORMAT = _phrase(
     "only nothing just json yaml xml csv no without",
     r"(?:only|nothing but|just)\s+(?:a |an |the )?(?:valid |raw )?(?:json|yaml|xml|csv|sql)\b"
     r"|(?:json|yaml|xml|csv)\s+only\b"
     r"|(?:no|without(?: any)?) (?:other|additional|extra|surrounding) (?:text|prose|commentary)\b",
 )
-_WORDS_AROUND = _instruction(
+_WORDS_AROUND = _phrase(
     "explain describe add write",
     r"(?:(?<=\n)|(?<=[-.;*] )|(?<=then )|(?<=also ))"
     r"(?:explain (?:your|why|how|the)|describe your reasoning|write a (?:paragraph|narrative)|"
     r"add an? (?:explanation|introduction|summary) (?:before|after|in prose))\b",
 )
-_QUESTIONS = _instruction(
+_QUESTIONS = _phrase(
     "ask", r"ask (?:me |the user )?(?:clarifying|follow-up|any|as many) questions\b"
 )
-_NO_QUESTIONS = _instruction(
+_NO_QUESTIONS = _phrase(
     "do don't never",
     r"(?:do not|don't|never) ask (?:me |the user )?(?:any |clarifying |follow-up )*questions\b",
 )
@@ -65,12 +65,10 @@ _OPPOSITES = (
     (_QUESTIONS, _NO_QUESTIONS),
 )
 
-_ALWAYS = _instruction("always must sure", rf"(?:always|must(?! not)|sure to)\s+{_THING}")
-_NEVER = _instruction(
-    "never must do don't", rf"(?:never|must not|do not|don't)\s+(?:ever\s+)?{_THING}"
-)
-_USE = _instruction("use include add", rf"(?:use|include|add)\s+{_FEATURE}")
-_USE_NOT = _instruction(
+_ALWAYS = _phrase("always must sure", rf"(?:always|must(?! not)|sure to)\s+{_THING}")
+_NEVER = _phrase("never must do don't", rf"(?:never|must not|do not|don't)\s+(?:ever\s+)?{_THING}")
+_USE = _phrase("use include add", rf"(?:use|include|add)\s+{_FEATURE}")
+_USE_NOT = _phrase(
     "do don't never avoid",
     rf"(?:(?:do not|don't|never)\s+(?:use|include|add)|avoid\s+(?:using|including))\s+{_FEATURE}",
 )
@@ -78,7 +76,7 @@ _USE_NOT = _instruction(
 _OPPOSITE_IN_THING = ((_NEVER, _ALWAYS), (_USE_NOT, _USE))
 
 _NEGATED = re.compile(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
-_EXACTLY = _instruction(
+_EXACTLY = _phrase(
     "exactly", r"exactly (\d+|one|two|three|four|five|six|seven|eight|nine|ten) ([a-z]+s)\b"
 )
 
@@ -95,7 +93,7 @@ def _contradictions(prompt: Prompt) -> Iterator[Hit]:
     yield from _in_number(reading)
 
 
-def _asked(reading: Reading, instruction: Instruction) -> Iterator[re.Match[str]]:
+def _asked(reading: Reading, instruction: Phrase) -> Iterator[re.Match[str]]:
     """Where an instruction is given, and not the opposite of it."""
     for place in sorted(reading.places(*instruction.words)):
         match = instruction.pattern.match(reading.lowered, place)
@@ -103,9 +101,7 @@ def _asked(reading: Reading, instruction: Instruction) -> Iterator[re.Match[str]
             yield match
 
 
-def _about_one_thing(
-    reading: Reading, forbidden: Instruction, wanted: Instruction
-) -> Iterator[Hit]:
+def _about_one_thing(reading: Reading, forbidden: Phrase, wanted: Phrase) -> Iterator[Hit]:
     things: dict[tuple[str, ...], re.Match[str]] = {}
     for match in _asked(reading, forbidden):
         things.setdefault(_essence(match[1]), match)

@@ -71,7 +71,7 @@ class Feature(msgspec.Struct, frozen=True, gc=False):
     weight: float
 
 
-class Shape(msgspec.Struct, frozen=True, gc=False):
+class LineCounts(msgspec.Struct, frozen=True, gc=False):
     """The lines of a core, counted."""
 
     lines: int
@@ -101,7 +101,7 @@ def substance(reading: Reading) -> float:
     return count / (count + _ENOUGH_WORDS)
 
 
-def _clarity(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
+def _clarity(reading: Reading, shape: LineCounts) -> tuple[Feature, ...]:
     words = len(reading.word_list)
     ends = shape.lines + len(_SENTENCE_END.findall(reading.prose))
     length = 2 * words / max(1, ends)
@@ -115,7 +115,7 @@ def _clarity(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
     )
 
 
-def _specificity(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
+def _specificity(reading: Reading, shape: LineCounts) -> tuple[Feature, ...]:
     return (
         Feature("the form of the answer", format_signs(reading) / 4, 3),
         Feature("numbers that bound it", _rising(len(_NUMBER.findall(reading.lowered)), 2), 1.5),
@@ -125,7 +125,7 @@ def _specificity(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
     )
 
 
-def _actionability(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
+def _actionability(reading: Reading, shape: LineCounts) -> tuple[Feature, ...]:
     return (
         Feature("a task", float(first_task(reading) is not None), 2),
         Feature("instructions", _rising(asks(reading), 4), 3),
@@ -135,7 +135,7 @@ def _actionability(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
     )
 
 
-def _structure(reading: Reading, shape: Shape) -> tuple[Feature, ...]:
+def _structure(reading: Reading, shape: LineCounts) -> tuple[Feature, ...]:
     words = max(1, len(reading.word_list))
     return (
         Feature("labelled parts of the prompt", _rising(shape.labels, 4), 2),
@@ -207,7 +207,7 @@ def _filled(fields: dict[str, Any] | None) -> float:
     return sum(any(fields.get(key) for key in keys) for keys in _FIELDS) / len(_FIELDS)
 
 
-def _shape(reading: Reading) -> Shape:
+def _shape(reading: Reading) -> LineCounts:
     lines = items = steps = labels = longest = run = 0
     for line in reading.prose.split("\n"):
         first = line.strip()[:1]
@@ -227,4 +227,4 @@ def _shape(reading: Reading) -> Shape:
         else:
             run += line.count(" ") + 1
             longest = max(longest, run)
-    return Shape(lines, items, steps, labels, longest)
+    return LineCounts(lines, items, steps, labels, longest)

@@ -23,7 +23,7 @@ _NOT_SPACE = re.compile(r"\S")
 _NAMES = re.compile(r"[^\s,]+")
 
 
-class Suppression(msgspec.Struct, frozen=True):
+class IgnoreComment(msgspec.Struct, frozen=True):
     """One comment: where it stands, which rules it names, the line it is for."""
 
     offset: int
@@ -46,7 +46,7 @@ def may_suppress(prompt: Prompt) -> bool:
     return _SIGN in prompt.text
 
 
-def suppressions(prompt: Prompt) -> list[Suppression]:
+def suppressions(prompt: Prompt) -> list[IgnoreComment]:
     """All comments that silence rules."""
     if not may_suppress(prompt):
         return []
@@ -57,12 +57,12 @@ def suppressions(prompt: Prompt) -> list[Suppression]:
     ]
 
 
-def _suppression(prompt: Prompt, match: re.Match[str]) -> Suppression:
+def _suppression(prompt: Prompt, match: re.Match[str]) -> IgnoreComment:
     first = 1 if match[0].startswith("<") else 4
     whole_file, names, reason = match.group(first, first + 1, first + 2)
     line = WHOLE_FILE if whole_file else _line_after(prompt, match)
     found = tuple(_NAMES.findall(names))
-    return Suppression(match.start(), found, line, bool(reason and reason.strip()))
+    return IgnoreComment(match.start(), found, line, bool(reason and reason.strip()))
 
 
 def _line_after(prompt: Prompt, match: re.Match[str]) -> int:

@@ -6,7 +6,7 @@ from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptR
 from evalwright.prompts.change import FileChange
 from evalwright.prompts.results import percent
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import Group, Overview, Standing
+from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
 
@@ -16,7 +16,7 @@ _MOST_GROUPS = 20
 _MOST_FINDINGS = 3
 _MOST_CHANGES = 10
 _BAR = 20
-_SIGNS: dict[Standing, str] = {"passed": "✓", "failed": "✗", "error": "!"}
+_SIGNS: dict[FileStatus, str] = {"passed": "✓", "failed": "✗", "error": "!"}
 _ORDER: tuple[FindingSeverity, ...] = ("error", "warning", "info")
 
 
@@ -53,11 +53,11 @@ class _Page:
             yield from self._group(group)
         if len(ranked) > most:
             hidden = ranked[most:]
-            open_ = sum(each.standing != "passed" for each in hidden)
+            open_ = sum(each.status != "passed" for each in hidden)
             failing = f", {open_} of them not passed" if open_ else ""
             yield self._style.dim(f"… and {len(hidden)} more{failing}; -o report.html shows all")
 
-    def _group(self, group: Group) -> Iterator[str]:
+    def _group(self, group: FileRuns) -> Iterator[str]:
         yield self._headline(group)
         for record in group.errors:
             yield self._line(f"{record.execution.error_code}: {record.execution.error}", 4)
@@ -66,12 +66,12 @@ class _Page:
         if group.spread and group.spread.sd is not None:
             told = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
             yield self._line(f"{told}, flip rate {group.spread.flip_rate:.2f}", 4)
-        if self._alone or group.standing != "passed":
+        if self._alone or group.status != "passed":
             yield from self._findings(group)
 
-    def _headline(self, group: Group) -> str:
+    def _headline(self, group: FileRuns) -> str:
         score = "\N{EN DASH}" if group.score is None else percent(group.score, group.threshold)
-        said = f"{_SIGNS[group.standing]} {score:>6}  {group.grade or 'no result':<11}  "
+        said = f"{_SIGNS[group.status]} {score:>6}  {group.grade or 'no result':<11}  "
         judge = f"  {group.judge}" if len(self._overview.judges) > 1 else ""
         room = self._width - len(said) - len(judge)
         path = _shortened_path(one_line(group.path, None), max(room, 12))
@@ -79,17 +79,17 @@ class _Page:
             "passed": self._style.green,
             "failed": self._style.red,
             "error": self._style.yellow,
-        }[group.standing]
+        }[group.status]
         return paint(said) + self._style.bold(path) + self._style.dim(one_line(judge, 40))
 
-    def _criteria(self, group: Group) -> Iterator[str]:
+    def _criteria(self, group: FileRuns) -> Iterator[str]:
         for name, value in group.criteria.items():
             filled = round(_BAR * value / 100)
             bar = "█" * filled + self._style.dim("░" * (_BAR - filled))
             paint = self._style.red if value < group.threshold else str
             yield f"    {name:<14} {bar} {paint(f'{percent(value):>6}')}"
 
-    def _findings(self, group: Group) -> Iterator[str]:
+    def _findings(self, group: FileRuns) -> Iterator[str]:
         found = sorted(group.findings, key=lambda each: _ORDER.index(each.severity))
         most = len(found) if self._alone else _MOST_FINDINGS
         told = [_finding(each) for each in found[:most]]

@@ -24,11 +24,11 @@ from evalwright.prompts.agreement import (
 from evalwright.prompts.change import by_evaluation, criterion_percentages, percentages
 from evalwright.prompts.results import recommendations
 
-Standing = Literal["passed", "failed", "error"]
-_GRAVITY: tuple[Standing, ...] = ("error", "failed", "passed")
+FileStatus = Literal["passed", "failed", "error"]
+_GRAVITY: tuple[FileStatus, ...] = ("error", "failed", "passed")
 
 
-class Group:
+class FileRuns:
     """The runs of one file with one judge; every run must pass, and an error is never a pass."""
 
     def __init__(self, judge: str, records: Sequence[PromptResult]) -> None:
@@ -38,7 +38,7 @@ class Group:
         self.threshold = records[0].threshold
 
     @cached_property
-    def standing(self) -> Standing:
+    def status(self) -> FileStatus:
         """An error in any run, else a failure in any run, else passed."""
         if any(each.execution.status == "error" for each in self.records):
             return "error"
@@ -98,10 +98,10 @@ class Group:
 class File:
     """One file with all its judges; it passes when it passes with each."""
 
-    def __init__(self, groups: Sequence[Group]) -> None:
+    def __init__(self, groups: Sequence[FileRuns]) -> None:
         self.groups = groups
         self.path = groups[0].path
-        self.standing = min((each.standing for each in groups), key=_GRAVITY.index)
+        self.status = min((each.status for each in groups), key=_GRAVITY.index)
 
     @property
     def findings(self) -> list[Finding]:
@@ -116,18 +116,18 @@ class Overview:
         self.results = results
         shown = _judge_names(results)
         self.groups = [
-            Group(shown[each[0].model.provider, each[0].model.name], each)
+            FileRuns(shown[each[0].model.provider, each[0].model.name], each)
             for each in by_evaluation(results).values()
         ]
-        by_path: dict[str, list[Group]] = {}
+        by_path: dict[str, list[FileRuns]] = {}
         for group in self.groups:
             by_path.setdefault(group.path, []).append(group)
         self.files = [File(groups) for groups in by_path.values()]
         self.judges = list(dict.fromkeys(shown.values()))
 
-    def count(self, standing: Standing) -> int:
+    def count(self, status: FileStatus) -> int:
         """How many files stand so."""
-        return sum(file.standing == standing for file in self.files)
+        return sum(file.status == status for file in self.files)
 
     @property
     def averages(self) -> dict[str, float | None]:
@@ -145,14 +145,14 @@ class Overview:
         known = [each.cost_usd for each in details if each.cost_usd is not None]
         return float(sum(Decimal(repr(each)) for each in known)) if known else None
 
-    def worst_first(self) -> list[Group]:
+    def worst_first(self) -> list[FileRuns]:
         """Errors, then failures, then the rest, each from the lowest score up."""
         return sorted(
             self.groups,
-            key=lambda each: (_GRAVITY.index(each.standing), each.score or 0.0),
+            key=lambda each: (_GRAVITY.index(each.status), each.score or 0.0),
         )
 
-    def of_judge(self, judge: str) -> Iterator[Group]:
+    def of_judge(self, judge: str) -> Iterator[FileRuns]:
         """The groups of one judge."""
         return (group for group in self.groups if group.judge == judge)
 

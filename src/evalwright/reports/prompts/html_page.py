@@ -26,7 +26,7 @@ from evalwright.reports.prompts.change import (
 )
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.distribution import distribution
-from evalwright.reports.prompts.groups import File, Group, Overview, Standing, share
+from evalwright.reports.prompts.groups import File, FileRuns, FileStatus, Overview, share
 from evalwright.reports.prompts.markdown import runs_in_words
 from evalwright.reports.prompts.source_view import source_view
 from evalwright.signals.masking import mask_text
@@ -38,7 +38,7 @@ _LONG_TEXT = 50_000  # of one file
 _MOST = 100  # entries of a list
 _LONG = 2_000  # characters of a text that somebody else wrote
 _NONE = "\N{EN DASH}"
-_LABELS: dict[Standing, tuple[str, str, str]] = {
+_LABELS: dict[FileStatus, tuple[str, str, str]] = {
     "passed": ("passed", "✓", "good"),
     "failed": ("failed", "✕", "bad"),
     "error": ("error", "▲", "warn"),
@@ -174,21 +174,21 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _row(group: Group, number: int, change: FileChange | None) -> tuple[Any, ...]:
+def _row(group: FileRuns, number: int, change: FileChange | None) -> tuple[Any, ...]:
     return (
         number,
         clipped(group.path, 200),
         clipped(group.judge, 80),
         _score(group),
         group.grade or _NONE,
-        _LABELS[group.standing],
+        _LABELS[group.status],
         [_criterion_cell(group.criteria.get(name)) for name in WEIGHTS],
         len(group.findings),
         _NONE if change is None else points(change.delta),
     )
 
 
-def _score(group: Group) -> str:
+def _score(group: FileRuns) -> str:
     return _NONE if group.score is None else percent(group.score, group.threshold)
 
 
@@ -206,7 +206,7 @@ def _file(
     return {
         "number": number,
         "path": clipped(file.path, 400),
-        "label": _LABELS[file.standing],
+        "label": _LABELS[file.status],
         "score": " / ".join(map(_score, file.groups)),
         "groups": [
             _group(group, changes.get(id(group)), all_reasons=room is None) for group in file.groups
@@ -254,7 +254,7 @@ def _listed(findings: Sequence[Finding]) -> dict[str, Any]:
     return {"findings": shown, "more": len(findings) - len(shown)}
 
 
-def _group(group: Group, change: FileChange | None, *, all_reasons: bool) -> dict[str, Any]:
+def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> dict[str, Any]:
     first = group.first
     spread = group.spread
     facts = [] if first.details is UNSET else _facts(group, first)
@@ -262,7 +262,7 @@ def _group(group: Group, change: FileChange | None, *, all_reasons: bool) -> dic
         "judge": clipped(group.judge, 80),
         "score": _score(group),
         "grade": group.grade or _NONE,
-        "label": _LABELS[group.standing],
+        "label": _LABELS[group.status],
         "criteria": _criteria(group, all_reasons=all_reasons),
         "runs": runs_in_words(spread) if spread and spread.runs > 1 else "",
         "errors": [
@@ -285,7 +285,7 @@ def _change_words(change: FileChange) -> str:
     return f"{told} ({criteria})" if criteria else told
 
 
-def _criteria(group: Group, *, all_reasons: bool) -> list[tuple[str, bool, str, str, str]]:
+def _criteria(group: FileRuns, *, all_reasons: bool) -> list[tuple[str, bool, str, str, str]]:
     """Each criterion: name, whether it is low, percentage, grade, reason of the first run."""
     rubric = group.first.scores.rubric if group.first.scores else {}
     return [
@@ -304,7 +304,7 @@ def _reason(score: CriterionScore | float | None) -> str:
     return _told(score.reasoning) if isinstance(score, CriterionScore) else ""
 
 
-def _facts(group: Group, first: PromptResult) -> list[str]:
+def _facts(group: FileRuns, first: PromptResult) -> list[str]:
     assert first.details is not UNSET
     told = []
     if first.complexity is not UNSET:

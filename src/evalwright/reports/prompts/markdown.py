@@ -11,10 +11,10 @@ from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
 from evalwright.prompts.results import percent
 from evalwright.reports.prompts.change import change_section, points
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import Group, Overview, Standing, share
+from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
 from evalwright.reports.prompts.markdown_text import inline, item, table
 
-SIGNS: dict[Standing, str] = {"passed": "✅", "failed": "❌", "error": "⛔"}
+SIGNS: dict[FileStatus, str] = {"passed": "✅", "failed": "❌", "error": "⛔"}
 
 
 def render_markdown(results: Sequence[PromptResult], context: ReportContext) -> bytes:
@@ -45,11 +45,11 @@ def summary_section(overview: Overview) -> list[str]:
 def _metrics(overview: Overview) -> Iterator[tuple[str, str]]:
     files = len(overview.files)
     yield "Files Evaluated", str(files)
-    rows: list[tuple[str, Standing]] = [("Passed", "passed"), ("Failed", "failed")]
+    rows: list[tuple[str, FileStatus]] = [("Passed", "passed"), ("Failed", "failed")]
     if overview.count("error"):
         rows.append(("Errors", "error"))
-    for name, standing in rows:
-        count = overview.count(standing)
+    for name, status in rows:
+        count = overview.count(status)
         yield name, f"{count} ({share(count, files)})"
     yield "Average Score", _average(overview)
     yield "Models Used", ", ".join(map(inline, overview.judges)) or "none"
@@ -84,9 +84,9 @@ def _short_names(overview: Overview) -> dict[str, str]:
     return {path: name if found[name] == 1 else path for path, name in names.items()}
 
 
-def _file(group: Group, name: str, *, with_judge: bool) -> Iterator[str]:
+def _file(group: FileRuns, name: str, *, with_judge: bool) -> Iterator[str]:
     judge = f", {inline(group.judge)}" if with_judge else ""
-    yield f"### {SIGNS[group.standing]} {inline(name)} — {outcome(group)}{judge}"
+    yield f"### {SIGNS[group.status]} {inline(name)} — {outcome(group)}{judge}"
     yield ""
     if group.criteria:
         yield from table(
@@ -107,7 +107,7 @@ def _file(group: Group, name: str, *, with_judge: bool) -> Iterator[str]:
     yield from _list("Notes", _notes(group))
 
 
-def outcome(group: Group) -> str:
+def outcome(group: FileRuns) -> str:
     """The score with its grade, and the code of an error where there is one."""
     told = []
     if group.score is not None:
@@ -130,7 +130,7 @@ def runs_in_words(spread: RunSpread) -> str:
     )
 
 
-def _errors(group: Group) -> Iterator[str]:
+def _errors(group: FileRuns) -> Iterator[str]:
     for each in group.errors:
         run = f" in run {each.execution.run_index}" if len(group.records) > 1 else ""
         code = inline(str(each.execution.error_code))
@@ -143,7 +143,7 @@ def _list(title: str, entries: Sequence[str]) -> Iterator[str]:
         yield from (f"**{title}:**", *map(item, entries), "")
 
 
-def _notes(group: Group) -> list[str]:
+def _notes(group: FileRuns) -> list[str]:
     details = [each.details for each in group.records if each.details is not UNSET]
     return list(dict.fromkeys(note for each in details for note in each.notes))
 

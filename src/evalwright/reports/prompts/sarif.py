@@ -16,7 +16,7 @@ from evalwright.prompts.findings import Rule
 from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import File, Group, Overview
+from evalwright.reports.prompts.groups import File, FileRuns, Overview
 from evalwright.reports.text import printable
 
 BELOW_THRESHOLD = "below-threshold"
@@ -77,11 +77,11 @@ def _results(file: File, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             "properties": {"criterion": finding.criterion},
         }
     for group in file.groups:
-        if group.standing == "failed":
+        if group.status == "failed":
             yield from _failures(group)
 
 
-def _failures(group: Group) -> Iterator[dict[str, Any]]:
+def _failures(group: FileRuns) -> Iterator[dict[str, Any]]:
     """What did not pass, by the score or by test cases."""
     score = group.score
     assert score is not None
@@ -94,7 +94,7 @@ def _failures(group: Group) -> Iterator[dict[str, Any]]:
         yield _failure(group, TEST_CASE_FAILED, "error", "; ".join(failed))
 
 
-def _failure(group: Group, rule: str, level: str, message: str) -> dict[str, Any]:
+def _failure(group: FileRuns, rule: str, level: str, message: str) -> dict[str, Any]:
     return {
         "ruleId": rule,
         "level": level,

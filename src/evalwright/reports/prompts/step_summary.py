@@ -8,7 +8,7 @@ from pathlib import Path
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.reports.prompts.change import change_section
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import Group, Overview
+from evalwright.reports.prompts.groups import FileRuns, Overview
 from evalwright.reports.prompts.markdown import SIGNS, outcome, summary_section
 from evalwright.reports.prompts.markdown_text import inline, table
 from evalwright.reports.text import one_line
@@ -39,7 +39,7 @@ def render_step_summary(results: Sequence[PromptResult], context: ReportContext)
     ]
     if context.change is not None:
         lines += ["## Change Since Baseline", "", *change_section(context.change, most=_MOST)]
-    open_ = [group for group in overview.worst_first() if group.standing != "passed"]
+    open_ = [group for group in overview.worst_first() if group.status != "passed"]
     if open_:
         lines += ["## To Look At", "", *_table(open_, several=len(overview.judges) > 1)]
     return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
@@ -56,18 +56,18 @@ def _verdict(overview: Overview) -> str:
     return f"{SIGNS['passed']} all {len(overview.files)} passed"
 
 
-def _table(groups: Sequence[Group], *, several: bool) -> list[str]:
+def _table(groups: Sequence[FileRuns], *, several: bool) -> list[str]:
     head = ["", "File", *(["Model"] if several else []), "Result", "First of All"]
     lines = table(head, (_row(group, several=several) for group in groups[:_MOST]))
     hidden = len(groups) - _MOST
     return [*lines, *(["", f"… and {hidden} more."] if hidden > 0 else [])]
 
 
-def _row(group: Group, *, several: bool) -> list[str]:
+def _row(group: FileRuns, *, several: bool) -> list[str]:
     errors = [str(each.execution.error) for each in group.errors]
     told = [*errors, *group.recommendations, *group.issues]
     return [
-        SIGNS[group.standing],
+        SIGNS[group.status],
         inline(group.path),
         *([inline(group.judge)] if several else []),
         outcome(group),

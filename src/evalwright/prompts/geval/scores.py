@@ -27,7 +27,7 @@ class Weighted(NamedTuple):
     covered_mass: float
 
 
-class _Span(NamedTuple):
+class _ScorePlace(NamedTuple):
     start: int
     end: int
 
@@ -81,7 +81,7 @@ def weigh(
 
     A score is found by its place in the JSON text, so a digit in a reason is never taken for one.
     """
-    tokens = _Tokens(logprobs)
+    tokens = _ReplyTokens(logprobs)
     found: dict[Criterion, Weighted] = {}
     spans = _score_spans(tokens.text)
     for name, score in scores.items():
@@ -95,7 +95,7 @@ def weigh(
     return found
 
 
-class _Tokens:
+class _ReplyTokens:
     """The tokens of a reply and the text that they spell."""
 
     def __init__(self, logprobs: Sequence[TokenLogprob]) -> None:
@@ -130,13 +130,13 @@ def _plain(score: str) -> str:
     return score.removesuffix("/10").removesuffix(".0")
 
 
-def _score_spans(text: str) -> dict[str, _Span]:
+def _score_spans(text: str) -> dict[str, _ScorePlace]:
     """Where the value of NAME.score stands in a JSON object, for each NAME.
 
     Tokens may hold parts of a character, which providers write in ways that are no JSON: what is
     within strings is passed over without being read.
     """
-    spans: dict[str, _Span] = {}
+    spans: dict[str, _ScorePlace] = {}
     path: list[str] = []  # the current key of each object that is open
     is_key = False
     for found in _LEXEME.finditer(text):
@@ -149,12 +149,12 @@ def _score_spans(text: str) -> dict[str, _Span]:
             path[-1] = lexeme[1:-1]
         elif len(path) == 2 and path[1] == "score" and lexeme not in ":,":
             quotes = int(lexeme[0] == '"')
-            spans[path[0]] = _Span(found.start() + quotes, found.end() - quotes)
+            spans[path[0]] = _ScorePlace(found.start() + quotes, found.end() - quotes)
         is_key = lexeme in "{,"
     return spans
 
 
-def _likelihoods(tokens: _Tokens, place: int) -> dict[int, float]:
+def _likelihoods(tokens: _ReplyTokens, place: int) -> dict[int, float]:
     """How likely each score was at a place of the text, as far as the tokens tell."""
     entry, before, following = tokens.at(place)
     if not entry.top:  # the chosen token alone is the plain score, however likely it was

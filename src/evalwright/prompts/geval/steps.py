@@ -14,11 +14,11 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.prompt_result import RUBRIC_VERSION, Criterion
 from evalwright.models.protocol import Model, Reply
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval_prompt import (
+from evalwright.prompts.geval.questions import (
     CRITERIA,
     PROMPT_VERSION,
-    Bill,
     Read,
+    Spending,
     Steps,
     ask_all,
     read_steps,
@@ -77,7 +77,7 @@ class JudgeSteps:
         self._steps: dict[Criterion, Steps] = {}
         self._generation: asyncio.Task[None] | None = None
 
-    async def all(self, bill: Bill) -> Mapping[Criterion, Steps]:
+    async def all(self, spending: Spending) -> Mapping[Criterion, Steps]:
         """The steps of all criteria; who comes while they are made waits for the same ones.
 
         Raises `EvaluationFailed` where they cannot be had: nothing takes their place.
@@ -86,7 +86,7 @@ class JudgeSteps:
             if self._generation is not None:
                 await _joined(self._generation)
             else:
-                self._generation = asyncio.create_task(self._find(bill))
+                self._generation = asyncio.create_task(self._find(spending))
                 self._generation.add_done_callback(self._ended)
                 await asyncio.shield(self._generation)
         return self._steps
@@ -96,14 +96,14 @@ class JudgeSteps:
         if not generation.cancelled():
             generation.exception()  # seen, also if whoever waited for it has gone
 
-    async def _find(self, bill: Bill) -> None:
+    async def _find(self, spending: Spending) -> None:
         for name in CRITERIA:
             steps = self._store.find(StepsKey(name, self._model.name))
             if steps is not None:
                 self._steps[name] = steps
         missing = [name for name in CRITERIA if name not in self._steps]
         asked = [(steps_request(name), self._keeper(name)) for name in missing]
-        await ask_all(self._model, asked, bill)
+        await ask_all(self._model, asked, spending)
 
     def _keeper(self, name: Criterion) -> Read:
         """Reads steps and keeps them, whatever becomes of those of other criteria."""
@@ -119,16 +119,16 @@ class JudgeSteps:
         return read
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _StoredSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     criterion: Criterion
     judge: _Text
     version: _Text
     steps: Annotated[tuple[_Text, ...], Meta(min_length=1)]
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _StepsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Annotated[int, Meta(ge=1, le=1)]
-    steps: list[_Entry]
+    steps: list[_StoredSteps]
 
 
 class FileSteps:
@@ -151,7 +151,7 @@ class FileSteps:
 
     def _read(self) -> dict[StepsKey, Steps]:
         try:
-            document = msgspec.json.decode(self.path.read_bytes(), type=_Document)
+            document = msgspec.json.decode(self.path.read_bytes(), type=_StepsFile)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -168,8 +168,8 @@ class FileSteps:
 
     def _write(self, kept: dict[StepsKey, Steps]) -> None:
         keys: Sequence[StepsKey] = sorted(kept, key=lambda k: (k.judge, k.version, k.criterion))
-        entries = [_Entry(k.criterion, k.judge, k.version, kept[k]) for k in keys]
-        content = msgspec.json.format(msgspec.json.encode(_Document(1, entries)), indent=2)
+        entries = [_StoredSteps(k.criterion, k.judge, k.version, kept[k]) for k in keys]
+        content = msgspec.json.format(msgspec.json.encode(_StepsFile(1, entries)), indent=2)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _replace(self.path, content + b"\n")

@@ -8,12 +8,12 @@ import msgspec
 
 from evalwright.cli.output import Emit, say, stdout, tell, write_file
 from evalwright.cli.parameters import read_input
-from evalwright.cli.prompts import Request
+from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
-from evalwright.prompts.evaluate import Linted, Settings, evaluate_structure, lint_sources
+from evalwright.prompts.evaluate import EvaluationSettings, Linted, evaluate_structure, lint_sources
 from evalwright.prompts.lint import Selection, selection
 from evalwright.prompts.results import minimal, with_host_info
 from evalwright.prompts.sources import Source, read_again, read_sources
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 RECORD_FORMATS = ("json", "jsonl")
 
 
-def evaluate(request: Request, emit: Emit) -> int:
+def evaluate(request: EvaluationRequest, emit: Emit) -> int:
     """Evaluate, write what was asked for, and give the exit code."""
     tier = _tier(request)
-    settings = Settings(
+    settings = EvaluationSettings(
         tier=tier,
         threshold=request.threshold,
         runs=1 if tier.number == 0 else request.runs or tier.runs,
@@ -49,7 +49,7 @@ def evaluate(request: Request, emit: Emit) -> int:
     return _exit_code(request, results, change)
 
 
-def _tier(request: Request) -> Tier:
+def _tier(request: EvaluationRequest) -> Tier:
     """The tier that was asked for, with the models that were named or configured."""
     number = request.tier
     if number == 0 and request.models:
@@ -69,7 +69,7 @@ def _is_configured(number: int) -> bool:
     return settings is not None and bool(settings.models)
 
 
-def _configured(tier: Tier, request: Request) -> Tier:
+def _configured(tier: Tier, request: EvaluationRequest) -> Tier:
     from evalwright.models.config import TierSettings, load_config
 
     settings = load_config().tiers.get(str(tier.number), TierSettings())
@@ -82,7 +82,7 @@ def _configured(tier: Tier, request: Request) -> Tier:
     )
 
 
-def _baseline(request: Request) -> list[PromptResult] | None:
+def _baseline(request: EvaluationRequest) -> list[PromptResult] | None:
     if request.baseline is None:
         return None
     from evalwright.prompts.change import read_results
@@ -96,7 +96,7 @@ def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -
     return compare_results(baseline, results)
 
 
-def _sources(request: Request, selection: Selection) -> list[Source]:
+def _sources(request: EvaluationRequest, selection: Selection) -> list[Source]:
     sources = list(read_sources(request.paths))
     if not sources:
         raise BadInput(
@@ -105,14 +105,14 @@ def _sources(request: Request, selection: Selection) -> list[Source]:
         )
     _refuse_overwriting(request, sources)
     if request.fix:
-        from evalwright.cli.prompt_fixes import fix_files
+        from evalwright.cli.prompteval.fixes import fix_files
 
         fixed = fix_files(sources, selection, quiet=request.quiet)
         sources = [read_again(each) if each.path in fixed else each for each in sources]
     return sources
 
 
-def _refuse_overwriting(request: Request, sources: Sequence[Source]) -> None:
+def _refuse_overwriting(request: EvaluationRequest, sources: Sequence[Source]) -> None:
     written = {os.path.realpath(path): path for path, _ in request.outputs}
     if request.cassette is not None:
         written[os.path.realpath(request.cassette)] = request.cassette
@@ -122,7 +122,7 @@ def _refuse_overwriting(request: Request, sources: Sequence[Source]) -> None:
             raise BadInput(f"{place}: it is one of the prompts; name another file to write to")
 
 
-def _streamed(request: Request, emit: Emit) -> Callable[[PromptResult], None]:
+def _streamed(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], None]:
     """Prints a record as soon as its turn comes, where that is asked for."""
     if not request.streams:
         return lambda _: None
@@ -131,7 +131,7 @@ def _streamed(request: Request, emit: Emit) -> Callable[[PromptResult], None]:
     return lambda result: emit(encode_record(_shared(result, request)) + b"\n")
 
 
-def _shared(result: PromptResult, request: Request) -> PromptResult:
+def _shared(result: PromptResult, request: EvaluationRequest) -> PromptResult:
     """A record as it may leave this machine."""
     if request.minimal:
         return minimal(result)
@@ -139,9 +139,9 @@ def _shared(result: PromptResult, request: Request) -> PromptResult:
 
 
 def _results(
-    request: Request,
+    request: EvaluationRequest,
     files: Sequence[Linted],
-    settings: Settings,
+    settings: EvaluationSettings,
     told: Callable[[PromptResult], None],
 ) -> tuple[list[PromptResult], CannotEvaluate | None, Callable[[], None]]:
     """The records, why some are missing where the budget was spent, and what to do in the end."""
@@ -154,17 +154,17 @@ def _results(
 
         evaluate_structure(files, settings, SystemClock(), take)
         return results, None, lambda: None
-    from evalwright.cli.prompt_judges import judge_files
+    from evalwright.cli.prompteval.judging import judge_files
 
     return judge_files(request, files, settings, told)
 
 
 def _write(
-    request: Request,
+    request: EvaluationRequest,
     emit: Emit,
     sources: Sequence[Source],
     results: Sequence[PromptResult],
-    settings: Settings,
+    settings: EvaluationSettings,
     change: "Change | None",
 ) -> None:
     if not _is_told(request):
@@ -191,14 +191,14 @@ def _write(
         _show(request, results, context, change)
 
 
-def _is_told(request: Request) -> bool:
+def _is_told(request: EvaluationRequest) -> bool:
     """Whether anything is written at all: otherwise the reports are not even loaded."""
     on_github = bool(os.environ.get("GITHUB_STEP_SUMMARY"))
     return bool(request.outputs) or request.as_json or not request.quiet or on_github
 
 
 def _show(
-    request: Request,
+    request: EvaluationRequest,
     results: Sequence[PromptResult],
     context: "ReportContext",
     change: "Change | None",
@@ -216,7 +216,9 @@ def _show(
         say("worse than the baseline")
 
 
-def _exit_code(request: Request, results: Sequence[PromptResult], change: "Change | None") -> int:
+def _exit_code(
+    request: EvaluationRequest, results: Sequence[PromptResult], change: "Change | None"
+) -> int:
     if any(result.execution.status == "error" for result in results):
         return 3
     if request.fail_on == "regression":

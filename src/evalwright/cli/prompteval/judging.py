@@ -8,9 +8,9 @@ import msgspec
 
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.output import stderr
-from evalwright.cli.prompt_journal import Journal
-from evalwright.cli.prompt_progress import PromptProgress
-from evalwright.cli.prompts import Request
+from evalwright.cli.prompteval.journal import Journal
+from evalwright.cli.prompteval.progress import PromptProgress
+from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted, MissingKey
 from evalwright.contracts.prompt_result import ModelFacts, PromptResult
 from evalwright.contracts.redaction import Redactor
@@ -23,9 +23,9 @@ from evalwright.models.names import parse_name
 from evalwright.models.protocol import Model
 from evalwright.models.secrets import known_secrets
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.evaluate import Linted, Settings
+from evalwright.prompts.evaluate import EvaluationSettings, Linted
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval_steps import FileSteps, MemorySteps, default_path
+from evalwright.prompts.geval.steps import FileSteps, MemorySteps, default_path
 from evalwright.prompts.judge import PromptJudge
 from evalwright.prompts.judged import (
     BudgetSpent,
@@ -36,7 +36,7 @@ from evalwright.prompts.judged import (
 from evalwright.prompts.results import Failure
 
 
-class Judged(NamedTuple):
+class JudgedResults(NamedTuple):
     """What came of it: records in order, why some are missing, and how to end the journal."""
 
     results: list[PromptResult]
@@ -45,11 +45,11 @@ class Judged(NamedTuple):
 
 
 def judge_files(
-    request: Request,
+    request: EvaluationRequest,
     files: Sequence[Linted],
-    settings: Settings,
+    settings: EvaluationSettings,
     told: Callable[[PromptResult], None],
-) -> Judged:
+) -> JudgedResults:
     """Have every model judge every file; what is done survives an interrupt, and a spent budget."""
     bench = _Bench(request, settings)
     results: list[PromptResult] = []
@@ -71,7 +71,9 @@ def judge_files(
             unfinished = _run(bench, evaluation, journal)
     asked = {file.source.path for file in files}
     results += [each for each in journal.known.values() if each.input.path not in asked]
-    return Judged(results, unfinished, journal.finish if unfinished is None else lambda: None)
+    return JudgedResults(
+        results, unfinished, journal.finish if unfinished is None else lambda: None
+    )
 
 
 def _run(bench: "_Bench", evaluation: JudgedEvaluation, journal: Journal) -> CannotEvaluate | None:
@@ -95,7 +97,7 @@ def _run(bench: "_Bench", evaluation: JudgedEvaluation, journal: Journal) -> Can
 class _Bench:
     """The judges, by the names that the user gave."""
 
-    def __init__(self, request: Request, settings: Settings) -> None:
+    def __init__(self, request: EvaluationRequest, settings: EvaluationSettings) -> None:
         self._config = load_config()
         redactor = Redactor(known_secrets(self._config, os.environ))
         self._cassette = (
@@ -124,14 +126,16 @@ class _Bench:
         try:
             parsed = parse_name(name, known_providers(self._config))
         except BadInput as error:
-            return _NoJudge(ModelFacts(name, "unknown"), Failure("unavailable_model", str(error)))
+            return _UnavailableJudge(
+                ModelFacts(name, "unknown"), Failure("unavailable_model", str(error))
+            )
         facts = ModelFacts(parsed.model, parsed.provider)
         try:
             model = self._load(name)
         except MissingKey as error:
-            return _NoJudge(facts, Failure("permission_denied", str(error)))
+            return _UnavailableJudge(facts, Failure("permission_denied", str(error)))
         except BadInput as error:
-            return _NoJudge(facts, Failure("unavailable_model", str(error)))
+            return _UnavailableJudge(facts, Failure("unavailable_model", str(error)))
         return PromptJudge(model, facts, self._settings, self._steps, self._load)
 
     def _load(self, name: str) -> Model:
@@ -147,7 +151,7 @@ class _Bench:
             self._cassette.close()
 
 
-class _NoJudge(msgspec.Struct):
+class _UnavailableJudge(msgspec.Struct):
     """A model that cannot be asked at all."""
 
     facts: ModelFacts

@@ -12,20 +12,20 @@ from evalwright.contracts.prompt_result import Criterion
 from evalwright.models.protocol import Model, Request
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval_prompt import (
+from evalwright.prompts.geval.questions import (
     CRITERIA,
-    Answer,
-    Answers,
     Asked,
-    Bill,
+    CriterionReply,
+    JudgeReply,
     Read,
+    Spending,
     Steps,
     ask_all,
     judge_request,
     read_reply,
 )
-from evalwright.prompts.geval_scores import Weighted, weigh
-from evalwright.prompts.geval_steps import JudgeSteps, StepStore
+from evalwright.prompts.geval.scores import Weighted, weigh
+from evalwright.prompts.geval.steps import JudgeSteps, StepStore
 from evalwright.prompts.results import weighted_mean
 
 SAMPLING_TEMPERATURE = 1.0
@@ -35,7 +35,7 @@ MOST_CHARACTERS_PER_TOKEN = 7  # assumed: where a provider counts fewer tokens, 
 LARGEST_GAP = 0.5  # between the judge's own overall and that of its scores, without a note
 
 Method = Literal["probabilities", "samples", "plain"]
-Group = tuple[Criterion, ...]  # what one call asks for
+CriterionGroup = tuple[Criterion, ...]  # what one call asks for
 
 
 class JudgeSettings(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class Judgement(msgspec.Struct, frozen=True):
 class _Sample(msgspec.Struct, frozen=True):
     """One judgement of all criteria, from one reply or one for each."""
 
-    criteria: dict[Criterion, Answer]
+    criteria: dict[Criterion, CriterionReply]
     weighted: dict[Criterion, Weighted]
     has_logprobs: bool
     summary: str | None
@@ -98,7 +98,9 @@ class GEval:
         _check(settings)
         self._model = model
         self._settings = settings
-        self._groups: list[Group] = [CRITERIA] if settings.one_call else [(c,) for c in CRITERIA]
+        self._groups: list[CriterionGroup] = (
+            [CRITERIA] if settings.one_call else [(c,) for c in CRITERIA]
+        )
         self._steps = JudgeSteps(model, steps)
 
     async def judge(self, prompt: Prompt, run_index: int) -> Judgement:
@@ -108,23 +110,27 @@ class GEval:
         """
         if not prompt.body.strip():
             raise EvaluationFailed("invalid_input", f"{prompt.path}: the prompt is empty")
-        bill = Bill()
-        steps = await self._steps.all(bill)
-        requests = [self._request(prompt, group, steps, bill) for group in self._groups]
-        first = (await self._samples(requests, run_index, range(1), bill))[0]
+        spending = Spending()
+        steps = await self._steps.all(spending)
+        requests = [self._request(prompt, group, steps, spending) for group in self._groups]
+        first = (await self._samples(requests, run_index, range(1), spending))[0]
         notes = _perhaps_cut(requests, first.counted)
         unused = self._unused_probabilities(first)
         if first.has_logprobs and unused is None:
-            return self._weighted(first, bill, notes)
+            return self._weighted(first, spending, notes)
         notes += [] if unused is None else [unused]
         if self._settings.samples == 1:
-            return self._averaged([first], "plain", bill, notes)
+            return self._averaged([first], "plain", spending, notes)
         others = range(1, self._settings.samples)
-        more = await self._samples(requests, run_index, others, bill)
-        return self._averaged([first, *more], "samples", bill, notes)
+        more = await self._samples(requests, run_index, others, spending)
+        return self._averaged([first, *more], "samples", spending, notes)
 
     def _request(
-        self, prompt: Prompt, group: Group, steps: Mapping[Criterion, Steps], bill: Bill
+        self,
+        prompt: Prompt,
+        group: CriterionGroup,
+        steps: Mapping[Criterion, Steps],
+        spending: Spending,
     ) -> Request:
         request = judge_request(prompt, group, steps)
         tokens, most = estimated_tokens(request), self._settings.max_input_tokens
@@ -133,7 +139,7 @@ class GEval:
                 f"{prompt.path}: about {tokens} tokens with the rubric, and max_input_tokens is "
                 f"{most}; shorten it, or raise the limit if the judge's context is larger"
             )
-            raise EvaluationFailed("invalid_input", message, bill.usages, bill.retries)
+            raise EvaluationFailed("invalid_input", message, spending.usages, spending.retries)
         return msgspec.structs.replace(
             request,
             temperature=self._settings.sampling_temperature,
@@ -141,7 +147,7 @@ class GEval:
         )
 
     async def _samples(
-        self, requests: Sequence[Request], run_index: int, numbers: range, bill: Bill
+        self, requests: Sequence[Request], run_index: int, numbers: range, spending: Spending
     ) -> list[_Sample]:
         asked = [
             (
@@ -151,7 +157,7 @@ class GEval:
             for number in numbers
             for request, group in zip(requests, self._groups, strict=True)
         ]
-        answered = await ask_all(self._model, asked, bill)
+        answered = await ask_all(self._model, asked, spending)
         size = len(requests)
         return [_sample(answered[at : at + size]) for at in range(0, len(answered), size)]
 
@@ -168,7 +174,7 @@ class GEval:
             return f"token probabilities cover only {mass:.2f} of the score of {name}"
         return None
 
-    def _weighted(self, sample: _Sample, bill: Bill, notes: Sequence[str]) -> Judgement:
+    def _weighted(self, sample: _Sample, spending: Spending, notes: Sequence[str]) -> Judgement:
         criteria = {
             name: CriterionJudgement(
                 sample.weighted[name].score,
@@ -179,10 +185,10 @@ class GEval:
         }
         least = min(weighted.covered_mass for weighted in sample.weighted.values())
         made = Judgement(criteria, _summary(sample), "probabilities", least, sample.overall)
-        return self._finished(made, bill, notes)
+        return self._finished(made, spending, notes)
 
     def _averaged(
-        self, samples: Sequence[_Sample], method: Method, bill: Bill, notes: Sequence[str]
+        self, samples: Sequence[_Sample], method: Method, spending: Spending, notes: Sequence[str]
     ) -> Judgement:
         """The mean of the samples, with the words of the one that is nearest to it."""
         means = {name: fmean(held.criteria[name].score for held in samples) for name in CRITERIA}
@@ -196,15 +202,15 @@ class GEval:
         made = Judgement(
             criteria, _summary(typical), method, judge_overall=fmean(own) if own else None
         )
-        return self._finished(made, bill, notes)
+        return self._finished(made, spending, notes)
 
-    def _finished(self, made: Judgement, bill: Bill, notes: Sequence[str]) -> Judgement:
+    def _finished(self, made: Judgement, spending: Spending, notes: Sequence[str]) -> Judgement:
         told = [*self._steps.notes, *notes]
         own = made.judge_overall
         if own is not None and abs(own - made.overall) > LARGEST_GAP:
             told.append(f"the judge's own overall is {own:.3g}, its scores give {made.overall:.3g}")
         return msgspec.structs.replace(
-            made, usages=tuple(bill.usages), retries=bill.retries, notes=tuple(told)
+            made, usages=tuple(spending.usages), retries=spending.retries, notes=tuple(told)
         )
 
 
@@ -240,20 +246,20 @@ def _check(settings: JudgeSettings) -> None:
         raise BadInput(f"least_mass is {settings.least_mass}; it must be above 0 and at most 1")
 
 
-def _reader(group: Group) -> Read:
+def _reader(group: CriterionGroup) -> Read:
     return lambda reply: read_reply(group, reply)
 
 
 def _sample(asked: Sequence[Asked]) -> _Sample:
     """The answers of one sample together."""
-    criteria: dict[Criterion, Answer] = {}
+    criteria: dict[Criterion, CriterionReply] = {}
     weighted: dict[Criterion, Weighted] = {}
     for each in asked:
-        answers: Answers = each.read
+        answers: JudgeReply = each.read
         criteria |= answers.criteria
         scores = {name: answer.score for name, answer in answers.criteria.items()}
         weighted |= weigh(each.reply.logprobs or (), scores)
-    first: Answers = asked[0].read
+    first: JudgeReply = asked[0].read
     has_logprobs = any(each.reply.logprobs for each in asked)
     counted = tuple(each.usages[0].input_tokens for each in asked)
     return _Sample(criteria, weighted, has_logprobs, first.summary, first.overall, counted)

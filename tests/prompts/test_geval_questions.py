@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalwright.engine.fencing import UnfitReply
 from evalwright.models.protocol import Request
-from evalwright.prompts.geval_prompt import (
+from evalwright.prompts.geval.questions import (
     CRITERIA,
     DEFINITIONS,
     PROMPT_VERSION,

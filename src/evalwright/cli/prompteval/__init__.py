@@ -1,0 +1,1 @@
+"""What `evalwright prompts` does between parsing its options and its exit code."""

@@ -1,0 +1,1 @@
+"""G-Eval: steps, questions, scores weighted by token probabilities, and the judgement."""
