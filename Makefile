@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts bench-host walk clean
+.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts bench-host mutants walk clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -62,6 +62,10 @@ bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the lin
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight
 	$(BIN)/python benchmarks/host/bench.py
+
+mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (an hour)
+	@$(SYNC) --group mutants
+	$(BIN)/python tools/mutants.py
 
 walk: setup ## print the way of a golden task, a compared case and a prompt through the code
 	$(BIN)/python tools/walk.py

@@ -1,0 +1,107 @@
+"""Mutation testing: change the code in sampled places and list the changes that no test notices.
+
+mutmut makes the mutants and runs the tests that cover each; this script draws the sample, by a
+seed, from the rooms named in `[tool.mutmut]` of pyproject.toml, and prints the survivors with
+what was changed. A survivor that changes nothing a user could notice stands in
+`tools/mutants.toml` with the reason.
+
+    make mutants
+    python tools/mutants.py --sample 50 --seed 7
+    python tools/mutants.py --sample 100 --only 'evalwright.scoring.*'
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import random
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOLS = ROOT / "tools"
+KILLED = {"killed", "timeout", "segfault", "caught by type check"}
+GOAL = 0.9
+
+
+def mutmut(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the tool with the plugin of this folder, on the mutated source."""
+    path = os.pathsep.join([str(ROOT / "mutants" / "src"), str(TOOLS)])
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("mutmut")), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def names() -> list[str]:
+    """Every mutant that can be made."""
+    script = (
+        "from mutmut.__main__ import copy_src_dir, copy_also_copy_files, create_mutants;"
+        "import pathlib; pathlib.Path('mutants').mkdir(exist_ok=True);"
+        "copy_src_dir(); copy_also_copy_files(); create_mutants(2)"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    found: list[str] = []
+    for meta in sorted((ROOT / "mutants" / "src").rglob("*.meta")):
+        found += json.loads(meta.read_text())["exit_code_by_key"]
+    return found
+
+
+def statuses(wanted: set[str]) -> dict[str, str]:
+    """What became of each mutant."""
+    lines = mutmut("results", "--all", "true").stdout.splitlines()
+    pairs = (line.strip().rsplit(": ", 1) for line in lines if ": " in line)
+    return {name: status for name, status in pairs if name in wanted}
+
+
+def reasons() -> dict[str, str]:
+    """Survivors that are known, with the reason why they may live: by their change."""
+    file = TOOLS / "mutants.toml"
+    if not file.exists():
+        return {}
+    return {each["change"]: each["reason"] for each in tomllib.loads(file.read_text())["survivor"]}
+
+
+def change(name: str) -> str:
+    """The lines that a mutant changes, as one text."""
+    shown = mutmut("show", name).stdout.splitlines()
+    lines = [line for line in shown if line[:1] in "+-" and line[:3] not in {"+++", "---"}]
+    return "\n".join(line[0] + " " + line[1:].strip() for line in lines)
+
+
+def main() -> int:
+    """Draw, run, and tell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sample", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="*", help="a pattern of mutant names")
+    given = parser.parse_args()
+    known = [name for name in names() if fnmatch.fnmatch(name, given.only)]
+    drawn = random.Random(given.seed).sample(known, min(given.sample, len(known)))
+    print(f"{len(drawn)} of {len(known)} mutants, seed {given.seed}", flush=True)
+    done = mutmut("run", *drawn)
+    found = statuses(set(drawn))
+    counts = Counter(found.values())
+    if len(found) < len(drawn) or counts["not checked"]:
+        print(done.stdout[-4000:], done.stderr[-4000:], sep="\n", file=sys.stderr)
+        print("mutmut did not test every mutant", file=sys.stderr)
+        return 3
+    excused = reasons()
+    for name in sorted(name for name, status in found.items() if status not in KILLED):
+        changed = change(name)
+        print(f"\n{name}: {found[name]}\n{changed}")
+        print(f"  reason: {excused.get(changed, 'none given')}")
+    killed = sum(count for status, count in counts.items() if status in KILLED)
+    print(f"\n{killed} of {len(drawn)} killed ({killed / len(drawn):.1%}): {dict(counts)}")
+    return 0 if killed / len(drawn) >= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
