@@ -13,12 +13,13 @@ from doc_pages import ROOT, code, rows, section
 from evalwright.cli.app import COMMANDS, Commands, app
 from evalwright.contracts.documents import parse_document
 from evalwright.contracts.events import PAYLOADS, Envelope, ErrorDetail
+from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.planning import FailOn, RunSettings
 from evalwright.contracts.schema import SUITE, SUMMARY, load_schema
 from evalwright.contracts.suite import Match
 from evalwright.engine.judging import FINDINGS
 from evalwright.engine.listing import RunRow
-from evalwright.scoring.golden import score_golden, stringify
+from evalwright.scoring.golden import score_golden
 
 SUITES = ROOT / "docs" / "suite-reference.md"
 EVENTS = ROOT / "docs" / "event-reference.md"

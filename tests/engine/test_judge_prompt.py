@@ -11,6 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from evalwright.contracts.events import ProviderUsage, Verdict
+from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
 from evalwright.engine.fencing import LONGEST_QUOTE, UnfitReply, ask_again, fence_code
 from evalwright.engine.judge_prompt import (
@@ -24,7 +25,6 @@ from evalwright.engine.judge_prompt import (
     rubric_questions,
 )
 from evalwright.models.protocol import Reply, Request
-from evalwright.scoring.golden import stringify
 from strategies import json_values
 
 CRITERIA = [Criterion("names the price", 0.5), Criterion("is polite", 0.5)]

@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from builders import a_task
-from evalwright.contracts.jsonvalue import canonical
-from evalwright.scoring.golden import json_equal, score_golden, stringify
+from evalwright.contracts.jsonvalue import canonical, json_equal, stringify
+from evalwright.scoring.golden import score_golden
 from strategies import json_values
 
 

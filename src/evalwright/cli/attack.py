@@ -13,7 +13,8 @@ from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
 from evalwright.cli.parameters import read_input
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.contracts.suite import Suite
+from evalwright.scoring.golden import read_suite
 
 EXAMPLES = """\b
 Examples:
@@ -69,7 +70,7 @@ def command(
         check_place(out)
         if out.exists():
             raise BadInput(f"--out {out}: it exists; name another file, or remove it first")
-    golden = parse_suite(read_input(suite), str(suite))
+    golden = read_suite(read_input(suite), str(suite))
     if golden.modes == ["adversarial"]:
         raise BadInput(f"{suite}: it is a suite of attacks already; name the one it came from")
     derived = derive(golden, strategies, seed, per_task)

@@ -21,11 +21,12 @@ from evalwright.contracts.planning import (
     FailOn,
     Group,
 )
-from evalwright.contracts.suite import Mode, Suite, parse_suite
+from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.listing import find_run, last_continuation
 from evalwright.engine.plan import DEFAULT_SETTINGS, Plan, RunOptions, plan_run
+from evalwright.scoring.golden import read_suite
 from evalwright.store.protocol import EventLog
 
 EXAMPLES = """\b
@@ -267,7 +268,7 @@ def execute(request: Request) -> int:
     if is_archive(name):
         suite, request = _from_pack(request, name)
     else:
-        suite = parse_suite(read_input(Path(name)), name)
+        suite = read_suite(read_input(Path(name)), name)
     crew = _crew(request)
     plan = plan_run(suite, name, crew.agent, request.options, _baseline(request, suite, crew))
     with opened_log(request.db) as log:

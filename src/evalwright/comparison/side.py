@@ -9,6 +9,7 @@ from evalwright.comparison.expectations import failed_assertions
 from evalwright.comparison.gate import proposes_high_risk
 from evalwright.comparison.run_folder import IMPORT_FAULT, Unreadable
 from evalwright.contracts.report import GRAVE, SEVERITIES, FailedAssertion, Integrity, Signal
+from evalwright.scoring.golden import explain_difference
 from evalwright.signals.detect import detect
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
@@ -151,6 +152,10 @@ def _scored(response: Json) -> tuple[FailedAssertion, ...]:
         return ()
     threshold, score = scored.get("threshold"), scored.get("score")
     message = f"the recorded score is {score}"
+    output = response.get("final_output")
+    if isinstance(output, dict):
+        given = output.get("content"), scored.get("strategy"), scored.get("expected")
+        message = ": ".join(filter(None, (message, explain_difference(*given))))
     return (FailedAssertion("scored", {"at_least": threshold}, score, message),)
 
 

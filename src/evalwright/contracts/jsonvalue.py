@@ -138,6 +138,26 @@ def plain(value: Any) -> Any:
         return msgspec.json.decode(text)
 
 
+def stringify(value: Any) -> str:
+    """A string as it is, anything else as canonical JSON."""
+    return value if isinstance(value, str) else canonical(value)
+
+
+def json_equal(left: Any, right: Any) -> bool:
+    """Equality of JSON values: 1 equals 1.0, true is not 1, the order of keys does not matter."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            json_equal(value, right[key]) for key, value in left.items()
+        )
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(json_equal, left, right))
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left == right
+    return type(left) is type(right) and bool(left == right)
+
+
 def child(path: JsonPath, key: str | int) -> JsonPath:
     """The JSON path of a member."""
     if isinstance(key, int):

@@ -1,5 +1,6 @@
 """AgentEvalSuite: tasks, what is expected of them, fixtures and thresholds."""
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from evalwright.contracts.schema import SUITE, SUITE_OUTLINE, SUITE_TASK, check_
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
 
+_STRATEGY = "$.expected.match.strategy"
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
 
 
@@ -35,9 +37,12 @@ class Thresholds(Closed, frozen=True):
 
 
 class Match(Closed, frozen=True):
-    """A deterministic expectation."""
+    """A deterministic expectation.
 
-    strategy: Literal["exact", "contains", "json-match"]
+    The schema closes the strategies of a portable suite; `scoring.golden` holds all that there are.
+    """
+
+    strategy: str
     value: Any
 
 
@@ -91,26 +96,31 @@ class Suite(Closed, frozen=True):
     thresholds: Thresholds = Thresholds()
 
 
-def parse_suite(source: bytes, name: str) -> Suite:
-    """Read a suite from the content of a JSON or YAML file; all its problems at once."""
-    suite, problems = _read(to_json(source, name), name)
+def parse_suite(source: bytes, name: str, strategies: Collection[str] = ()) -> Suite:
+    """Read a suite from the content of a JSON or YAML file; all its problems at once.
+
+    `strategies` are those to allow besides the ones of the published schema.
+    """
+    suite, problems = _read(to_json(source, name), name, strategies)
     if suite is None:
         raise InvalidDocument(name, problems)
     return suite
 
 
-def check_suite_document(document: Any) -> list[Problem]:
+def check_suite_document(document: Any, strategies: Collection[str] = ()) -> list[Problem]:
     """Every rule a suite document breaks: those of the schema, then those it cannot say."""
-    return _read(msgspec.json.encode(document), "suite")[1]
+    return _read(msgspec.json.encode(document), "suite", strategies)[1]
 
 
-def _read(source: bytes, name: str) -> tuple[Suite | None, list[Problem]]:
+def _read(
+    source: bytes, name: str, strategies: Collection[str]
+) -> tuple[Suite | None, list[Problem]]:
     """Read task by task, so that a large suite is in memory once and not as plain values too."""
     try:
         members = msgspec.json.decode(source, type=dict[str, msgspec.Raw])
         raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
-        tasks, problems = _read_tasks(raw_tasks)
+        tasks, problems = _read_tasks(raw_tasks, strategies)
         problems += _repeated_keys(source, raw_tasks)
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         # no JSON, or no list of tasks
@@ -135,12 +145,16 @@ def _repeated_keys(source: bytes, raw_tasks: list[msgspec.Raw]) -> list[Problem]
     return [Problem(next(inside, "$"), message, "keep one of them")]
 
 
-def _read_tasks(raw_tasks: list[msgspec.Raw]) -> tuple[list[Task], list[Problem]]:
+def _read_tasks(
+    raw_tasks: list[msgspec.Raw], strategies: Collection[str]
+) -> tuple[list[Task], list[Problem]]:
     tasks, problems = [], []
     first: dict[Any, int] = {}
     for index, raw in enumerate(raw_tasks):
         document = msgspec.json.decode(raw)
         found = check_schema(document, SUITE_TASK)
+        if found and _strategy(document) in strategies:
+            found = [problem for problem in found if problem.path != _STRATEGY]
         if _openings(raw) > MAX_DEPTH and (too_deep := unfit_for_json(document)):
             found += too_deep
         elif isinstance(document, dict):
@@ -151,6 +165,12 @@ def _read_tasks(raw_tasks: list[msgspec.Raw]) -> tuple[list[Task], list[Problem]
         if not problems:
             tasks.append(msgspec.convert(document, Task, strict=False))
     return tasks, problems
+
+
+def _strategy(task: Any) -> str | None:
+    for key in ("expected", "match", "strategy"):
+        task = task.get(key) if isinstance(task, dict) else None
+    return task if isinstance(task, str) else None
 
 
 def _openings(raw: msgspec.Raw) -> int:

@@ -19,9 +19,10 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.suite import Match, Task
+from evalwright.contracts.suite import Task
 from evalwright.engine.history import History, read_history
 from evalwright.engine.verdict import PASSING_GOLDEN_SCORE
+from evalwright.scoring.golden import golden_assertion
 from evalwright.scoring.summary import task_cost
 from evalwright.store.protocol import EventLog
 from evalwright.trace.model import text_of
@@ -46,7 +47,6 @@ _FAILURE_CLASSES = {
     "agent_unreachable": "network_error",
     "invalid_answer": "invalid_json",
 }
-_JSON_MARKS = frozenset('{}[]"')
 
 
 class ExportedRun(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ def _case(task: Task) -> dict[str, Any]:
         "id": task.task_id,
         "title": _title(task),
         "input": {"user": text_of(task.input)},
-        "expected": {} if task.expected.match is None else _expected(task.expected.match),
+        "expected": {} if task.expected.match is None else golden_assertion(task.expected.match),
         "metadata": {"kind": task.expected.kind},
     }
 
@@ -129,18 +129,6 @@ def _title(task: Task) -> str:
     said = " ".join(text_of(task.input)[: TITLE_TEXT * 4].split())
     short = said if len(said) <= TITLE_TEXT else f"{said[: TITLE_TEXT - 1].rstrip()}…"
     return f"{task.task_id}: {short}" if short else task.task_id
-
-
-def _expected(match: Match) -> dict[str, Any]:
-    """What an assertion can say of a golden expectation; the score says the rest.
-
-    Text that looks like JSON is left to the score: an output that is an object is compared in its
-    canonical form, which is not the text that an assertion sees.
-    """
-    value = match.value
-    if match.strategy == "json-match" or not isinstance(value, str) or not value:
-        return {}
-    return {} if _JSON_MARKS & set(value) else {"must_include": [value]}
 
 
 def _responses(log: EventLog, run_id: str, tasks: dict[str, Task]) -> Iterator[dict[str, Any]]:

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.events import Verdict
+from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
 from evalwright.engine.fencing import UnfitReply, closed, fence_code, reply_object, section
 from evalwright.models.protocol import Message, OutputSchema, Reply, Request
-from evalwright.scoring.golden import stringify
 from evalwright.scoring.rubric import criterion_name
 
 PROMPT_VERSION = "1"  # a new one for every change of the words, the markers or the schema

@@ -23,6 +23,7 @@ from evalwright.contracts.planning import (
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite
 from evalwright.engine.judge_prompt import PROMPT_VERSION
+from evalwright.scoring.golden import match_problems
 
 MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
@@ -138,7 +139,7 @@ def plan_run(
     if not problems:
         problems += _unscorable_tasks(suite, modes)
         problems += _option_problems(suite, modes, agent, options, baseline)
-    problems += _agent_problems(agent) + _tag_problems(options.tags)
+    problems += match_problems(suite) + _agent_problems(agent) + _tag_problems(options.tags)
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
     if problems:

@@ -18,8 +18,8 @@ from evalwright.contracts.events import (
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.manifest import parse_manifest
 from evalwright.contracts.schema import PROMPT_RESULT, RUN_EVENT, SUMMARY, check_schema
-from evalwright.contracts.suite import check_suite_document
 from evalwright.contracts.tools import parse_tools
+from evalwright.scoring.golden import check_suite
 
 _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 _MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
@@ -45,7 +45,7 @@ def check_file(source: bytes, name: str) -> str:
             parse_tools(source, name)
             kind, problems = "tools file", []
         else:
-            kind, problems = "AgentEvalSuite", check_suite_document(document)
+            kind, problems = "AgentEvalSuite", check_suite(document)
     if problems:
         raise InvalidDocument(name, problems)
     return kind

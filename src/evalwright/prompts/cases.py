@@ -6,6 +6,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.prompt_result import Case, CaseVerdict, ErrorCode
 from evalwright.engine.workers import run_workers
 from evalwright.models.protocol import Message, Model, ModelError, Reply, Request
@@ -31,7 +32,6 @@ from evalwright.prompts.prompt_yaml import (
     placeholders,
 )
 from evalwright.prompts.results import Failure
-from evalwright.scoring.golden import stringify
 
 ROWS_AT_ONCE = 4
 MOST_LISTED = 10  # rows in a note

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.prompt_result import CaseVerdict
 from evalwright.engine.fencing import fence_code, section
 from evalwright.models.protocol import Message, Request
@@ -23,7 +24,6 @@ from evalwright.prompts.prompt_yaml import (
     Uses,
     fill,
 )
-from evalwright.scoring.golden import stringify
 
 COMPLETION = "completion"
 LONGEST_QUOTE = 200  # characters of a text that a reason quotes

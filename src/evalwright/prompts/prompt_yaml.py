@@ -11,10 +11,9 @@ import msgspec
 
 from evalwright.contracts.documents import parse_document
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, parse
+from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, parse, stringify
 from evalwright.models.protocol import Message, OutputSchema
 from evalwright.prompts.document import UnfitPrompt
-from evalwright.scoring.golden import stringify
 
 Comparison = Literal["equals", "contains", "startsWith", "endsWith"]
 ResponseFormat = Literal["text", "json_object", "json_schema"]

@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson
-from evalwright.scoring.golden import stringify
+from evalwright.contracts.jsonvalue import NotJson, stringify
 
 SHORT = 160
 

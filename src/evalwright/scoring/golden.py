@@ -1,58 +1,70 @@
-"""Golden scoring: `exact`, `contains` and `json-match`."""
+"""Golden scoring: the table of strategies, and what runs, checks and reports ask of it."""
 
-from collections.abc import Callable
 from typing import Any
 
-from evalwright.contracts.jsonvalue import NotJson, canonical, parse
-from evalwright.contracts.suite import Match
+import msgspec
+
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.jsonvalue import NotJson
+from evalwright.contracts.suite import Match, Suite, check_suite_document, parse_suite
+from evalwright.scoring.strategies import CONTAINS, EXACT, JSON_MATCH
+
+# A new strategy is a module of its own and one line here.
+STRATEGIES = {each.name: each for each in (EXACT, CONTAINS, JSON_MATCH)}
 
 
 def score_golden(output: Any, match: Match) -> float:
     """1.0 when the output meets the expectation, else 0.0."""
-    return 1.0 if _STRATEGIES[match.strategy](output, match.value) else 0.0
+    return 1.0 if STRATEGIES[match.strategy].matches(output, match.value) else 0.0
 
 
-def stringify(value: Any) -> str:
-    """A string as it is, anything else as canonical JSON."""
-    return value if isinstance(value, str) else canonical(value)
+def explain_difference(output: Any, strategy: Any, value: Any) -> str:
+    """Where an output differs from what was expected of it.
 
-
-def json_equal(left: Any, right: Any) -> bool:
-    """Equality of JSON values: 1 equals 1.0, true is not 1, the order of keys is nothing."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(
-            json_equal(value, right[key]) for key, value in left.items()
-        )
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(json_equal, left, right))
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return left == right
-    return type(left) is type(right) and bool(left == right)
-
-
-def _exact(output: Any, value: Any) -> bool:
-    return stringify(output) == stringify(value)
-
-
-def _contains(output: Any, value: Any) -> bool:
-    return stringify(value) in stringify(output)
-
-
-def _json_match(output: Any, value: Any) -> bool:
-    if json_equal(output, value):
-        return True
-    if not isinstance(output, str):
-        return False
+    Empty where it does not differ, and where that cannot be said: of a strategy that is not known
+    here, and of values that a run of our own cannot hold.
+    """
+    known = STRATEGIES.get(strategy) if isinstance(strategy, str) else None
     try:
-        return json_equal(parse(output), value)
+        return known.explain(output, value) if known and not known.matches(output, value) else ""
     except NotJson:
-        return False
+        return ""
 
 
-_STRATEGIES: dict[str, Callable[[Any, Any], bool]] = {
-    "exact": _exact,
-    "contains": _contains,
-    "json-match": _json_match,
-}
+def golden_assertion(match: Match) -> dict[str, Any]:
+    """What a case of a compare report expects; empty where only the score can tell."""
+    known = STRATEGIES.get(match.strategy)
+    return known.assertion(match.value) if known else {}
+
+
+def read_suite(source: bytes, name: str) -> Suite:
+    """A suite from the content of a file, with every strategy of the table.
+
+    `parse_suite` knows only those of the published schema, which make a suite portable.
+    """
+    suite = parse_suite(source, name, STRATEGIES)
+    if problems := match_problems(suite):
+        raise InvalidDocument(name, problems)
+    return suite
+
+
+def check_suite(document: Any) -> list[Problem]:
+    """Every rule that a suite document breaks, those of its strategies among them."""
+    problems = check_suite_document(document, STRATEGIES)
+    return problems or match_problems(msgspec.convert(document, Suite, strict=False))
+
+
+def match_problems(suite: Suite) -> list[Problem]:
+    """Every strategy that is not known, and every value that its strategy refuses."""
+    problems = []
+    for index, task in enumerate(suite.tasks):
+        match, path = task.expected.match, f"$.tasks[{index}].expected.match"
+        if match is None:
+            continue
+        known = STRATEGIES.get(match.strategy)
+        if known is None:
+            message = f"unknown strategy {match.strategy!r}"
+            problems.append(Problem(f"{path}.strategy", message, f"one of {', '.join(STRATEGIES)}"))
+        elif (reason := known.refuse(match.value)) is not None:
+            problems.append(Problem(f"{path}.value", reason))
+    return problems

@@ -1,0 +1,212 @@
+"""The table of golden strategies: every entry has every part, and a new one is one line."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from builders import a_suite, a_suite_document, a_task
+from evalwright.contracts.errors import InvalidDocument
+from evalwright.contracts.report import FailedAssertion
+from evalwright.contracts.schema import SUITE, load_schema
+from evalwright.contracts.suite import Match, parse_suite
+from evalwright.engine.validation import check_file
+from evalwright.scoring.golden import (
+    STRATEGIES,
+    explain_difference,
+    golden_assertion,
+    match_problems,
+    read_suite,
+    score_golden,
+)
+from evalwright.scoring.strategies import Strategy, accept_any, left_to_score
+
+ROOT = Path(__file__).parents[2]
+EVERY = sorted(STRATEGIES)
+CASE_FIELDS = {"must_include", "must_not_include", "json_schema"}
+
+# For each strategy a value, an output that matches it and one that does not.
+EXAMPLES = {
+    "exact": ("30 days", "30 days", "30 days."),
+    "contains": ("30 days", "within 30 days", "never"),
+    "json-match": ({"a": 1}, '{"a": 1.0}', {"a": True}),
+}
+
+
+def _refuse_pattern(value: object) -> str | None:
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        return f"not a regular expression: {error}"
+    return None
+
+
+REGEX = Strategy(
+    "regex",
+    _refuse_pattern,
+    lambda output, value: re.search(value, str(output)) is not None,
+    lambda output, value: f"no match for {value}",
+    left_to_score,
+)
+
+
+@pytest.fixture
+def regex(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, "regex", REGEX)
+
+
+def a_source(strategy: str, value: object) -> bytes:
+    document = a_suite_document([a_task("a"), a_task("b")])
+    document["tasks"][1]["expected"]["match"] = {"strategy": strategy, "value": value}
+    return msgspec.json.encode(document)
+
+
+# The table.
+
+
+def test_every_strategy_has_an_example_here():
+    assert sorted(EXAMPLES) == EVERY
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_strategy_accepts_matches_explains_and_asserts(name):
+    strategy = STRATEGIES[name]
+    value, good, bad = EXAMPLES[name]
+    assert strategy.name == name
+    assert strategy.refuse(value) is None
+    assert strategy.matches(good, value)
+    assert not strategy.matches(bad, value)
+    assert strategy.explain(bad, value)
+    assert strategy.assertion(value).keys() <= CASE_FIELDS
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_strategy_has_a_row_in_the_reference(name):
+    reference = (ROOT / "docs/suite-reference.md").read_text(encoding="utf-8")
+    rows = reference.split("### The strategies")[1].split("###")[0]
+    assert f"\n| `{name}` |" in rows
+
+
+def test_the_published_schema_closes_the_strategies_of_a_portable_suite(regex):
+    task = load_schema(SUITE)["properties"]["tasks"]["items"]
+    match = task["properties"]["expected"]["properties"]["match"]["properties"]
+    assert match["strategy"]["enum"] == ["exact", "contains", "json-match"]
+    with pytest.raises(InvalidDocument, match=r"tasks\[1\].expected.match.strategy"):
+        parse_suite(a_source("regex", "a"), "suite.json")
+
+
+# A strategy that somebody adds.
+
+
+def test_a_new_strategy_is_read_and_scored(regex):
+    suite = read_suite(a_source("regex", "^a+$"), "suite.json")
+    match = suite.tasks[1].expected.match
+    assert (score_golden("aaa", match), score_golden("ab", match)) == (1.0, 0.0)
+    assert check_file(a_source("regex", "^a+$"), "suite.json") == "AgentEvalSuite"
+
+
+def test_a_new_strategy_does_not_become_an_assertion_that_it_is_not(regex):
+    assert golden_assertion(Match("regex", "^a+$")) == {}
+    assert golden_assertion(Match("from a newer version", "text")) == {}
+
+
+def test_a_value_that_its_strategy_refuses_is_found_before_the_run(regex):
+    for check in (read_suite, check_file):
+        with pytest.raises(InvalidDocument) as caught:
+            check(a_source("regex", "("), "suite.json")
+        (problem,) = caught.value.problems
+        assert problem.path == "$.tasks[1].expected.match.value"
+        assert problem.message.startswith("not a regular expression: ")
+
+
+def test_a_strategy_that_nobody_knows_is_a_problem_of_its_task():
+    suite = a_suite([a_task(strategy="fuzzy", value="x")])
+    (problem,) = match_problems(suite)
+    assert str(problem) == (
+        "$.tasks[0].expected.match.strategy: unknown strategy 'fuzzy' "
+        "(one of exact, contains, json-match)"
+    )
+    with pytest.raises(InvalidDocument, match=r"expected\.match\.strategy"):
+        read_suite(a_source("fuzzy", "x"), "suite.json")
+
+
+def test_other_problems_of_a_task_with_a_new_strategy_are_still_told(regex):
+    source = a_source("regex", "a").replace(b'"taskId":"b"', b'"taskId":"B!"')
+    with pytest.raises(InvalidDocument, match=r"tasks\[1\].taskId"):
+        read_suite(source, "suite.json")
+
+
+# What an assertion can say.
+
+
+@pytest.mark.parametrize(
+    ("strategy", "value", "expected"),
+    [
+        ("exact", "30 days", {"must_include": ["30 days"]}),
+        ("contains", "30 days", {"must_include": ["30 days"]}),
+        ("contains", "", {}),
+        ("contains", 30, {}),
+        ("contains", '{"a":1}', {}),
+        ("contains", "a]", {}),
+        ("json-match", "30 days", {}),
+    ],
+)
+def test_only_plain_text_becomes_an_assertion(strategy, value, expected):
+    assert golden_assertion(Match(strategy, value)) == expected
+
+
+# What differs.
+
+
+@pytest.mark.parametrize(
+    ("strategy", "output", "value", "message"),
+    [
+        ("exact", "abc", "abd", 'the texts differ from character 3 on: expected "d", got "c"'),
+        ("exact", "ab", "abc", 'the texts differ from character 3 on: expected "c", got ""'),
+        ("exact", "", "a", 'the texts differ from character 1 on: expected "a", got ""'),
+        ("contains", "never", "30 days", '"30 days" is not in the output "never"'),
+        ("json-match", {"a": True}, {"a": 1}, "$.a: expected 1, got true"),
+        ("json-match", '{"a": true}', {"a": 1}, "$.a: expected 1, got true"),
+        ("json-match", {}, {"a": 1}, "$.a: missing, expected 1"),
+        ("json-match", {"a": 1, "b": 2}, {"a": 1}, "$.b: not expected, got 2"),
+        ("json-match", [1, 2], [1], "$: expected 1 items, got 2"),
+        ("json-match", [1, 2], [1, 3], "$[1]: expected 3, got 2"),
+        ("json-match", [[{"x": 0}]], [[{"x": 1}]], "$[0][0].x: expected 1, got 0"),
+        ("json-match", "{", {}, '$: expected {}, got "{"'),
+        ("json-match", {"b": 2, "a": 2}, {"b": 1, "a": 1}, "$.a: expected 1, got 2"),
+    ],
+)
+def test_the_first_difference_is_told(strategy, output, value, message):
+    assert explain_difference(output, strategy, value) == message
+
+
+def test_a_long_value_is_shortened_to_80_characters():
+    told = explain_difference("x" * 100, "contains", "y")
+    assert told == f'"y" is not in the output "{"x" * 78}…'
+    assert explain_difference("x" * 78, "contains", "y").endswith(f'"{"x" * 78}"')
+
+
+def test_nothing_is_told_of_a_match_of_a_foreign_strategy_or_of_what_is_not_json():
+    assert explain_difference("a", "exact", "a") == ""
+    assert explain_difference("a", "fuzzy", "b") == ""
+    assert explain_difference("a", None, "b") == ""
+    assert explain_difference(float("nan"), "exact", "b") == ""
+
+
+def test_nothing_is_refused_by_accept_any():
+    assert accept_any(object()) is None
+
+
+def test_a_failed_score_in_a_compare_report_says_what_differs():
+    from evalwright.comparison.side import _scored
+
+    response = {
+        "final_output": {"content": "maybe"},
+        "scored": {"score": 0.0, "passed": False, "threshold": 1.0, "strategy": "exact"},
+    }
+    response["scored"]["expected"] = "may"
+    message = (
+        'the recorded score is 0.0: the texts differ from character 4 on: expected "", got "be"'
+    )
+    assert _scored(response) == (FailedAssertion("scored", {"at_least": 1.0}, 0.0, message),)
