@@ -16,7 +16,7 @@ from evalwright.agents.packs.pack import installed_pack, open_pack
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.pack import InvalidPack, PackVersionNotFound, integrity_of
 from evalwright.models.protocol import Reply, Request
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
 
 LONG = random.Random(7).randbytes(MAX_FILE_BYTES).hex().encode()
@@ -152,7 +152,7 @@ def test_an_agent_of_an_archive_with_several_has_to_be_chosen(tmp_path: Path) ->
 def test_a_pack_that_a_tenant_installed_is_opened_and_no_other_tenants(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log.db")
     try:
-        change = Change("pack", "acme", f"{PACK}@1.0.0", an_archive(pack_files()))
+        change = RecordChange("pack", "acme", f"{PACK}@1.0.0", an_archive(pack_files()))
         log.records.write([change]).result()
         assert installed_pack(log.records, "acme", f"{PACK}@1.0.0").name == PACK
         for tenant, ref in [("other", f"{PACK}@1.0.0"), ("acme", f"{PACK}@2.0.0")]:

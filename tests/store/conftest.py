@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evalwright.store import database
+from evalwright.store import sqlite
 from evalwright.store.sqlite import SqliteLog
 
 
@@ -28,14 +28,14 @@ def log(path: Path) -> Iterator[SqliteLog]:
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The instructions of SQLite, by the hundred, of all logs that the test opens."""
     steps: list[int] = []
-    connect = database.connect
+    connect = sqlite.connect
 
     def counted(place: Path) -> sqlite3.Connection:
         connection = connect(place)
         connection.set_progress_handler(lambda: steps.append(100), 100)
         return connection
 
-    monkeypatch.setattr(database, "connect", counted)
+    monkeypatch.setattr(sqlite, "connect", counted)
     return steps
 
 

@@ -18,7 +18,7 @@ from log_events import an_event, numbered
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
 from evalwright.store.protocol import NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
 
 ENOUGH = 1_000_000  # more than any test waits for
@@ -63,7 +63,7 @@ def acknowledge_with_documents(path: str, first: str) -> None:
     """Go on with the run for ever, with a document for each event; say how many it has."""
     log = SqliteLog(Path(path))
     for number in range(int(first), ENOUGH):
-        document = Change("note", "a", f"{number:06}", b"%d" % number, expected=None)
+        document = RecordChange("note", "a", f"{number:06}", b"%d" % number, expected=None)
         log.append("run", numbered(number), [document])
         if number % 3 == 0:
             log.flush("run").result()

@@ -2,17 +2,17 @@
 
 from log_events import PATIENCE
 
-from evalwright.store.records import ANY, Change, Record
+from evalwright.store.records import ANY, Record, RecordChange
 from evalwright.store.sqlite import SqliteLog
 
 
 def a_note(
     key: str = "note", body: bytes | None = b"text", *, expected: object = ANY, tenant: str = "a"
-) -> Change:
-    return Change("note", tenant, key, body, expected)  # type: ignore[arg-type]
+) -> RecordChange:
+    return RecordChange("note", tenant, key, body, expected)  # type: ignore[arg-type]
 
 
-def write(log: SqliteLog, *changes: Change) -> None:
+def write(log: SqliteLog, *changes: RecordChange) -> None:
     log.records.write(changes).result(PATIENCE)
 
 

@@ -96,7 +96,7 @@ def test_a_place_where_no_file_can_be_is_a_clear_error(
 def test_a_file_that_stays_locked_fails_the_run_and_says_why(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalwright.store.database.BUSY_SECONDS", 0)
+    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
     log = SqliteLog(path)
     with nobody_can_write(path):
         log.append("run", [a_start()])
@@ -113,7 +113,7 @@ def test_a_file_that_stays_locked_fails_the_run_and_says_why(
 def test_closing_a_log_that_cannot_be_written_ends(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalwright.store.database.BUSY_SECONDS", 0)
+    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
     log = SqliteLog(path)
     with nobody_can_write(path):
         log.append("run", [a_start()])

@@ -23,7 +23,7 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import StoreError
-from evalwright.store import database, writer
+from evalwright.store import sqlite, writer
 from evalwright.store.sqlite import SqliteLog
 
 
@@ -111,7 +111,7 @@ def test_what_arrives_while_the_writer_turns_to_its_queue_is_not_forgotten(
         log.append("run", [an_event()])
         flushes.append(log.flush("run"))
 
-    moment(log._database.start_writer(), append_and_flush)
+    moment(log._database.writer, append_and_flush)
     log.append("run", [a_start()])
     written(log)
 
@@ -121,7 +121,7 @@ def test_what_arrives_while_the_writer_turns_to_its_queue_is_not_forgotten(
 
 def test_a_log_is_not_closed_between_the_look_at_an_append_and_its_queueing(path: Path) -> None:
     log = SqliteLog(path)
-    queue = log._database.start_writer()._queue
+    queue = log._database.writer._queue
     closing = threading.Thread(target=log.close)
 
     class Slow(str):
@@ -217,7 +217,7 @@ def test_threads_that_begin_together_share_one_writer(
             started.append(place)
             super().__init__(connection, place)
 
-    monkeypatch.setattr(database, "Writer", CountedWriter)
+    monkeypatch.setattr(sqlite, "Writer", CountedWriter)
     began = threading.Barrier(8)
 
     def work() -> None:

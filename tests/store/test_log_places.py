@@ -7,7 +7,7 @@ import pytest
 from log_events import a_start, types_of
 
 from evalwright.contracts.errors import BadInput
-from evalwright.store.location import VARIABLE, log_path, open_log
+from evalwright.store.location import VARIABLE, chosen_path, open_log
 from evalwright.store.sqlite import SqliteLog
 
 
@@ -35,7 +35,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_log_is_named_by_a_path_or_a_url(tmp_path: Path, url: str, file: str) -> None:
-    assert log_path(url) == Path(file.format(home=tmp_path / "home"))
+    assert chosen_path(url) == Path(file.format(home=tmp_path / "home"))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_name_that_is_no_place_for_a_log_is_refused_with_what_to_write(
 
 def test_a_refusal_does_not_repeat_a_password() -> None:
     with pytest.raises(BadInput) as refusal:
-        log_path("postgresql://user:secret@host/db")
+        chosen_path("postgresql://user:secret@host/db")
 
     assert "secret" not in str(refusal.value)
 

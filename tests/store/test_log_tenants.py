@@ -153,9 +153,11 @@ def test_an_append_to_a_run_of_another_tenant_is_refused_and_does_the_run_no_har
         owner, intruder = log.for_tenant("a"), log.for_tenant("b")
 
     intruder.append("run", [an_event("agent.reasoned")])
-    with pytest.raises(LogConflict, match=r"run run in .*: it is not a run of tenant b; choose"):
+    with pytest.raises(
+        LogConflict, match=r"run run in .*: the run does not belong to tenant b; choose"
+    ):
         written(intruder)
-    with pytest.raises(LogConflict, match="not a run of tenant b"):
+    with pytest.raises(LogConflict, match="not belong to tenant b"):
         intruder.append("run", [an_event("agent.reasoned")])
 
     owner.append("run", [an_event()])

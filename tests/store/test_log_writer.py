@@ -23,7 +23,7 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import LogConflict
-from evalwright.store import database, writer
+from evalwright.store import sqlite, writer
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 
@@ -101,14 +101,14 @@ def test_an_append_becomes_durable_although_nobody_flushes(log: SqliteLog, path:
 def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each statement has been executed by the logs that are opened from now on."""
     executed: Counter[str] = Counter()
-    connect = database.connect
+    connect = sqlite.connect
 
     def traced(place: Path) -> sqlite3.Connection:
         connection = connect(place)
         connection.set_trace_callback(lambda sql: executed.update([sql]))
         return connection
 
-    monkeypatch.setattr(database, "connect", traced)
+    monkeypatch.setattr(sqlite, "connect", traced)
     return executed
 
 

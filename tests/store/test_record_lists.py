@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from log_documents import a_note, keys, write
 from log_events import PATIENCE, raw_connection
 
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
 
 
@@ -106,7 +106,9 @@ def test_a_short_list_is_found_without_looking_at_what_comes_after_it(
 
 
 def test_old_documents_of_a_kind_are_forgotten(log: SqliteLog, path: Path) -> None:
-    write(log, a_note("old"), a_note("older", tenant="b"), Change("suite", "a", "old", b"kept"))
+    write(
+        log, a_note("old"), a_note("older", tenant="b"), RecordChange("suite", "a", "old", b"kept")
+    )
     age(path, "at_us - 1000000")
     write(log, a_note("new"), a_note("renewed", b"1"))
     before_us = log.records.list("note", "a", "new")[0].at_us

@@ -19,8 +19,8 @@ from log_events import (
 from log_processes import a_child
 
 from evalwright.contracts.errors import LogConflict, StoreError
-from evalwright.store import database
-from evalwright.store.records import Change, RecordConflict
+from evalwright.store import sqlite
+from evalwright.store.records import RecordChange, RecordConflict
 from evalwright.store.sqlite import SqliteLog
 
 # One document.
@@ -36,7 +36,7 @@ def test_a_document_is_read_as_it_was_written(log: SqliteLog) -> None:
 
 def test_a_document_is_of_one_kind_and_one_tenant(log: SqliteLog) -> None:
     write(log, a_note(body=b"of a"), a_note(body=b"of b", tenant="b"))
-    write(log, Change("suite", "a", "note", b"a suite"))
+    write(log, RecordChange("suite", "a", "note", b"a suite"))
 
     assert log.records.get("note", "a", "note") == b"of a"
     assert log.records.get("note", "b", "note") == b"of b"
@@ -62,7 +62,7 @@ def test_documents_outlive_the_log_that_wrote_them(path: Path) -> None:
 def test_a_document_that_must_be_new_is_written_once(log: SqliteLog) -> None:
     write(log, a_note(body=b"first", expected=None))
 
-    with pytest.raises(RecordConflict, match="the note 'note' is not as it was"):
+    with pytest.raises(RecordConflict, match="the note 'note' has changed meanwhile"):
         write(log, a_note(body=b"second", expected=None))
     assert log.records.get("note", "a", "note") == b"first"
 
@@ -172,7 +172,7 @@ BAD_CHANGES = {
 
 @pytest.mark.parametrize("bad", BAD_CHANGES.values(), ids=BAD_CHANGES)
 def test_a_change_that_cannot_be_written_fails_alone(
-    log: SqliteLog, path: Path, bad: Change
+    log: SqliteLog, path: Path, bad: RecordChange
 ) -> None:
     with nobody_can_write(path):
         refused = log.records.write([a_note("half"), bad])
@@ -199,7 +199,7 @@ def test_a_write_that_nobody_waits_for_any_more_does_not_stop_the_writer(
 def test_documents_of_a_file_that_stays_locked_fail_and_say_why(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0)
     log = SqliteLog(path)
     with nobody_can_write(path), pytest.raises(StoreError, match=r"log\.db: .*locked; another"):
         write(log, a_note())

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.store.failure import clear_errors
-from evalwright.store.location import VARIABLE, chosen_path, open_log
+from evalwright.store.location import VARIABLE, chosen_path, clear_errors, open_log
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog

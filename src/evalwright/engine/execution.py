@@ -37,7 +37,7 @@ from evalwright.engine.verdict import reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
 from evalwright.scoring.thresholds import Cost, pass_score
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 YIELD_EVERY = 32  # tasks after which a worker that never waits lets others have their turn
 
@@ -114,7 +114,7 @@ class Execution:
         self,
         resumed_from: str | None = None,
         facts: Sequence[NewEvent] = (),
-        changes: Sequence[Change] = (),
+        changes: Sequence[RecordChange] = (),
     ) -> None:
         """Write the frame that every run begins with, and the facts it takes over from another.
 

@@ -10,7 +10,7 @@ from evalwright.contracts.events import CONTENT_FREE, Payload
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.engine.clock import Clock
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits with them
 
@@ -46,7 +46,7 @@ class Recorder:
         self,
         frame: Sequence[Payload],
         facts: Sequence[NewEvent] = (),
-        changes: Sequence[Change] = (),
+        changes: Sequence[RecordChange] = (),
     ) -> None:
         """Append what a run begins with, and facts recorded elsewhere, as one unit."""
         now = self._clock.now_us()

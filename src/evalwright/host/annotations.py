@@ -16,7 +16,7 @@ from evalwright.host.errors import ApiError, invalid
 from evalwright.host.masking import masked_text
 from evalwright.host.status import edges_of
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import Change, Records
+from evalwright.store.records import RecordChange, Records
 
 KIND = "annotation"
 MOST_PER_RUN = 500
@@ -73,7 +73,7 @@ class Said(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-Changes = Callable[[Annotation], Sequence[Change]]  # that go with an annotation
+Changes = Callable[[Annotation], Sequence[RecordChange]]  # that go with an annotation
 
 
 class Annotations:
@@ -95,7 +95,7 @@ class Annotations:
             self._refuse_more(partition, run_id)
             annotation = self._annotation(said)
             key = f"{run_id}/{annotation.annotation_id}"
-            change = Change(KIND, partition, key, msgspec.json.encode(annotation), None)
+            change = RecordChange(KIND, partition, key, msgspec.json.encode(annotation), None)
             await asyncio.wrap_future(self._records.write([change, *changes(annotation)]))
         return annotation
 

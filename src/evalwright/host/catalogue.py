@@ -18,7 +18,7 @@ from evalwright.contracts.suite import ModelClass, Suite, parse_suite
 from evalwright.host.settings import AgentSettings, HostSettings
 from evalwright.host.versions import version_key
 from evalwright.models.protocol import Model
-from evalwright.store.records import Change, RecordConflict, Records
+from evalwright.store.records import RecordChange, RecordConflict, Records
 
 if TYPE_CHECKING:
     import aiohttp
@@ -85,11 +85,11 @@ def described(manifest: Manifest, version: str, /, **more: Any) -> RegisteredAge
     )
 
 
-def pack_changes(tenant: str, pack: "Pack") -> list[Change]:
+def pack_changes(tenant: str, pack: "Pack") -> list[RecordChange]:
     """What installing a pack writes: the pack, its suites and its agents, all or nothing."""
-    changes = [Change(PACK_KIND, tenant, pack.ref, pack.archive, expected=None)]
+    changes = [RecordChange(PACK_KIND, tenant, pack.ref, pack.archive, expected=None)]
     for ref, held in pack.suites.items():
-        changes.append(Change(SUITE, tenant, ref, held.source, expected=None))
+        changes.append(RecordChange(SUITE, tenant, ref, held.source, expected=None))
     for agent_id, manifest in pack.manifests.items():
         suite = pack.suite_of(agent_id)
         agent = described(
@@ -100,7 +100,7 @@ def pack_changes(tenant: str, pack: "Pack") -> list[Change]:
             eval_suite_ref=suite.ref if suite else None,
         )
         body = msgspec.json.encode(agent)
-        changes.append(Change(AGENT, tenant, agent.key, body, expected=None))
+        changes.append(RecordChange(AGENT, tenant, agent.key, body, expected=None))
     return changes
 
 
@@ -165,7 +165,7 @@ class Catalogue:
         ref = _ref(suite)
         known = self.suite_source(tenant, ref)
         if known is None:
-            change = Change(SUITE, tenant, ref, source, expected=None)
+            change = RecordChange(SUITE, tenant, ref, source, expected=None)
             try:
                 await asyncio.wrap_future(self._records.write([change]))
             except RecordConflict:
@@ -216,7 +216,7 @@ class Catalogue:
         body = msgspec.json.encode(agent)
         known = self._records.get(AGENT, tenant, agent.key)
         if known is None and agent.agent_id not in self._offered:
-            change = Change(AGENT, tenant, agent.key, body, expected=None)
+            change = RecordChange(AGENT, tenant, agent.key, body, expected=None)
             try:
                 await asyncio.wrap_future(self._records.write([change]))
             except RecordConflict:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from evalwright.host.errors import ApiError, try_again
 from evalwright.host.principal import Principal
-from evalwright.store.records import Change, RecordConflict, Records
+from evalwright.store.records import RecordChange, RecordConflict, Records
 
 KIND = "idempotency"
 KEPT_SECONDS = 25 * 3600  # a day, and an hour for clocks
@@ -52,7 +52,7 @@ class Ticket:
         self._digest = digest
         self._is_done = False
 
-    def completion(self, response: Response) -> Change:
+    def completion(self, response: Response) -> RecordChange:
         """The change that goes with the deed itself, in one transaction."""
         self._is_done = True
         headers = {
@@ -65,7 +65,7 @@ class Ticket:
             body=bytes(response.body),
             headers=headers,
         )
-        return Change(KIND, *self._place, msgspec.json.encode(entry), self._pending)
+        return RecordChange(KIND, *self._place, msgspec.json.encode(entry), self._pending)
 
     async def finish(self, response: Response) -> None:
         """Keep the answer, unless that is done; or let the request be made anew."""
@@ -79,7 +79,7 @@ class Ticket:
 
     async def give_back(self) -> None:
         """Let the request be made anew."""
-        change = Change(KIND, *self._place, None, self._pending)
+        change = RecordChange(KIND, *self._place, None, self._pending)
         with suppress(RecordConflict):  # the lease ran out, and somebody else has taken it
             await asyncio.wrap_future(self._records.write([change]))
 
@@ -129,7 +129,7 @@ class Idempotency:
     ) -> Ticket | None:
         lease = self._now() + LEASE_SECONDS
         pending = msgspec.json.encode(_Entry(digest, "pending", lease_until=lease))
-        change = Change(KIND, *place, pending, found)
+        change = RecordChange(KIND, *place, pending, found)
         try:
             await asyncio.wrap_future(self._records.write([change]))
         except RecordConflict:  # another request with the same key came first

@@ -14,7 +14,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
 from evalwright.host.scopes import DEFAULT_SCOPES, expand_scopes
-from evalwright.store.records import Change, RecordConflict, Records
+from evalwright.store.records import RecordChange, RecordConflict, Records
 
 PREFIX = "ew_"
 TEST_PREFIX = "ew_test_"
@@ -87,7 +87,7 @@ def create_key(
         hash=_hash(secret),
     )
     body = msgspec.json.encode(kept)
-    records.write([Change(_KIND, _TENANT, kept.key_id, body, expected=None)]).result()
+    records.write([RecordChange(_KIND, _TENANT, kept.key_id, body, expected=None)]).result()
     return f"{TEST_PREFIX if is_test else PREFIX}{kept.key_id}_{secret}", _tellable(kept)
 
 
@@ -117,7 +117,7 @@ def revoke_key(records: Records, key_id: str, now: datetime) -> Key:
         kept = _decode(body)
         if kept.revoked_at is None:
             kept.revoked_at = now
-            change = Change(_KIND, _TENANT, key_id, msgspec.json.encode(kept), expected=body)
+            change = RecordChange(_KIND, _TENANT, key_id, msgspec.json.encode(kept), expected=body)
             try:
                 records.write([change]).result()
             except RecordConflict:  # somebody else revoked it in between

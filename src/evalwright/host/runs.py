@@ -39,13 +39,13 @@ from evalwright.host.status import ENDED, Status, edges_of, is_evaluation, open_
 from evalwright.host.work import Evaluation, Work
 from evalwright.host.workflows import WORKFLOWS, Progress, WorkflowRun, read_progress
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 STOP_RETRY_SECONDS = 5  # after which another process may serve
 
 _logger = logging.getLogger(__name__)
 
-Changes = Callable[[str], Sequence[Change]]  # that go with a run, by its id
+Changes = Callable[[str], Sequence[RecordChange]]  # that go with a run, by its id
 
 
 class _Running:

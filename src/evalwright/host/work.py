@@ -12,7 +12,7 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Execution, Means
 from evalwright.engine.history import History
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 
 class Work(Protocol):
@@ -57,7 +57,7 @@ class Evaluation:
         self._execution = Execution(log, agent, history, clock, means)
         self._is_new = False
 
-    async def open(self, facts: Sequence[NewEvent], changes: Sequence[Change]) -> None:
+    async def open(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:
         """Write what the run begins with, and wait until it is durable."""
         self._is_new = True
         self._execution.open(None, facts, changes)

@@ -1,9 +1,9 @@
 """Who executes a run: a lock that the operating system drops when its holder dies.
 
-Each run owns two bytes of a lock file beside the database. The first is the right to execute it.
-The second is a sign for those who only look: they touch it for an instant, and so can never take
-the right from somebody who claims it at that moment. Only POSIX systems have such locks; elsewhere
-a second executor is still stopped by the log itself, when it appends.
+Each run owns two bytes of a lock file beside the database. The first is the right to execute the
+run. The second is for those who only look: they lock it for an instant, and so never take the right
+from a process that claims the run at that moment. Only POSIX systems have such locks; elsewhere a
+second executor is still stopped by the log, when it appends.
 """
 
 import importlib.util
@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalwright.contracts.errors import RunBusy
@@ -20,17 +21,18 @@ if HAS_LOCKS:
     import fcntl
 
 
+@dataclass(frozen=True)
 class _LockFile:
     """A lock file as this process has it open, and the runs that the process claims in it."""
 
-    def __init__(self, path: Path, flags: int) -> None:
-        self.descriptor = os.open(path, flags, 0o600)
-        self.runs: set[int] = set()
+    descriptor: int
+    identity: tuple[int, int]  # device and inode
+    runs: set[int] = field(default_factory=set)
 
 
-# To close any descriptor of a file drops every lock that the process has on it, whichever
+# Closing any descriptor of a file drops every lock that the process has on it, whichever
 # descriptor took it. So there is one for each file, open for as long as a claim needs it.
-_open_files: dict[tuple[int, int], _LockFile] = {}  # by device and inode
+_open_files: dict[tuple[int, int], _LockFile] = {}
 _one_at_a_time = threading.Lock()
 
 
@@ -40,31 +42,32 @@ def claim(lock_file: Path, run: int, run_id: str) -> Iterator[None]:
     if not HAS_LOCKS:
         yield
         return
+    right, sign = 2 * run, 2 * run + 1
     with _opened(lock_file, os.O_RDWR | os.O_CREAT) as file:
-        if run in file.runs or not _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _right(run)):
-            raise RunBusy(f"run {run_id} is already being executed; wait until that has ended")
-        _lock(file, fcntl.LOCK_EX, _sign(run))
+        if run in file.runs or not _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB, right):
+            raise RunBusy(f"run {run_id} is already being executed; wait until it ends")
+        _lock(file, fcntl.LOCK_EX, sign)
         file.runs.add(run)
     try:
         yield
     finally:
         with _one_at_a_time:
-            _lock(file, fcntl.LOCK_UN, _sign(run))
-            _lock(file, fcntl.LOCK_UN, _right(run))
+            _lock(file, fcntl.LOCK_UN, sign)
+            _lock(file, fcntl.LOCK_UN, right)
             file.runs.discard(run)
             _close_unused(file)
 
 
 def is_claimed(lock_file: Path, run: int) -> bool:
-    """Whether anybody, this process or another, holds the right to execute the run."""
+    """Whether any process, this one or another, holds the right to execute the run."""
     if not HAS_LOCKS or not lock_file.exists():
         return False
     with _opened(lock_file, os.O_RDONLY) as file:
         if run in file.runs:
             return True
-        is_free = _lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB, _sign(run))
+        is_free = _lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 2 * run + 1)
         if is_free:
-            _lock(file, fcntl.LOCK_UN, _sign(run))
+            _lock(file, fcntl.LOCK_UN, 2 * run + 1)
         return not is_free
 
 
@@ -72,10 +75,13 @@ def is_claimed(lock_file: Path, run: int) -> bool:
 def _opened(path: Path, flags: int) -> Iterator[_LockFile]:
     """The lock file through its one descriptor, for one thread at a time."""
     with _one_at_a_time:
-        file = _open_files.get(_identity(path.stat())) if path.exists() else None
+        status = path.stat() if path.exists() else None
+        file = _open_files.get((status.st_dev, status.st_ino)) if status else None
         if file is None:
-            file = _LockFile(path, flags)
-            _open_files[_identity(os.fstat(file.descriptor))] = file
+            descriptor = os.open(path, flags, 0o600)
+            status = os.fstat(descriptor)
+            file = _LockFile(descriptor, (status.st_dev, status.st_ino))
+            _open_files[file.identity] = file
         try:
             yield file
         finally:
@@ -84,12 +90,8 @@ def _opened(path: Path, flags: int) -> Iterator[_LockFile]:
 
 def _close_unused(file: _LockFile) -> None:
     if not file.runs:
-        del _open_files[_identity(os.fstat(file.descriptor))]
+        del _open_files[file.identity]
         os.close(file.descriptor)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
 
 
 def _lock(file: _LockFile, operation: int, byte: int) -> bool:
@@ -98,11 +100,3 @@ def _lock(file: _LockFile, operation: int, byte: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def _right(run: int) -> int:
-    return 2 * run
-
-
-def _sign(run: int) -> int:
-    return 2 * run + 1

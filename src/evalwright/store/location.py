@@ -1,56 +1,63 @@
-"""Where a log is: from `--db`, `EVALWRIGHT_DB` or the user's data directory to an open log."""
+"""Where a log is kept, and what to say when that place cannot be used."""
 
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, DamagedEventLog, StoreError
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
 
 VARIABLE = "EVALWRIGHT_DB"
 
+_ELSEWHERE = "name a writable file with --db"
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "free some space, or name a file elsewhere with --db",
+    sqlite3.SQLITE_IOERR: "free some space or check the disk, or name a file elsewhere with --db",
+    sqlite3.SQLITE_BUSY: "another process holds it; try again when that process has ended",
+    sqlite3.SQLITE_READONLY: _ELSEWHERE,
+    sqlite3.SQLITE_CANTOPEN: _ELSEWHERE,
+    sqlite3.SQLITE_PERM: _ELSEWHERE,
+}
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BAD_VALUES = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+
 
 def open_log(url: str | None = None) -> "EventLog":
-    """Open the log that was asked for, else the user's own."""
+    """Open the log that `--db` names, else the user's own."""
     from evalwright.store.sqlite import SqliteLog
 
     return SqliteLog(chosen_path(url))
 
 
 def chosen_path(url: str | None = None) -> Path:
-    """The file of the log that was asked for, else of the user's own; it need not exist."""
-    if url is not None:
-        if not url:
-            raise BadInput("--db is empty; name a file, or leave it out")
-        return log_path(url)
-    return log_path(os.environ.get(VARIABLE), named_by=VARIABLE)
-
-
-def log_path(url: str | None, named_by: str = "--db") -> Path:
-    """The file that a URL or path names."""
+    """The file of the log: from `--db`, `EVALWRIGHT_DB` or the user's data folder."""
+    if url is not None and not url:
+        raise BadInput("--db is empty; name a file, or leave it out")
+    named_by, url = ("--db", url) if url else (VARIABLE, os.environ.get(VARIABLE))
     if not url:
         from platformdirs import user_data_path
 
         return user_data_path("evalwright", appauthor=False) / "evalwright.db"
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return _file(url, named_by)
-    if scheme != "sqlite":
+    scheme, is_url, name = url.partition("://")
+    if not is_url:
+        name = url
+    elif scheme != "sqlite":
         # The rest is not repeated: it may hold a password.
         raise BadInput(
             f"{named_by} {scheme}://…: this version keeps its log in SQLite; "
             "name a file or sqlite:///path"
         )
-    if not rest.startswith("/") or rest == "/":
+    elif not name.startswith("/") or name == "/":
         raise BadInput(
             f"{named_by} {url}: write sqlite:///relative/path or sqlite:////absolute/path"
         )
-    return _file(rest.removeprefix("/"), named_by)
-
-
-def _file(name: str, named_by: str) -> Path:
+    else:
+        name = name.removeprefix("/")
     if name == ":memory:":
         raise BadInput(f"{named_by} {name}: a log is kept in a file; name one")
     try:
@@ -59,3 +66,33 @@ def _file(name: str, named_by: str) -> Path:
         raise BadInput(
             f"{named_by} {name}: there is no such user; write the path in full"
         ) from None
+
+
+@contextmanager
+def clear_errors(place: str) -> Iterator[None]:
+    """Turn what SQLite and the operating system raise into errors that name the place."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise explain(place, error) from error
+
+
+def explain(place: str, error: Exception) -> StoreError:
+    """The error to raise for a log that cannot be read or written."""
+    code = int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the primary code is the low byte
+    if code in _DAMAGED:
+        return DamagedEventLog(
+            f"{place}: the database is damaged ({error}); "
+            "restore it from a copy, or name another file with --db"
+        )
+    if isinstance(error, OSError):
+        elsewhere = error.filename and str(error.filename) != place
+        reason = f"{error.strerror or error}" + (f" ({error.filename})" if elsewhere else "")
+        return StoreError(f"{place}: the event log cannot be opened: {reason}; {_ELSEWHERE}")
+    remedy = f"; {_REMEDIES[code]}" if code in _REMEDIES else ""
+    return StoreError(f"{place}: the event log cannot be used: {error}{remedy}")
+
+
+def blames_the_place(error: Exception) -> bool:
+    """Whether the file or its disk failed, rather than what was to be written."""
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _BAD_VALUES)

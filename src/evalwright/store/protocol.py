@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from evalwright.contracts.events import Event
-from evalwright.store.records import Change, Records
+from evalwright.store.records import RecordChange, Records
 
 
 class NewEvent(NamedTuple):
@@ -41,7 +41,7 @@ class EventLog(Protocol):
         """The same log for one tenant: of other tenants' runs there are none in it."""
 
     def append(
-        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[Change] = ()
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
     ) -> None:
         """Queue events, in order and as one unit with changes of documents.
 

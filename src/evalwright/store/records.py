@@ -29,7 +29,7 @@ class Record(NamedTuple):
     at_us: int
 
 
-class Change(NamedTuple):
+class RecordChange(NamedTuple):
     """One write of a document; `expected` is what must be there before: None for nothing."""
 
     kind: str
@@ -58,7 +58,7 @@ class Records(Protocol):
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
         """Every document of a kind, with its tenant."""
 
-    def write(self, changes: Sequence[Change]) -> "Future[None]":
+    def write(self, changes: Sequence[RecordChange]) -> "Future[None]":
         """Write documents as one unit; fails with `RecordConflict` where one is not as expected."""
 
     def forget(self, kind: str, before_us: int) -> "Future[None]":

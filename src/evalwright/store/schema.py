@@ -3,7 +3,6 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog
 from evalwright.contracts.events import TERMINAL_TYPES
@@ -80,41 +79,36 @@ INSERT INTO runs (run_id, tenant) SELECT :run_id, :tenant WHERE NOT EXISTS (
 """
 
 
-class _Header(NamedTuple):
-    application_id: int
-    page_size: int
-
-
 def inspect_file(path: Path, place: str) -> None:
     """Refuse a file that is not ours, before anything is locked or written beside it."""
     if not path.is_file():
         raise NotAnEventLog(f"{place}: not a file; name another place with --db")
     if path.stat().st_size == 0:
         return
-    header = _read_header(path)
-    if header is None:
-        raise NotAnEventLog(f"{place}: not an Evalwright database; name another file with --db")
-    if header.application_id != APPLICATION_ID:
+    application_id, page_size = _read_header(path, place)
+    if application_id != APPLICATION_ID:
         raise NotAnEventLog(
-            f"{place}: a database of another program (application id {header.application_id:#x}); "
+            f"{place}: a database of another program (application id {application_id:#x}); "
             "name another file with --db"
         )
-    if path.stat().st_size % header.page_size and not _is_being_written(path):
+    # A journal tells how a half-written page ends.
+    journals = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+    if path.stat().st_size % page_size and not any(journal.exists() for journal in journals):
         raise DamagedEventLog(
-            f"{place}: the database is cut short, within a page; "
+            f"{place}: the database is truncated within a page; "
             "restore it from a copy, or name another file with --db"
         )
 
 
-def _read_header(path: Path) -> _Header | None:
-    """What the header says, read by SQLite as if the file could never change: without locks.
+def _read_header(path: Path, place: str) -> tuple[int, int]:
+    """Application id and page size, read by SQLite as if the file never changed: without locks.
 
-    To read it with a descriptor of our own would be an accident: closing that drops the locks of
+    Reading them through a descriptor of our own would be a mistake: closing it drops the locks of
     every connection that this process has to the same file, and with them acknowledged events.
     """
     uri = f"{path.as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
-        # A header may be ahead of its file while another process writes: that is for later.
+        # The header may be ahead of its file while another process writes; that is checked later.
         connection.execute("PRAGMA writable_schema = ON")
         try:
             (application_id,) = connection.execute("PRAGMA application_id").fetchone()
@@ -122,13 +116,10 @@ def _read_header(path: Path) -> _Header | None:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
-            return None
-    return _Header(application_id & 0xFFFFFFFF, page_size)
-
-
-def _is_being_written(path: Path) -> bool:
-    """Whether there is a journal, which says or will say how a half-written page ends."""
-    return any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
+            raise NotAnEventLog(
+                f"{place}: not an Evalwright database; name another file with --db"
+            ) from None
+    return application_id & 0xFFFFFFFF, page_size
 
 
 def migrate(connection: sqlite3.Connection, place: str) -> None:
@@ -137,9 +128,14 @@ def migrate(connection: sqlite3.Connection, place: str) -> None:
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        for script in MIGRATIONS[_known_version(connection, place) :]:
-            for statement in _statements(script):
+        missing = MIGRATIONS[_known_version(connection, place) :]  # another process may have begun
+        statement = ""
+        for line in "\n".join(missing).splitlines():
+            statement += line + "\n"
+            if sqlite3.complete_statement(statement):
                 connection.execute(statement)
+                statement = ""
+        assert not statement.strip(), f"a migration ends within a statement: {statement}"
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
@@ -157,14 +153,3 @@ def _known_version(connection: sqlite3.Connection, place: str) -> int:
             f"{VERSION}); update Evalwright or name another file with --db"
         )
     return int(version)
-
-
-def _statements(script: str) -> list[str]:
-    statements, current = [], ""
-    for line in script.splitlines():
-        current += line + "\n"
-        if sqlite3.complete_statement(current):
-            statements.append(current.strip())
-            current = ""
-    assert not current.strip(), f"a migration ends within a statement: {current}"
-    return statements

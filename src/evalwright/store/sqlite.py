@@ -1,19 +1,33 @@
-"""The event log in one SQLite file: WAL, one writer thread, readers beside it."""
+"""The event log in one SQLite file: WAL, one thread that writes, one connection that reads."""
 
-from collections.abc import Iterator, Sequence
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.store import claims, schema
-from evalwright.store.database import Database, connect
-from evalwright.store.failure import clear_errors
+from evalwright.store.location import clear_errors, explain
 from evalwright.store.protocol import NewEvent, Observer, Watcher
-from evalwright.store.records import LOCAL_TENANT, Change, Records
+from evalwright.store.records import LOCAL_TENANT, Record, RecordChange, Records
+from evalwright.store.writer import Writer
 
+BUSY_SECONDS = 30
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
+
+# Keys with a prefix lie between the prefix and the prefix followed by a byte that no text holds.
+_LISTED = (
+    "FROM records WHERE kind = ? AND tenant = ?"
+    " AND key >= ? AND key < ? || CAST(x'FF' AS TEXT) ORDER BY key LIMIT ?"
+)
+_LIST = f"SELECT key, body, at_us {_LISTED}"
+_LIST_KEYS = f"SELECT key {_LISTED}"
 
 _SELECT = "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events WHERE run = ?"
 
@@ -24,7 +38,7 @@ _RUN_IDS = (
     " AND EXISTS (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0)"
 )
 
-# The condition of an end in the words of the index `one_end_per_run`: in others it is not used.
+# The end is worded as in the index `one_end_per_run`: worded differently, the index is not used.
 _OPEN_RUNS = (
     "SELECT run_id, tenant FROM runs"  # noqa: S608 - constants only
     " WHERE EXISTS (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0) AND NOT EXISTS"
@@ -35,39 +49,163 @@ _NO_BOUND = 2**63 - 1
 _PAGE = 32  # events that a reader holds in memory
 
 
-class SqliteLog:
-    """An event log kept in a SQLite file; of all tenants, or of one."""
+class Database:
+    """The file of a log, shared by the views of all its tenants; also holds the documents."""
 
-    def __init__(self, path: Path, tenant: str | None = None) -> None:
-        self._open(Database(path), tenant)
-
-    def _open(self, database: Database, tenant: str | None) -> None:
-        self._database = database
-        self._tenant = tenant
-
-    def for_tenant(self, tenant: str) -> "SqliteLog":
-        """The same log for one tenant: of other tenants' runs there are none in it."""
-        view = SqliteLog.__new__(SqliteLog)
-        view._open(self._database, tenant)
-        return view
+    def __init__(self, path: Path) -> None:
+        self.place = str(path)
+        # As SQLite sees it: claims made through a link, or after a change of folder, must meet.
+        self.path = Path(os.path.realpath(path))
+        self.lock_file = self.path.with_name(self.path.name + "-claims")
+        self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
+        self._writer: Writer | None = None
+        self._closed = False
+        self._change = threading.Lock()  # guards the two above
+        self._reading = threading.Lock()
+        with clear_errors(self.place):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(FileExistsError):  # owner only: logs hold what agents said
+                os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            schema.inspect_file(self.path, self.place)
+            self._reader = connect(self.path)
+            try:
+                schema.migrate(self._reader, self.place)
+                _use_wal(self._reader)
+                self._reader.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
+            except BaseException:
+                self._reader.close()
+                raise
 
     @property
-    def place(self) -> str:
-        """The file, as it was named."""
-        return self._database.place
+    def backlog(self) -> int:
+        """How many appends wait to be written."""
+        return len(self._writer.waiting) if self._writer else 0
+
+    @property
+    def writer(self) -> Writer:
+        """The thread that writes; started when it is first needed."""
+        if self._writer is None:
+            with self._change, clear_errors(self.place):
+                self.refuse_closed()
+                if self._writer is None:  # another thread may have started it meanwhile
+                    connection = connect(self.path)
+                    connection.execute("PRAGMA synchronous = FULL")
+                    self._writer = Writer(connection, self.place)
+        return self._writer
+
+    def refuse_closed(self) -> None:
+        """Raise if the log has been closed."""
+        if self._closed:
+            raise StoreError(f"{self.place}: the event log is closed")
+
+    def close(self) -> None:
+        """Write what is queued and close the file."""
+        with self._change:
+            self._closed = True
+        if self._writer:
+            self._writer.close()
+        with self._reading:
+            self._reader.close()
+
+    def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]":
+        """All rows of a statement, as the file is now.
+
+        Overlapping statements of one connection see the state in which the first of them began,
+        so each is read to its end before another begins.
+        """
+        try:
+            with self._reading:
+                return self._reader.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:  # same as `clear_errors`, but faster
+            raise explain(self.place, error) from error
+
+    def get(self, kind: str, tenant: str, key: str) -> bytes | None:
+        """One document of a tenant."""
+        rows = self.query(
+            "SELECT body FROM records WHERE kind = ? AND tenant = ? AND key = ?",
+            (kind, tenant, key),
+        )
+        return bytes(rows[0][0]) if rows else None
+
+    def list(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[Record]:
+        """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
+        rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
+        return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
+
+    def keys(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[str]:
+        """The keys of the documents that `list` returns."""
+        rows = self.query(_LIST_KEYS, (kind, tenant, _first(prefix, after), prefix, limit))
+        return [key for (key,) in rows]
+
+    def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
+        """Every document of a kind, with its tenant."""
+        rows = self.query(
+            "SELECT tenant, key, body, at_us FROM records WHERE kind = ? ORDER BY tenant, key",
+            (kind,),
+        )
+        return [(tenant, Record(key, bytes(body), at_us)) for tenant, key, body, at_us in rows]
+
+    def write(self, changes: Sequence[RecordChange]) -> "Future[None]":
+        """Write documents as one unit."""
+        return self.writer.change(changes)
+
+    def forget(self, kind: str, before_us: int) -> "Future[None]":
+        """Delete the documents of a kind that were last written before a time."""
+        return self.writer.forget(kind, before_us)
+
+
+def _first(prefix: str, after: str) -> str:
+    """The least key of a list; the least key after another is that key followed by a zero."""
+    return max(prefix, f"{after}\0")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that any thread may use, and that waits while others write."""
+    return sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL; SQLite itself does not wait here for others that open the file."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)
+
+
+class SqliteLog:
+    """An event log kept in a SQLite file, as one tenant sees it; without a tenant, all of it."""
+
+    def __init__(
+        self, path: Path, tenant: str | None = None, database: Database | None = None
+    ) -> None:
+        self._database = database or Database(path)
+        self._tenant = tenant
+        self._mine = "" if tenant is None else " AND tenant = :tenant"
+        self.place = self._database.place
+        self.records: Records = self._database
+
+    def for_tenant(self, tenant: str) -> "SqliteLog":
+        """The same log, restricted to the runs of one tenant."""
+        return SqliteLog(self._database.path, tenant, self._database)
 
     @property
     def backlog(self) -> int:
         """How many appends wait to be written."""
         return self._database.backlog
 
-    @property
-    def records(self) -> Records:
-        """The documents that are kept with the log."""
-        return self._database
-
     def append(
-        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[Change] = ()
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
     ) -> None:
         """Queue events, in order and as one unit with changes of documents."""
         self._database.writer.append(run_id, events, changes, self._tenant)
@@ -77,11 +215,11 @@ class SqliteLog:
         return self._database.writer.flush(run_id, self._tenant)
 
     def watch(self, run_id: str, watcher: Watcher) -> None:
-        """Tell the watcher of this run's events once they are durable."""
+        """Call the watcher with this run's events once they are durable."""
         self._database.writer.watch(run_id, watcher, self._tenant)
 
     def observe(self, observer: Observer) -> None:
-        """Tell the observer of every run's events once they are durable."""
+        """Call the observer with every run's events once they are durable."""
         self._database.writer.observe(observer, self._tenant)
 
     @contextmanager
@@ -90,17 +228,24 @@ class SqliteLog:
         with ExitStack() as held:
             with clear_errors(self.place):
                 self._database.refuse_closed()
-                run = self._enter_run(run_id)
+                try:  # reading is cheap, and writing may have to wait
+                    run = self._run(run_id)
+                except RunNotFound:
+                    # Not through the reader: others may be reading there.
+                    tenant = LOCAL_TENANT if self._tenant is None else self._tenant
+                    with closing(connect(self._database.path)) as connection:
+                        connection.execute(schema.ENTER_RUN, {"run_id": run_id, "tenant": tenant})
+                    run = self._run(run_id)
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
             yield
 
     def is_claimed(self, run_id: str) -> bool:
-        """Whether somebody, here or in another process, is executing the run."""
+        """Whether this process or another one is executing the run."""
         with clear_errors(self.place):
             return claims.is_claimed(self._database.lock_file, self._run(run_id))
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
-        """Runs that have events, newest first: all, or so many that came before another."""
+        """Runs that have events, newest first: all, or at most `limit` older than `before`."""
         rows = self._database.query(
             f"{_RUN_IDS}{self._mine} ORDER BY run DESC LIMIT :limit",
             {
@@ -112,7 +257,7 @@ class SqliteLog:
         return [run_id for (run_id,) in rows]
 
     def open_runs(self) -> list[tuple[str, str]]:
-        """The runs that have no end, oldest first, each with its tenant."""
+        """The runs that have not ended, oldest first, each with its tenant."""
         return self._database.query(
             f"{_OPEN_RUNS}{self._mine} ORDER BY run", {"tenant": self._tenant}
         )
@@ -120,7 +265,7 @@ class SqliteLog:
     def read(
         self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
     ) -> Iterator[Event]:
-        """The events of a run in order: of some types, after a sequence, so many at most.
+        """The events of a run in order: of these types, after a sequence, at most `limit`.
 
         The reader sees the run as it is when the first event is asked for.
         """
@@ -148,24 +293,11 @@ class SqliteLog:
         return [Event(run_id, *row) for row in rows]
 
     def close(self) -> None:
-        """Write what is queued and let go of the file."""
+        """Write what is queued and close the file."""
         self._database.close()
 
-    @property
-    def _mine(self) -> str:
-        return "" if self._tenant is None else " AND tenant = :tenant"
-
-    def _enter_run(self, run_id: str) -> int:
-        with suppress(RunNotFound):  # to look is cheap, and to write may have to wait
-            return self._run(run_id)
-        # Not through the reader: others may be reading there.
-        tenant = LOCAL_TENANT if self._tenant is None else self._tenant
-        with closing(connect(self._database.path)) as connection:
-            connection.execute(schema.ENTER_RUN, {"run_id": run_id, "tenant": tenant})
-        return self._run(run_id)
-
     def _run(self, run_id: str) -> int:
-        """The number of a run, which never changes; it is looked up with its tenant."""
+        """The number of a run, which never changes; looked up within the tenant."""
         known = self._database.run_numbers
         number = known.get((self._tenant, run_id))
         if number is None:

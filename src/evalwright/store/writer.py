@@ -4,19 +4,19 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from evalwright.contracts.errors import LogConflict, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store.failure import blames_the_place, explain
+from evalwright.store.location import blames_the_place, explain
 from evalwright.store.protocol import NewEvent, Observer, Watcher
-from evalwright.store.records import ANY, LOCAL_TENANT, Change, RecordConflict
+from evalwright.store.records import ANY, LOCAL_TENANT, RecordChange, RecordConflict
 from evalwright.store.schema import ENTER_RUN
 
-MOST_BROKEN = 10_000  # runs that are known to take no more; whoever wrote them has been told
-GATHER_SECONDS = 0.005  # how long an append may wait for company when nobody waits for it
+MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
+GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
 
 _INSERT = "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
 _PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
@@ -30,21 +30,21 @@ _POSITION = (
 )
 
 _Row = tuple[int, int, str, str | None, int, str]
-_View = tuple[str | None, str]  # a run, and through whose view of the log: None is the view of all
+_View = tuple[str | None, str]  # whose view of the log (None: the view of all), and a run
 
 _logger = logging.getLogger(__name__)
 
 
 class _Position(NamedTuple):
-    """Where a run stands: its number, its next sequence, and whose it is."""
+    """A run as far as it is written: its number, its next sequence, and its tenant."""
 
     run: int
     following: int
     tenant: str
 
 
-class _NotTheirs(Exception):
-    """A tenant appends to a run of another one."""
+class _WrongTenant(Exception):
+    """A tenant appends to the run of another tenant."""
 
 
 class _Flush(NamedTuple):
@@ -64,7 +64,7 @@ class _Write(NamedTuple):
 
     run_id: str | None
     events: Sequence[NewEvent]
-    changes: Sequence[Change | _Forget]
+    changes: Sequence[RecordChange | _Forget]
     tenant: str | None = None
     done: "Future[None] | None" = None
 
@@ -73,51 +73,47 @@ class Writer:
     """Takes appends from any thread; its own thread assigns sequences and commits.
 
     Whoever queues something sets `_arrived` afterwards, and the thread clears `_arrived` before it
-    takes the queue: so nothing lies there unnoticed.
+    takes the queue, so nothing queued goes unnoticed.
     """
 
     def __init__(self, connection: sqlite3.Connection, place: str) -> None:
         self._connection = connection
         self._place = place
         self._queue = threading.Lock()  # guards the next three
-        self._writes: list[_Write] = []
+        self.waiting: list[_Write] = []
         self._flushes: list[_Flush] = []
         self._closed = False
         self._arrived = threading.Event()
         self._hurry = threading.Event()
-        self._broken: dict[_View, StoreError] = {}  # runs of which events could not be written
+        self._broken: dict[_View, StoreError] = {}  # runs that lost events
         self._positions: dict[str, _Position] = {}
         self._watchers: dict[_View, Watcher] = {}
-        self._observers: list[tuple[str | None, Observer]] = []  # each with whose runs it may see
+        self._observers: list[tuple[str | None, Observer]] = []  # with the tenant they see
         self._thread = threading.Thread(target=self._work, name="event-log-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def backlog(self) -> int:
-        """How many appends wait to be written."""
-        return len(self._writes)
 
     def append(
         self,
         run_id: str,
         events: Sequence[NewEvent],
-        changes: Sequence[Change] = (),
+        changes: Sequence[RecordChange] = (),
         tenant: str | None = None,
     ) -> None:
         """Queue events; raises when the log or this run can take no more."""
         with self._queue:
             if self._closed or (tenant, run_id) in self._broken:
-                self._refuse((tenant, run_id))
-            self._writes.append(_Write(run_id, events, changes, tenant))
+                self._refuse_closed()
+                raise self._broken[tenant, run_id].with_traceback(None)
+            self.waiting.append(_Write(run_id, events, changes, tenant))
         if not self._arrived.is_set():
             self._arrived.set()
 
-    def change(self, changes: Sequence[Change | _Forget]) -> "Future[None]":
+    def change(self, changes: Sequence[RecordChange | _Forget]) -> "Future[None]":
         """Write documents as one unit."""
         done: Future[None] = Future()
         with self._queue:
             self._refuse_closed()
-            self._writes.append(_Write(None, (), changes, None, done))
+            self.waiting.append(_Write(None, (), changes, None, done))
         self._hurry.set()
         self._arrived.set()
         return done
@@ -137,12 +133,12 @@ class Writer:
         return flush.done
 
     def watch(self, run_id: str, watcher: Watcher, tenant: str | None = None) -> None:
-        """Tell the watcher of this run's events once they are durable."""
+        """Call the watcher with this run's events once they are durable."""
         self._refuse_closed()
         self._watchers[tenant, run_id] = watcher
 
     def observe(self, observer: Observer, tenant: str | None = None) -> None:
-        """Tell the observer of the events of every run, or of a tenant's, once they are durable."""
+        """Call the observer with the events of every run, or of a tenant's, once durable."""
         self._refuse_closed()
         self._observers.append((tenant, observer))
 
@@ -154,10 +150,6 @@ class Writer:
         self._arrived.set()
         self._thread.join()
         self._connection.close()
-
-    def _refuse(self, view: _View) -> NoReturn:
-        self._refuse_closed()
-        raise self._broken[view].with_traceback(None)
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -171,7 +163,7 @@ class Writer:
             self._arrived.clear()
             self._hurry.clear()
             with self._queue:
-                writes, self._writes = self._writes, []
+                writes, self.waiting = self.waiting, []
                 flushes, self._flushes = self._flushes, []
                 closed = self._closed
             self._commit(writes)
@@ -193,15 +185,15 @@ class Writer:
             else:
                 self._break(writes, error)
         else:
-            self._tell(writes, starts)
+            self._notify(writes, starts)
 
     def _transact(self, writes: list[_Write]) -> list[_Position | None]:
-        """Write all in one transaction; gives where the run of each one stood before it."""
+        """Write all in one transaction; returns where each write's run was before it."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             positions: dict[str, _Position] = {}
             starts: list[_Position | None] = []
-            rows = list(self._rows(writes, positions, starts))
+            rows = self._rows(writes, positions, starts)
             self._connection.executemany(_INSERT, rows)
             for write in writes:
                 for change in write.changes:
@@ -219,57 +211,48 @@ class Writer:
         writes: list[_Write],
         positions: dict[str, _Position],
         starts: list[_Position | None],
-    ) -> Iterator[_Row]:
-        """The rows of writes; leaves in `positions` where their runs stand afterwards."""
+    ) -> list[_Row]:
+        """The rows of writes; leaves in `positions` where their runs are afterwards."""
+        rows: list[_Row] = []
         for run_id, events, _, tenant, _ in writes:
             if run_id is None:
                 starts.append(None)
                 continue
-            start = (
-                positions.get(run_id)
-                or self._positions.get(run_id)
-                or self._look_up(run_id, tenant)
-            )
+            start = positions.get(run_id) or self._positions.get(run_id)
+            if start is None:
+                owner = LOCAL_TENANT if tenant is None else tenant
+                self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
+                start = _Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
             run, sequence, owner = start
             if tenant not in (None, owner):
-                raise _NotTheirs(f"it is not a run of tenant {tenant}; choose another id")
+                raise _WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             starts.append(start)
             for kind, task_id, at_us, body in events:
-                yield run, sequence, kind, task_id, at_us, body.decode()
+                rows.append((run, sequence, kind, task_id, at_us, body.decode()))
                 sequence += 1
-            if events:  # else it may be a run that has ended, which nothing would take out again
+            if events:  # else the run may have ended, and nothing would remove the position again
                 positions[run_id] = _Position(run, sequence, owner)
+        return rows
 
-    def _look_up(self, run_id: str, tenant: str | None) -> _Position:
-        owner = LOCAL_TENANT if tenant is None else tenant
-        self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
-        return _Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
-
-    def _apply(self, change: Change | _Forget) -> None:
+    def _apply(self, change: RecordChange | _Forget) -> None:
         execute = self._connection.execute
         if isinstance(change, _Forget):
             execute("DELETE FROM records WHERE kind = ? AND at_us < ?", change)
             return
-        given = {**change._asdict(), "at_us": time.time_ns() // 1000}
-        was_expected = change.expected is ANY or self._is_expected(change)
-        if not was_expected:
-            raise RecordConflict(f"the {change.kind} {change.key!r} is not as it was")
-        execute(f"DELETE FROM records WHERE {_PLACE}", _place(change))  # noqa: S608 - constants
+        place = {"kind": change.kind, "tenant": change.tenant, "key": change.key}
+        if change.expected is not ANY:
+            found = execute(f"SELECT body FROM records WHERE {_PLACE}", place).fetchone()  # noqa: S608
+            if (None if found is None else bytes(found[0])) != change.expected:
+                raise RecordConflict(f"the {change.kind} {change.key!r} has changed meanwhile")
+        execute(f"DELETE FROM records WHERE {_PLACE}", place)  # noqa: S608 - constants only
         if change.body is not None:
-            execute(_NEW_RECORD, given)
-
-    def _is_expected(self, change: Change) -> bool:
-        found = self._connection.execute(
-            f"SELECT body FROM records WHERE {_PLACE}",  # noqa: S608 - constants only
-            _place(change),
-        ).fetchone()
-        return (None if found is None else bytes(found[0])) == change.expected
+            execute(_NEW_RECORD, {**place, "body": change.body, "at_us": time.time_ns() // 1000})
 
     def _break(self, writes: list[_Write], error: Exception) -> None:
         """Let runs that lost events take no more: what follows would hide the loss."""
         for write in writes:
             reason = self._reason(write, error)
-            for view in self._losers(write, error):
+            for view in self._broken_views(write, error):
                 self._broken[view] = reason
                 if len(self._broken) > MOST_BROKEN:
                     del self._broken[next(iter(self._broken))]
@@ -284,63 +267,55 @@ class Writer:
             return RecordConflict(str(error))  # the one caught holds on to all that was written
         if write.run_id is None:
             return StoreError(f"{self._place} refused a document: {error!r}")
-        return LogConflict(f"run {write.run_id} in {self._place} refused an event: {_why(error)}")
+        why = str(error) if isinstance(error, _WrongTenant) else repr(error)
+        if isinstance(error, sqlite3.IntegrityError):
+            why = f"{error}; is another process executing the same run?"
+        return LogConflict(f"run {write.run_id} in {self._place} refused an event: {why}")
 
-    def _losers(self, write: _Write, error: Exception) -> list[_View]:
+    def _broken_views(self, write: _Write, error: Exception) -> list[_View]:
         """The views of the log in which a run takes no more."""
         if write.run_id is None:
             return []
-        if isinstance(error, _NotTheirs):
-            return [(write.tenant, write.run_id)]  # whose run it is has lost nothing
+        if isinstance(error, _WrongTenant):
+            return [(write.tenant, write.run_id)]  # the run's own tenant has lost nothing
         position = self._positions.pop(write.run_id, None)
         owner = position.tenant if position else write.tenant or LOCAL_TENANT
         return [(None, write.run_id), (owner, write.run_id)]
 
-    def _tell(self, writes: list[_Write], starts: list[_Position | None]) -> None:
-        for write, start in zip(writes, starts, strict=True):
-            if write.done is not None:
-                _settle(write.done, None)
-            if write.run_id is not None and start is not None and write.events:
-                self._tell_of_events(write.run_id, start, write.events)
-
-    def _tell_of_events(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
-        views = (None, run_id), (start.tenant, run_id)
-        for view in views:
-            self._tell_watcher(view, events)
-        for tenant, observer in tuple(self._observers):
-            if tenant in (None, start.tenant):
-                self._tell_observer((tenant, observer), run_id, start.following, events)
-        if events[-1].type in TERMINAL_TYPES:  # a log lives for long
-            self._positions.pop(run_id, None)
+    def _notify(self, writes: list[_Write], starts: list[_Position | None]) -> None:
+        """Tell those who wait, watch and observe of what is durable now."""
+        for (run_id, events, _, _, done), start in zip(writes, starts, strict=True):
+            if done is not None:
+                _settle(done, None)
+            if run_id is None or start is None or not events:
+                continue
+            views = (None, run_id), (start.tenant, run_id)
             for view in views:
-                self._watchers.pop(view, None)
+                if view in self._watchers:
+                    self._call_watcher(view, events)
+            if self._observers:
+                self._call_observers(run_id, start, events)
+            if events[-1].type in TERMINAL_TYPES:  # a log stays open for long
+                self._positions.pop(run_id, None)
+                self._watchers.pop(views[0], None)
+                self._watchers.pop(views[1], None)
 
-    def _tell_watcher(self, view: _View, events: Sequence[NewEvent]) -> None:
-        watcher = self._watchers.get(view)
-        if watcher is None:
-            return
+    def _call_watcher(self, view: _View, events: Sequence[NewEvent]) -> None:
         try:
-            watcher(events)
+            self._watchers[view](events)
         except Exception:
-            _logger.exception("a watcher of run %s failed and is let go", view[1])
+            _logger.exception("a watcher of run %s failed and is not called again", view[1])
             self._watchers.pop(view, None)
 
-    def _tell_observer(
-        self,
-        observing: tuple[str | None, Observer],
-        run_id: str,
-        start: int,
-        events: Sequence[NewEvent],
-    ) -> None:
-        try:
-            observing[1](run_id, start, events)
-        except Exception:
-            _logger.exception("an observer failed and is let go")
-            self._observers.remove(observing)
-
-
-def _place(change: Change) -> dict[str, str]:
-    return {"kind": change.kind, "tenant": change.tenant, "key": change.key}
+    def _call_observers(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
+        for tenant, observer in tuple(self._observers):
+            if tenant not in (None, start.tenant):
+                continue
+            try:
+                observer(run_id, start.following, events)
+            except Exception:
+                _logger.exception("an observer failed and is not called again")
+                self._observers.remove((tenant, observer))
 
 
 def _settle(done: "Future[None]", error: StoreError | None) -> None:
@@ -350,10 +325,3 @@ def _settle(done: "Future[None]", error: StoreError | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, _NotTheirs):
-        return str(error)
-    broke_a_rule = isinstance(error, sqlite3.IntegrityError)
-    return f"{error}; is another process executing the same run?" if broke_a_rule else repr(error)

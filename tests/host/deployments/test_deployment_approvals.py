@@ -20,7 +20,7 @@ from evalwright.host.deployments.refusals import (
 from evalwright.host.settings import ApprovalSettings
 from evalwright.host.status import open_status
 from evalwright.store.protocol import NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 ANN, BEN, CY = a_key("ann"), a_key("ben"), a_key("cy")
 OWNER = a_key("owner", "deploy:promote", "workspace:write")
@@ -228,7 +228,7 @@ def test_of_two_hosts_that_count_the_last_vote_one_makes_the_promotion(desk):
             key = waiting.run_id
             body = desk.log.records.get("gate", "acme", key)
             changed = msgspec.json.encode(msgspec.json.decode(body) | {"grantedBy": ["key:cy"]})
-            desk.log.records.write([Change("gate", "acme", key, changed)]).result(20)
+            desk.log.records.write([RecordChange("gate", "acme", key, changed)]).result(20)
 
     deployments = desk.deployments(other_host_counts, approval=ApprovalSettings())
     with pytest.raises(Conflict):

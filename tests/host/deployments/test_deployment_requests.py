@@ -18,7 +18,7 @@ from evalwright.host.deployments.refusals import (
     NotAllowed,
 )
 from evalwright.host.deployments.request import SCOPES
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 
 def test_a_transition_is_a_run_that_says_who_asked_what_changed_and_what_came_of_it(desk):
@@ -173,7 +173,7 @@ def test_a_change_that_never_comes_through_is_given_up_with_nothing_written(desk
 
     def act():
         body = records.get("deployment", "acme", key)
-        records.write([Change("deployment", "acme", key, body + b" ")]).result(20)
+        records.write([RecordChange("deployment", "acme", key, body + b" ")]).result(20)
 
     with pytest.raises(Conflict, match="try again"):
         asyncio.run(ask(desk.deployments(act)))

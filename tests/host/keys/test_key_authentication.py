@@ -15,7 +15,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.host.errors import ApiError
 from evalwright.host.keys import TEST_PREFIX, authenticate, create_key, list_keys, revoke_key
 from evalwright.host.scopes import DEFAULT_SCOPES
-from evalwright.store.records import Change, Records
+from evalwright.store.records import RecordChange, Records
 from evalwright.store.sqlite import SqliteLog
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -283,7 +283,7 @@ def test_keys_are_listed_oldest_first_for_all_tenants_or_for_one(records: Record
 def test_keys_are_listed_however_many_there_are(records: Records) -> None:
     _, key = create_key(records, NOW, "acme")
     body = records.get("key", "", key.key_id)
-    records.write([Change("key", "", f"copy-{n:04}", body) for n in range(2_500)]).result()
+    records.write([RecordChange("key", "", f"copy-{n:04}", body) for n in range(2_500)]).result()
     assert len(list_keys(records)) == 2_501
 
 

@@ -36,7 +36,7 @@ from evalwright.host.deployments.transition import transition
 from evalwright.host.principal import Principal
 from evalwright.host.settings import ApprovalSettings
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import Change, RecordConflict
+from evalwright.store.records import RecordChange, RecordConflict
 
 Status = Literal["waiting-approval", "completed", "failed"]
 
@@ -170,7 +170,7 @@ class Approvals:
         await self._run(kept.gate).write(told, self._endings(tenant, kept))
         return "failed"
 
-    def _endings(self, tenant: str, kept: KeptGate) -> list[Change]:
+    def _endings(self, tenant: str, kept: KeptGate) -> list[RecordChange]:
         """What is left of a promotion that was not made: the gate goes, its id as well."""
         gate = kept.gate
         shelf = self._archive.deployments(tenant, gate.agent_id)

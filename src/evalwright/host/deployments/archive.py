@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.host.deployments.gate import Gate
 from evalwright.host.deployments.record import Deployment
-from evalwright.store.records import Change, Record, Records
+from evalwright.store.records import Record, RecordChange, Records
 
 DEPLOYMENT, _GATE = "deployment", "gate"
 _PAGE = 1000
@@ -36,7 +36,7 @@ class Shelf:
         versions = {record.version: record for record in (*self.records, *changed)}
         return list(versions.values())
 
-    def changes(self, changed: Iterable[Deployment]) -> list[Change]:
+    def changes(self, changed: Iterable[Deployment]) -> list[RecordChange]:
         """The writes of a change, which fail together if any of the agent's versions moved on.
 
         What does not change is written again: who serves depends on all versions, so a change
@@ -45,7 +45,7 @@ class Shelf:
         bodies = dict(self._bodies)
         bodies.update((f"{self._agent_id}@{record.version}", _encode(record)) for record in changed)
         return [
-            Change(DEPLOYMENT, self.tenant, key, body, self._bodies.get(key))
+            RecordChange(DEPLOYMENT, self.tenant, key, body, self._bodies.get(key))
             for key, body in bodies.items()
         ]
 
@@ -73,7 +73,7 @@ class Archive:
         """The tenants that have something waiting."""
         return sorted({tenant for tenant, _ in self._records.of_all_tenants(_GATE)})
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RecordChange]) -> None:
         """Write documents as one unit; fails with `RecordConflict`."""
         await asyncio.wrap_future(self._records.write(changes))
 
@@ -95,19 +95,19 @@ class KeptGate(NamedTuple):
         """Read a document."""
         return cls(msgspec.json.decode(body, type=Gate), body)
 
-    def change(self, tenant: str, after: Gate) -> Change:
+    def change(self, tenant: str, after: Gate) -> RecordChange:
         """The write of another state of the gate."""
-        return Change(_GATE, tenant, self.gate.run_id, _encode(after), self.body)
+        return RecordChange(_GATE, tenant, self.gate.run_id, _encode(after), self.body)
 
-    def same(self, tenant: str) -> Change:
+    def same(self, tenant: str) -> RecordChange:
         """A write that changes nothing, and fails where the gate is another by now."""
-        return Change(_GATE, tenant, self.gate.run_id, self.body, self.body)
+        return RecordChange(_GATE, tenant, self.gate.run_id, self.body, self.body)
 
-    def removal(self, tenant: str) -> Change:
+    def removal(self, tenant: str) -> RecordChange:
         """The end of the gate."""
-        return Change(_GATE, tenant, self.gate.run_id, None, self.body)
+        return RecordChange(_GATE, tenant, self.gate.run_id, None, self.body)
 
 
-def new_gate(tenant: str, gate: Gate) -> Change:
+def new_gate(tenant: str, gate: Gate) -> RecordChange:
     """The first write of a gate."""
-    return Change(_GATE, tenant, gate.run_id, _encode(gate), None)
+    return RecordChange(_GATE, tenant, gate.run_id, _encode(gate), None)

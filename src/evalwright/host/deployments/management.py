@@ -30,7 +30,7 @@ from evalwright.host.deployments.refusals import Refusal
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.principal import Principal
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 WORKFLOW_ID = "evalwright.deployment"
 
@@ -45,7 +45,9 @@ class ManagingRun:
         self._clock = clock
         self.run_id = run_id
 
-    async def write(self, payloads: Sequence[Payload], changes: Sequence[Change] = ()) -> None:
+    async def write(
+        self, payloads: Sequence[Payload], changes: Sequence[RecordChange] = ()
+    ) -> None:
         """Append events and documents as one unit; fails with `RecordConflict`."""
         now = self._clock.now_us()
         events = [

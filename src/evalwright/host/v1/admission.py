@@ -9,7 +9,7 @@ from evalwright.host.errors import ApiError, invalid, try_again
 from evalwright.host.idempotency import in_flight
 from evalwright.host.routing import Call
 from evalwright.host.status import ENDED
-from evalwright.store.records import ANY, Change
+from evalwright.store.records import ANY, RecordChange
 
 MOST_METADATA_BYTES = 8192
 MOST_METADATA_DEPTH = 4
@@ -97,13 +97,13 @@ class ScopeClaim:
         assert self._scope is not None
         return self._call.host.records.get(SCOPE_KIND, self._partition, self._scope)
 
-    def changes(self, run_id: str) -> list[Change]:
+    def changes(self, run_id: str) -> list[RecordChange]:
         """What goes with the creation of the run."""
         if self._scope is None:
             return []
         taken = run_id.encode()
         expected = self._before if self._is_enforced else ANY
-        return [Change(SCOPE_KIND, self._partition, self._scope, taken, expected)]
+        return [RecordChange(SCOPE_KIND, self._partition, self._scope, taken, expected)]
 
     def lost(self) -> ApiError:
         """The answer where the run could not be created, as somebody else was quicker."""

@@ -20,7 +20,7 @@ from evalwright.host.v1.schemas import (
     listed,
     refusals,
 )
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 ANNOTATED = "run.annotated"
 TAG = "annotations"
@@ -86,7 +86,7 @@ async def annotate(call: Call) -> Response:
     )
     answer: list[Response] = []
 
-    def changes(annotation: Annotation) -> list[Change]:
+    def changes(annotation: Annotation) -> list[RecordChange]:
         answer.append(json_response(annotation, 201))
         return [call.ticket.completion(answer[0])] if call.ticket else []
 

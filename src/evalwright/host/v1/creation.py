@@ -29,7 +29,7 @@ from evalwright.host.v1.schemas import (
     opened,
     refusals,
 )
-from evalwright.store.records import Change, RecordConflict
+from evalwright.store.records import RecordChange, RecordConflict
 
 TAG = "runs"
 
@@ -134,13 +134,13 @@ async def answered(
     start: Callable[[Changes], Awaitable[str]],
     told: Fork | None = None,
     respond: Callable[[str], Response] | None = None,
-    also: Callable[[str], list[Change]] = lambda _: [],
+    also: Callable[[str], list[RecordChange]] = lambda _: [],
 ) -> Response:
     """Start a run, and record the answer to an idempotent request in the same transaction."""
     answer: list[tuple[str, Response]] = []
     telemetry = call.host.telemetry
 
-    def changes(run_id: str) -> list[Change]:
+    def changes(run_id: str) -> list[RecordChange]:
         response = (respond or created)(run_id)
         answer.append((run_id, response))
         traced = TelemetryOrigin(call.correlation_id, call.trace, told)

@@ -17,7 +17,7 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.engine.clock import Clock
 from evalwright.host.egress import Egress
 from evalwright.host.webhooks.content import has_content_free, is_content_free
-from evalwright.store.records import Change, Records
+from evalwright.store.records import RecordChange, Records
 
 KIND = "webhook"
 MAX_PER_TENANT = 50
@@ -138,7 +138,7 @@ class Subscriptions:
         )
 
     async def _write(self, tenant: str, webhook_id: str, body: bytes | None) -> None:
-        change = Change(KIND, tenant, webhook_id, body)
+        change = RecordChange(KIND, tenant, webhook_id, body)
         try:
             await asyncio.wrap_future(self._records.write([change]))
         finally:

@@ -24,7 +24,7 @@ from evalwright.host.v1.conformance.evaluations import evaluate, golden_suite, u
 from evalwright.host.v1.conformance.seams import seam
 from evalwright.host.v1.deployments import RECORD, api_error
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 
 class Subject(NamedTuple):
@@ -66,7 +66,7 @@ async def _begin_anew(call: Call, subject: Subject) -> None:
         return
     records, tenant = call.host.records, call.principal.tenant
     kept = records.list(DEPLOYMENT, tenant, f"{subject.agent_id}@")
-    changes = [Change(DEPLOYMENT, tenant, each.key, None) for each in kept]
+    changes = [RecordChange(DEPLOYMENT, tenant, each.key, None) for each in kept]
     await asyncio.wrap_future(records.write(changes))
 
 

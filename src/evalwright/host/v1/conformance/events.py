@@ -18,7 +18,7 @@ from evalwright.host.routing import Call, Schema, json_response
 from evalwright.host.v1.conformance.seams import read_seam, seam
 from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
-from evalwright.store.records import Change
+from evalwright.store.records import RecordChange
 
 EMITTED = "emitted"  # the kind of documents that are emitted events
 MOST_READ = 10_000
@@ -59,7 +59,7 @@ async def reset(call: Call) -> Response:
     """Forget what the caller emitted."""
     partition = call.principal.partition
     kept = call.host.records.list(EMITTED, partition, limit=MOST_EMITTED)
-    changes = [Change(EMITTED, partition, each.key, None) for each in kept]
+    changes = [RecordChange(EMITTED, partition, each.key, None) for each in kept]
     await asyncio.wrap_future(call.host.records.write(changes))
     return json_response({"ok": True})
 
@@ -75,7 +75,7 @@ async def emit_provider_usage(call: Call) -> Response:
         raise ApiError(409, "conflict", f"{MOST_EMITTED} events are emitted; reset them first")
     event = _event(body, number, call.host.clock.now_us())
     key = f"{body['runId']}/{number:06d}"
-    change = Change(EMITTED, partition, key, msgspec.json.encode(event), expected=None)
+    change = RecordChange(EMITTED, partition, key, msgspec.json.encode(event), expected=None)
     await asyncio.wrap_future(call.host.records.write([change]))
     return json_response({"ok": True, "eventId": event["eventId"]})
 
