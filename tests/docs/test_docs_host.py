@@ -15,7 +15,7 @@ from evalwright.host.settings import (
     EgressSettings,
     HostSettings,
     RateSettings,
-    Section,
+    SettingsTable,
 )
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.host.telemetry.prometheus import Family
@@ -25,7 +25,7 @@ HOST = ROOT / "docs" / "host.md"
 
 # Settings.
 
-TABLES: dict[str, type[Section]] = {
+TABLES: dict[str, type[SettingsTable]] = {
     "[host]": HostSettings,
     "[host.agents]": AgentSettings,
     "[host.rates]": RateSettings,
@@ -40,7 +40,7 @@ def default_of(field: msgspec.structs.FieldInfo) -> Any:
     if field.required:
         return "needed"
     default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-    if default is None or isinstance(default, Section):
+    if default is None or isinstance(default, SettingsTable):
         return None
     return msgspec.json.decode(msgspec.json.encode(default))
 

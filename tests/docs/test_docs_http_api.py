@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from doc_pages import ROOT, code, prose, rows, section
 
-from evalwright.host.deployments.refusals import Refusal
+from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.host import Host
 from evalwright.host.routing import Route
 from evalwright.host.scopes import SCOPES
@@ -106,12 +106,12 @@ def raised_codes() -> Iterator[tuple[int, str]]:
                 status, error = map(ast.unparse, node.args[:2])
                 if status.isdigit() and error.startswith("'"):
                     yield int(status), ast.literal_eval(error)
-    for refusal in refusals(Refusal):
+    for refusal in refusals(DeploymentRefusal):
         told = api_error(refusal(""))
         yield told.status, told.code
 
 
-def refusals(kind: type[Refusal]) -> Iterator[type[Refusal]]:
+def refusals(kind: type[DeploymentRefusal]) -> Iterator[type[DeploymentRefusal]]:
     for below in kind.__subclasses__():
         yield below
         yield from refusals(below)

@@ -22,11 +22,11 @@ KIND = "annotation"
 MOST_PER_RUN = 500
 
 
-class Shape(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class AnnotationPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of the parts of an annotation."""
 
 
-class Target(Shape, frozen=True):
+class AnnotationTarget(AnnotationPart, frozen=True):
     """What is annotated: a run, or an event or a node of it."""
 
     run_id: str
@@ -34,7 +34,7 @@ class Target(Shape, frozen=True):
     node_id: str | None = None
 
 
-class Signal(Shape, frozen=True):
+class Signal(AnnotationPart, frozen=True):
     """What is said: a rating, a correction, a label, or only that somebody should look."""
 
     kind: Literal["rating", "correction", "label", "flag"]
@@ -43,13 +43,13 @@ class Signal(Shape, frozen=True):
     correction: str | None = None
 
 
-class Actor(Shape, frozen=True):
+class Actor(AnnotationPart, frozen=True):
     """Who says it, by an id that tells no more."""
 
     principal_ref: str
 
 
-class Annotation(Shape, frozen=True):
+class Annotation(AnnotationPart, frozen=True):
     """An annotation as it is kept.
 
     A correction of an `eval.scored` event overrules that score for those who read it; the score
@@ -57,7 +57,7 @@ class Annotation(Shape, frozen=True):
     """
 
     annotation_id: str
-    target: Target
+    target: AnnotationTarget
     signal: Signal
     actor: Actor
     created_at: str
@@ -67,7 +67,7 @@ class Annotation(Shape, frozen=True):
 class Said(msgspec.Struct, frozen=True):
     """What a caller wants to have kept."""
 
-    target: Target
+    target: AnnotationTarget
     signal: Signal
     principal: str
     note: str | None = None
@@ -76,7 +76,7 @@ class Said(msgspec.Struct, frozen=True):
 Changes = Callable[[Annotation], Sequence[RecordChange]]  # that go with an annotation
 
 
-class Annotations:
+class AnnotationStore:
     """The annotations of all runs; those of a run are found only with whose it is."""
 
     def __init__(self, records: Records, clock: Clock, redactor: Redactor) -> None:
@@ -131,13 +131,13 @@ class Annotations:
         return None if text is None else masked_text(self._redactor.redact_text(text))
 
 
-def _check(log: EventLog, target: Target) -> None:
+def _check(log: EventLog, target: AnnotationTarget) -> None:
     edges_of(log, target.run_id)
     _check_event(log, target)
     _check_node(log, target)
 
 
-def _check_event(log: EventLog, target: Target) -> None:
+def _check_event(log: EventLog, target: AnnotationTarget) -> None:
     if target.event_id is None:
         return
     run_id, _, sequence = target.event_id.rpartition(":")
@@ -151,7 +151,7 @@ def _check_event(log: EventLog, target: Target) -> None:
     raise invalid([Problem("$.target.eventId", "the run has no such event")])
 
 
-def _check_node(log: EventLog, target: Target) -> None:
+def _check_node(log: EventLog, target: AnnotationTarget) -> None:
     if target.node_id is None or target.event_id is not None:
         return
     if not any(event.task_id == target.node_id for event in log.read(target.run_id)):

@@ -17,8 +17,8 @@ from evalwright.host.host import Host
 from evalwright.host.idempotency import REPLAY_HEADER, Ticket
 from evalwright.host.keys import authenticate
 from evalwright.host.principal import Principal
-from evalwright.host.routing import Call, Route, RouteTable, json_response
-from evalwright.host.telemetry import Access
+from evalwright.host.routing import ApiCall, Route, RouteTable, json_response
+from evalwright.host.telemetry import AnsweredRequest
 from evalwright.store.records import RecordConflict
 
 CORRELATION_HEADER = "x-correlation-id"
@@ -63,7 +63,7 @@ class App:
     async def _respond(self, request: Request) -> Response:
         started = time.perf_counter()
         found = self._routes.find(request.method, request.scope["path"])
-        call = Call(self._host, request, _NOBODY, _correlation_id(request))
+        call = ApiCall(self._host, request, _NOBODY, _correlation_id(request))
         if isinstance(found, ApiError):
             route, response = None, error_response(found, call.correlation_id)
         else:
@@ -73,7 +73,7 @@ class App:
         response.headers["X-Correlation-Id"] = call.correlation_id
         response.headers["X-Content-Type-Options"] = "nosniff"
         self._host.telemetry.on_request(
-            Access(
+            AnsweredRequest(
                 method=request.method if route else "other",
                 route=route.path if route else None,
                 status=response.status_code,
@@ -88,7 +88,7 @@ class App:
         return response
 
 
-async def _answer(call: Call, route: Route) -> Response:
+async def _answer(call: ApiCall, route: Route) -> Response:
     try:
         with ExitStack() as held:
             held.enter_context(call.host.requests.hold())
@@ -97,12 +97,12 @@ async def _answer(call: Call, route: Route) -> Response:
             route.read_query(call)
             await route.read_body(call)
             response = await _once(call, route)
-            return call.host.outgoing.counted(response, call.principal.tenant)
+            return call.host.response_budget.counted(response, call.principal.tenant)
     except Exception as error:  # noqa: BLE001 - every failure is answered, in one shape
         return error_response(error, call.correlation_id)
 
 
-def _let_in(call: Call, route: Route, held: ExitStack) -> None:
+def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
     """Know the caller, count the request, and see whether the key may do this; in this order."""
     host, headers = call.host, call.request.headers
     try:
@@ -116,7 +116,7 @@ def _let_in(call: Call, route: Route, held: ExitStack) -> None:
     route.check_scopes(call.principal)
 
 
-async def _once(call: Call, route: Route) -> Response:
+async def _once(call: ApiCall, route: Route) -> Response:
     """Handle a request; one that carries an Idempotency-Key only the first time it comes."""
     key = call.request.headers.get("idempotency-key") if route.is_mutation else None
     if key is None:
@@ -129,7 +129,7 @@ async def _once(call: Call, route: Route) -> Response:
     return await _with_ticket(call, route, entered)
 
 
-async def _with_ticket(call: Call, route: Route, ticket: Ticket) -> Response:
+async def _with_ticket(call: ApiCall, route: Route, ticket: Ticket) -> Response:
     try:
         response = await route.handler(call)
     except Exception as error:
@@ -182,7 +182,7 @@ def _known(error: Exception) -> ApiError | None:
     return None
 
 
-def _run_id(call: Call) -> str | None:
+def _run_id(call: ApiCall) -> str | None:
     """The run that a path names; any other text in its place is no business of the log."""
     given = call.path.get("runId", "")
     return given if _RUN_ID.fullmatch(given) else None

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.host.annotations import Annotations
+from evalwright.host.annotations import AnnotationStore
 from evalwright.host.catalogue import Catalogue
 from evalwright.host.deployments.service import Deployments
 from evalwright.host.egress import Egress, EgressPolicy
@@ -17,14 +17,14 @@ from evalwright.host.evaluation import Planner
 from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
-from evalwright.host.limits import Places, Rate, RateLimits
+from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
 from evalwright.host.models import Models
-from evalwright.host.response_budget import Outgoing
+from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
-from evalwright.host.states import States
-from evalwright.host.telemetry import Origin, Telemetry, read_trace
-from evalwright.host.webhooks.delivery import Told, WebhookSender
+from evalwright.host.snapshots import SnapshotCache
+from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
+from evalwright.host.webhooks.delivery import DeliveryReport, WebhookSender
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
 from evalwright.models.load import Providers
@@ -73,7 +73,7 @@ class Host:
         self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
         self.feed = Feed()
-        self.states = States()
+        self.snapshots = SnapshotCache()
         self.idempotency = Idempotency(self.records)
         self._set_limits()
         self.runs = Runs(
@@ -82,27 +82,35 @@ class Host:
             self.models,
             self.redactor,
             self.clock,
-            Places("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
+            ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
             self.settings.tools,
         )
         self._repeated: dict[str, range] = {}  # events of open runs that repeat those of others
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
-        self.annotations = Annotations(self.records, self.clock, self.redactor)
+        self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
         self.subscriptions = Subscriptions(self.records, self.egress, self.clock)
-        self.webhooks = WebhookSender(self.subscriptions, self.egress, self.clock, self._told)
+        self.webhooks = WebhookSender(
+            self.subscriptions, self.egress, self.clock, self._note_delivery
+        )
         self.is_ready = False
         self.telemetry.metrics.queue_depth.read_from(lambda: self.log.backlog)
         self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of runs that are open
 
     def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
-        self.requests = Places("requests", settings.max_requests, settings.max_requests_per_tenant)
-        self.streams = Places("streams", settings.max_streams, settings.max_streams_per_tenant)
-        self.lists = Places("lists", MOST_LISTS, MOST_LISTS_PER_TENANT)
-        self.exports = Places("exports", MOST_EXPORTS, MOST_EXPORTS_PER_TENANT)
-        self.comparisons = Places("comparisons", MOST_COMPARISONS, MOST_COMPARISONS_PER_TENANT)
-        self.outgoing = Outgoing()
+        self.requests = ConcurrencyLimit(
+            "requests", settings.max_requests, settings.max_requests_per_tenant
+        )
+        self.streams = ConcurrencyLimit(
+            "streams", settings.max_streams, settings.max_streams_per_tenant
+        )
+        self.lists = ConcurrencyLimit("lists", MOST_LISTS, MOST_LISTS_PER_TENANT)
+        self.exports = ConcurrencyLimit("exports", MOST_EXPORTS, MOST_EXPORTS_PER_TENANT)
+        self.comparisons = ConcurrencyLimit(
+            "comparisons", MOST_COMPARISONS, MOST_COMPARISONS_PER_TENANT
+        )
+        self.response_budget = ResponseBudget()
         per_key, per_tenant, per_address = (
             Rate(rate, max(1, int(rate * rates.seconds_of_burst)))
             for rate in (rates.per_key, rates.per_tenant, rates.per_address)
@@ -137,7 +145,7 @@ class Host:
         origin = planned.decode(Planned).origin if planned else None
         owner = origin.owner.tenant if origin else ""
         caller = read_trace(origin.traceparent, None) if origin else None
-        self.telemetry.adopt(started, owner, Origin(parent=caller))
+        self.telemetry.adopt(started, owner, RunOrigin(parent=caller))
 
     async def _sweep(self) -> None:
         while True:
@@ -171,13 +179,13 @@ class Host:
             self._repeated.pop(run_id, None)
         return known
 
-    def _told(self, told: Told) -> None:
-        self.telemetry.on_delivery(told.outcome, told.seconds)
-        if told.outcome != "delivered":
+    def _note_delivery(self, report: DeliveryReport) -> None:
+        self.telemetry.on_delivery(report.outcome, report.seconds)
+        if report.outcome != "delivered":
             _logger.warning(
                 "webhook %s of tenant %s: %s of run %s was %s: %s",
-                *(told.webhook_id, told.tenant, told.event_type, told.run_id),
-                *(told.outcome, told.reason),
+                *(report.webhook_id, report.tenant, report.event_type, report.run_id),
+                *(report.outcome, report.reason),
             )
 
 

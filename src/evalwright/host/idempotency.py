@@ -31,7 +31,7 @@ _KEPT_HEADERS = ("content-type", "location")
 _LOOK_AGAIN_SECONDS = 0.05
 
 
-class _Entry(msgspec.Struct, omit_defaults=True):
+class _IdempotencyRecord(msgspec.Struct, omit_defaults=True):
     digest: str
     state: Literal["pending", "completed"]
     lease_until: float = 0.0
@@ -58,7 +58,7 @@ class Ticket:
         headers = {
             name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers
         }
-        entry = _Entry(
+        entry = _IdempotencyRecord(
             self._digest,
             "completed",
             status=response.status_code,
@@ -104,7 +104,7 @@ class Idempotency:
         deadline = self._now() + WAIT_SECONDS
         while True:
             found = self._records.get(KIND, *place)
-            entry = msgspec.json.decode(found, type=_Entry) if found else None
+            entry = msgspec.json.decode(found, type=_IdempotencyRecord) if found else None
             if entry is None or self._is_dead(entry, digest):
                 ticket = await self._take(place, found, digest)
                 if ticket is not None:
@@ -119,7 +119,7 @@ class Idempotency:
                 raise in_flight()
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
-    def _is_dead(self, entry: _Entry, digest: str) -> bool:
+    def _is_dead(self, entry: _IdempotencyRecord, digest: str) -> bool:
         return (
             entry.state == "pending" and entry.digest == digest and entry.lease_until < self._now()
         )
@@ -128,7 +128,7 @@ class Idempotency:
         self, place: tuple[str, str], found: bytes | None, digest: str
     ) -> Ticket | None:
         lease = self._now() + LEASE_SECONDS
-        pending = msgspec.json.encode(_Entry(digest, "pending", lease_until=lease))
+        pending = msgspec.json.encode(_IdempotencyRecord(digest, "pending", lease_until=lease))
         change = RecordChange(KIND, *place, pending, found)
         try:
             await asyncio.wrap_future(self._records.write([change]))
@@ -142,7 +142,7 @@ class Idempotency:
         await asyncio.wrap_future(self._records.forget(KIND, before_us))
 
 
-def _replayed(entry: _Entry) -> Response:
+def _replayed(entry: _IdempotencyRecord) -> Response:
     return Response(entry.body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
 
 

@@ -115,7 +115,7 @@ class RateLimits:
         return _rate_limited(message, scope, rate.per_second, wait_ns)
 
 
-class Places:
+class ConcurrencyLimit:
     """Places for what goes on at the same time: so many in all, so many for one tenant.
 
     They are held and given back on one thread, that of the event loop.

@@ -15,7 +15,7 @@ LONG = 64 * 1024  # what is not longer is sent without counting it
 RETRY_SECONDS = 1
 
 
-class Outgoing:
+class ResponseBudget:
     """Counts the bytes of long answers until they are sent; used on one event loop."""
 
     def __init__(
@@ -66,11 +66,11 @@ class Outgoing:
             return response
         with ExitStack() as held:
             held.enter_context(self.hold(tenant, len(response.body)))
-            return _Counted(response, held.pop_all())
+            return _BudgetedResponse(response, held.pop_all())
         raise AssertionError("an answer that is neither refused nor given")
 
 
-class _Counted(Response):
+class _BudgetedResponse(Response):
     """A long answer, which counts until it was read."""
 
     def __init__(self, response: Response, held: ExitStack) -> None:

@@ -29,7 +29,7 @@ SMALL_BODY = 16 * 1024
 Schema = dict[str, Any]
 
 
-class Answer(NamedTuple):
+class ResponseDoc(NamedTuple):
     """A documented answer: what it means, and the schema of its body.
 
     Where a client may ask for JSON in place of the media type, `as_json` is the schema of that.
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     as_json: Schema | None = None
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
     """What a route does, as it is documented and as requests are checked."""
 
     id: str
@@ -50,10 +50,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[Schema, ...] = ()
     body: Schema | None = None
     needs_body: bool = True
-    answers: dict[int, Answer] = {}
+    answers: dict[int, ResponseDoc] = {}
 
 
-class Call:
+class ApiCall:
     """A request that was let in, with what its handler needs."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Call:
         return self.host.log.for_tenant(self.principal.partition)
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[ApiCall], Awaitable[Response]]
 
 
 class Route:
@@ -89,7 +89,7 @@ class Route:
         method: str,
         path: str,
         handler: Handler,
-        operation: Operation,
+        operation: ApiOperation,
         scopes: tuple[str, ...] = (),
         *,
         all_scopes: bool = False,
@@ -138,7 +138,7 @@ class Route:
             403, "forbidden", f"the key lacks the scope {needed}", {"scopeRequired": needed}
         )
 
-    def read_query(self, call: Call) -> None:
+    def read_query(self, call: ApiCall) -> None:
         """Take the query's parameters as values; raises 400."""
         for name, (schema, check, needed) in self.query_schemas.items():
             given = call.request.query_params.getlist(name)
@@ -154,7 +154,7 @@ class Route:
                 raise invalid([Problem(name, problems[0].message)])
             call.query[name] = value
 
-    async def read_body(self, call: Call) -> None:
+    async def read_body(self, call: ApiCall) -> None:
         """Take the body as a value that keeps to the schema; raises 400, 408, 413, 415."""
         if self.body_schema is None:
             return

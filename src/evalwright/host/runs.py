@@ -31,7 +31,7 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import Planned, Planner
-from evalwright.host.limits import Places
+from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.masking import masked_reason
 from evalwright.host.models import Models
 from evalwright.host.principal import tenant_of
@@ -70,7 +70,7 @@ class Runs:
         models: Models,
         redactor: Redactor,
         clock: Clock,
-        places: Places,
+        places: ConcurrencyLimit,
         tools: str | None = None,
     ) -> None:
         self._log = log

@@ -12,11 +12,11 @@ Positive = Annotated[float, Meta(gt=0, le=1_000_000_000)]
 Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SettingsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of tables that know all their fields."""
 
 
-class AgentSettings(Section, frozen=True):
+class AgentSettings(SettingsTable, frozen=True):
     """`[host.agents."<agentId>"]`: an agent that the operator offers.
 
     `ref` is what `evalwright run --agent` takes; `model` is for a manifest.
@@ -32,7 +32,7 @@ class AgentSettings(Section, frozen=True):
     description: str | None = None
 
 
-class EgressSettings(Section, frozen=True):
+class EgressSettings(SettingsTable, frozen=True):
     """`[host.egress]`: where tenants' webhooks and HTTP agents may lead."""
 
     allow_private: bool = False
@@ -40,7 +40,7 @@ class EgressSettings(Section, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
 
 
-class ApprovalSettings(Section, frozen=True):
+class ApprovalSettings(SettingsTable, frozen=True):
     """`[host.deployments.approval]`: who has to agree before a version goes live."""
 
     scope: str = "approvals:respond"
@@ -50,7 +50,7 @@ class ApprovalSettings(Section, frozen=True):
     override_bypasses_quorum: bool = False
 
 
-class DeploymentSettings(Section, frozen=True):
+class DeploymentSettings(SettingsTable, frozen=True):
     """`[host.deployments]`: what a promotion needs."""
 
     require_eval: bool = True
@@ -60,7 +60,7 @@ class DeploymentSettings(Section, frozen=True):
     channels: Annotated[tuple[str, ...], Meta(min_length=1)] = ("stable", "canary")
 
 
-class RateSettings(Section, frozen=True):
+class RateSettings(SettingsTable, frozen=True):
     """`[host.rates]`: requests per second, and how many may come at once after a rest."""
 
     per_key: Positive = 5_000.0
@@ -69,7 +69,7 @@ class RateSettings(Section, frozen=True):
     seconds_of_burst: Positive = 2.0
 
 
-class HostSettings(Section, frozen=True):
+class HostSettings(SettingsTable, frozen=True):
     """`[host]`."""
 
     judges: tuple[str, ...] = ()

@@ -83,8 +83,8 @@ def test_who_does_not_read_loses_the_connection(served: ServedHost) -> None:
     caller = served.caller()
     path = _long_suite(caller)
     with connected(caller, request(caller, path)) as client:
-        eventually(lambda: served.host.outgoing.held, "an answer on its way")
-        eventually(lambda: not served.host.outgoing.held, "the end of the connection")
+        eventually(lambda: served.host.response_budget.held, "an answer on its way")
+        eventually(lambda: not served.host.response_budget.held, "the end of the connection")
         assert len(all_of(client)) < 3_000_000
 
 

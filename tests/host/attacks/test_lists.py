@@ -6,13 +6,13 @@ import pytest
 
 from builders import a_suite
 from evalwright.host.host import MOST_LISTS, MOST_LISTS_PER_TENANT
-from evalwright.host.limits import Places
+from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.v1 import runs
 from host.caller import Caller
 from host.server import TENANT, WRONG, ServedHost
 
 
-def lists_of(served: ServedHost) -> Places:
+def lists_of(served: ServedHost) -> ConcurrencyLimit:
     return served.host.lists
 
 

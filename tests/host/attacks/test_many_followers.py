@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.states import LONG_LOG, Standing, States
+from evalwright.host.snapshots import LONG_LOG, SnapshotCache, SnapshotKey
 from evalwright.host.v1 import events
 from host.caller import Caller
 from host.server import GATED
@@ -21,12 +21,12 @@ FOLLOWERS = 12
 def test_where_a_run_stands_is_found_out_once_for_all_who_follow_it(
     caller: Caller, gate: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: Counter[Standing] = Counter()
+    made: Counter[SnapshotKey] = Counter()
     make = events._state_frame
 
-    def counted(log, standing: Standing) -> bytes:
-        made[standing] += 1
-        return make(log, standing)
+    def counted(log, snapshot_key: SnapshotKey) -> bytes:
+        made[snapshot_key] += 1
+        return make(log, snapshot_key)
 
     monkeypatch.setattr(events, "_state_frame", counted)
     suite = a_suite([a_task("task-1", input="wait"), a_task("task-2")])
@@ -46,23 +46,25 @@ def test_where_a_run_stands_is_found_out_once_for_all_who_follow_it(
 # What is kept.
 
 
-def standing(sequence: int = 0, **more: str) -> Standing:
-    return Standing(
+def snapshot_key(sequence: int = 0, **more: str) -> SnapshotKey:
+    return SnapshotKey(
         **{"partition": "acme", "run_id": "run_1", "status": "running", **more}, sequence=sequence
     )
 
 
 def test_a_state_is_one_of_its_tenant_run_event_and_status() -> None:
     async def ask() -> list[bytes]:
-        states = States()
+        snapshots = SnapshotCache()
         kinds = [
-            standing(),
-            standing(1),
-            standing(partition="other"),
-            standing(run_id="run_2"),
-            standing(status="paused"),
+            snapshot_key(),
+            snapshot_key(1),
+            snapshot_key(partition="other"),
+            snapshot_key(run_id="run_2"),
+            snapshot_key(status="paused"),
         ]
-        return [await states.get(kind, lambda kind=kind: repr(kind).encode()) for kind in kinds * 2]
+        return [
+            await snapshots.get(kind, lambda kind=kind: repr(kind).encode()) for kind in kinds * 2
+        ]
 
     told = asyncio.run(ask())
     assert told[:5] == told[5:]
@@ -78,8 +80,8 @@ def test_a_state_is_made_once_however_many_ask_at_the_same_time(sequence: int) -
         return b"state"
 
     async def ask() -> list[bytes]:
-        states = States()
-        asked = [states.get(standing(sequence), make) for _ in range(FOLLOWERS)]
+        snapshots = SnapshotCache()
+        asked = [snapshots.get(snapshot_key(sequence), make) for _ in range(FOLLOWERS)]
         return await asyncio.gather(*asked)
 
     assert asyncio.run(ask()) == [b"state"] * FOLLOWERS
@@ -93,10 +95,10 @@ def test_a_state_that_could_not_be_made_is_made_when_it_is_asked_for_again(seque
         raise OSError("the disk is gone")
 
     async def ask() -> bytes:
-        states = States()
+        snapshots = SnapshotCache()
         with pytest.raises(OSError, match="the disk is gone"):
-            await states.get(standing(sequence), fail)
-        return await states.get(standing(sequence), lambda: b"state")
+            await snapshots.get(snapshot_key(sequence), fail)
+        return await snapshots.get(snapshot_key(sequence), lambda: b"state")
 
     assert asyncio.run(ask()) == b"state"
 
@@ -109,9 +111,9 @@ def test_who_leaves_does_not_take_a_state_away_from_the_others() -> None:
         return b"state"
 
     async def ask() -> bytes:
-        states = States()
+        snapshots = SnapshotCache()
         leaves, stays = (
-            asyncio.create_task(states.get(standing(LONG_LOG), make)) for _ in range(2)
+            asyncio.create_task(snapshots.get(snapshot_key(LONG_LOG), make)) for _ in range(2)
         )
         await asyncio.sleep(0)
         leaves.cancel()
@@ -131,9 +133,9 @@ def test_no_more_states_are_kept_than_the_bound_allows() -> None:
         return b"state"
 
     async def ask() -> None:
-        states = States(most=2)
+        snapshots = SnapshotCache(most=2)
         for sequence in (0, 1, 2, 2, 1, 0):
-            await states.get(standing(sequence), partial(make, sequence))
+            await snapshots.get(snapshot_key(sequence), partial(make, sequence))
 
     asyncio.run(ask())
     assert made == [0, 1, 2, 0]

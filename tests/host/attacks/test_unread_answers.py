@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import a_suite, a_task
 from evalwright.host.errors import ApiError
-from evalwright.host.response_budget import MIB, Outgoing
+from evalwright.host.response_budget import MIB, ResponseBudget
 from host.attacks.raw_client import connected, request
 from host.caller import Caller
 from host.server import ServedHost
@@ -32,16 +32,16 @@ def _path(caller: Caller) -> str:
 def test_a_tenant_that_leaves_much_unread_waits_and_others_do_not(
     served: ServedHost, long_suite: Caller
 ) -> None:
-    served.host.outgoing = Outgoing(most_per_tenant=2 * LENGTH)
+    served.host.response_budget = ResponseBudget(most_per_tenant=2 * LENGTH)
     other = served.caller("other")
     other.publish(a_suite([a_task("long", input="x" * LENGTH)]))
     path = _path(long_suite)
     with connected(long_suite, request(long_suite, path)):
-        eventually(lambda: served.host.outgoing.held >= LENGTH, "an answer on its way")
+        eventually(lambda: served.host.response_budget.held >= LENGTH, "an answer on its way")
         assert long_suite.get(path).refusal == (429, "rate_limited")
         assert other.get(path).status == 200
         assert long_suite.get("/v1/runs").status == 200
-    eventually(lambda: not served.host.outgoing.held, "the end of the answer")
+    eventually(lambda: not served.host.response_budget.held, "the end of the answer")
     assert len(long_suite.get(path).body) > LENGTH
 
 
@@ -50,8 +50,8 @@ def test_a_stream_that_finds_no_room_ends_and_can_be_resumed(
 ) -> None:
     run_id = long_suite.start(_path(long_suite).removeprefix("/v1/suites/"))
     whole = long_suite.frames(run_id)
-    served.host.outgoing = Outgoing(most_per_tenant=LENGTH + MIB)
-    with served.host.outgoing.hold("acme", LENGTH):
+    served.host.response_budget = ResponseBudget(most_per_tenant=LENGTH + MIB)
+    with served.host.response_budget.hold("acme", LENGTH):
         begun = long_suite.frames(run_id)
     rest = long_suite.frames(run_id, last=begun[-1].id if begun else -1)
     assert len(begun) < len(whole)
@@ -60,20 +60,20 @@ def test_a_stream_that_finds_no_room_ends_and_can_be_resumed(
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9)), max_size=30))
 def test_no_more_is_unread_than_the_bounds_allow(answers: list[tuple[str, int]]) -> None:
-    outgoing = Outgoing(most=12, most_per_tenant=8)
+    response_budget = ResponseBudget(most=12, most_per_tenant=8)
     held = {"a": 0, "b": 0}
     with ExitStack() as stack:
         for tenant, size in answers:
             with suppress(ApiError):
-                stack.enter_context(outgoing.hold(tenant, size))
+                stack.enter_context(response_budget.hold(tenant, size))
                 held[tenant] += size
                 assert held[tenant] <= 8 or held[tenant] == size
                 assert sum(held.values()) <= 12 or sum(held.values()) == size
-            assert outgoing.held == sum(held.values())
-    assert outgoing.held == 0
+            assert response_budget.held == sum(held.values())
+    assert response_budget.held == 0
 
 
 def test_one_answer_is_let_through_however_long_it_is() -> None:
-    outgoing = Outgoing(most=1, most_per_tenant=1)
-    with outgoing.hold("acme", 100):
-        assert outgoing.held == 100
+    response_budget = ResponseBudget(most=1, most_per_tenant=1)
+    with response_budget.hold("acme", 100):
+        assert response_budget.held == 100

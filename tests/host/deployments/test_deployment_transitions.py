@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalwright.host.deployments.channels import resolve
 from evalwright.host.deployments.events import (
     DeploymentCanaryAdjusted,
     DeploymentPromoted,
@@ -14,7 +15,6 @@ from evalwright.host.deployments.events import (
 from evalwright.host.deployments.record import STATES, Deployment, tell
 from evalwright.host.deployments.refusals import IllegalTransition, NoActiveDeployment
 from evalwright.host.deployments.request import SCOPES, Proof, TransitionRequest
-from evalwright.host.deployments.resolution import resolve
 from evalwright.host.deployments.transition import NO_PROOF, transition
 from evalwright.host.settings import DeploymentSettings
 

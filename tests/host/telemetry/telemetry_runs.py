@@ -8,7 +8,7 @@ from builders import EPOCH_US, a_suite, a_task
 from evalwright.agents import Task
 from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Suite
-from evalwright.host.telemetry import Origin, Telemetry
+from evalwright.host.telemetry import RunOrigin, Telemetry
 from subjects.runs import Workshop
 
 TENANT = "acme"
@@ -49,7 +49,7 @@ def a_recorded_run(folder: Path, agent: Callable[[Task], Any] = a_telling_agent)
 
 
 def observe(
-    telemetry: Telemetry, events: Iterable[Event], origin: Origin | None = None
+    telemetry: Telemetry, events: Iterable[Event], origin: RunOrigin | None = None
 ) -> Telemetry:
     """Tell telemetry of a run's events, one append after another."""
     events = list(events)

@@ -12,7 +12,14 @@ from telemetry_runs import CANARY, TENANT, FixedClock, a_recorded_run, observe
 from builders import RUN_ID, SUITE_ID, a_log, an_event
 from evalwright.contracts.events import CapBreached, ProviderUsage, RunFailed
 from evalwright.contracts.events import ErrorDetail as Error
-from evalwright.host.telemetry import Access, Origin, Telemetry, audit, logging_to, read_trace
+from evalwright.host.telemetry import (
+    AnsweredRequest,
+    RunOrigin,
+    Telemetry,
+    audit,
+    logging_to,
+    read_trace,
+)
 from evalwright.host.telemetry.masking import masked
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -44,7 +51,7 @@ def written():
 
 def test_a_request_is_logged_with_everything_but_its_content(written):
     Telemetry(FixedClock()).on_request(
-        Access(
+        AnsweredRequest(
             method="GET",
             route="/v1/runs/{runId}",
             status=404,
@@ -74,13 +81,13 @@ def test_a_request_is_logged_with_everything_but_its_content(written):
 
 
 def test_a_server_error_is_logged_as_an_error(written):
-    request = Access(method="GET", route=None, status=500, seconds=0, correlation_id="c")
+    request = AnsweredRequest(method="GET", route=None, status=500, seconds=0, correlation_id="c")
     Telemetry(FixedClock()).on_request(request)
     assert written.entries[0]["level"] == "error"
 
 
 def test_a_run_is_logged_when_it_is_created_and_when_it_ends(written):
-    origin = Origin("c-1", read_trace(f"00-{TRACE}-00f067aa0ba902b7-01"))
+    origin = RunOrigin("c-1", read_trace(f"00-{TRACE}-00f067aa0ba902b7-01"))
     observe(Telemetry(FixedClock()), a_log(), origin)
     created, completed = written.entries
     shared = {
@@ -216,7 +223,9 @@ def test_on_a_terminal_a_line_is_made_for_people():
     stream = Written(terminal=True)
     with logging_to(stream):
         Telemetry(FixedClock()).on_request(
-            Access(method="GET", route="/v1/runs", status=200, seconds=0.002, correlation_id="c")
+            AnsweredRequest(
+                method="GET", route="/v1/runs", status=200, seconds=0.002, correlation_id="c"
+            )
         )
     line = stream.getvalue()
     assert not line.startswith("{")

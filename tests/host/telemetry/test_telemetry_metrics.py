@@ -13,7 +13,13 @@ from evalwright.contracts.events import (
     RunStarted,
     ToolReturned,
 )
-from evalwright.host.telemetry import CONTENT_TYPE, Access, Fork, Origin, Telemetry
+from evalwright.host.telemetry import (
+    CONTENT_TYPE,
+    AnsweredRequest,
+    ForkOrigin,
+    RunOrigin,
+    Telemetry,
+)
 
 
 def usage(provider: str = "openai", **fields) -> ProviderUsage:
@@ -115,8 +121,8 @@ def test_a_limit_that_a_run_reached_is_counted(telemetry):
 
 
 def test_facts_that_a_replay_repeats_are_not_spent_again(telemetry):
-    fork = Fork("run_source", 0, "replay")
-    observe(telemetry, events_of(usage(cost_estimate_usd=0.25)), Origin(fork=fork))
+    fork = ForkOrigin("run_source", 0, "replay")
+    observe(telemetry, events_of(usage(cost_estimate_usd=0.25)), RunOrigin(fork=fork))
     told = samples(telemetry)
     name = 'openwop_activity_invocations_total{provider="openai",status="idempotent_hit"}'
     assert told[name] == 1
@@ -143,7 +149,7 @@ def test_a_run_that_an_earlier_process_began_is_active_but_not_created(telemetry
 
 
 def test_a_run_that_is_only_expected_is_not_active(telemetry):
-    telemetry.expect(RUN_ID, TENANT, Origin())
+    telemetry.expect(RUN_ID, TENANT, RunOrigin())
     assert samples(telemetry)["openwop_run_active"] == 0
 
 
@@ -162,7 +168,9 @@ def test_requests_are_counted_by_template_and_a_strange_method_is_no_label(telem
         (CANARY, None, 405),
     ):
         telemetry.on_request(
-            Access(method=method, route=route, status=status, seconds=0.002, correlation_id="c")
+            AnsweredRequest(
+                method=method, route=route, status=status, seconds=0.002, correlation_id="c"
+            )
         )
     told = samples(telemetry)
     requests = "evalwright_http_requests_total"

@@ -10,7 +10,7 @@ from telemetry_runs import CANARY, a_recorded_run, observe
 
 from evalwright.contracts.errors import BadInput
 from evalwright.engine.clock import SystemClock
-from evalwright.host.telemetry import Fork, Origin, Telemetry, TraceContext
+from evalwright.host.telemetry import ForkOrigin, RunOrigin, Telemetry, TraceContext
 from evalwright.host.telemetry.tracing import NoTracer, open_tracer
 
 CALLER = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", state="rojo=1")
@@ -37,7 +37,7 @@ def send(events, environment, endpoint=None, origin=None):
 
 def test_a_collector_receives_the_tree_of_a_run_without_its_content(collector, tmp_path):
     events = a_recorded_run(tmp_path)
-    send(events, {}, collector.url, Origin(parent=CALLER))
+    send(events, {}, collector.url, RunOrigin(parent=CALLER))
     spans = collector.spans
     (run,), nodes = spans["openwop.run"], spans["openwop.node.evalwright.task"]
     assert collector.paths[0] == "/v1/traces"
@@ -65,7 +65,7 @@ def test_a_run_without_a_caller_begins_a_trace(collector, tmp_path):
 
 
 def test_a_fork_links_to_its_source(collector, tmp_path):
-    origin = Origin(fork=Fork("run_source", 0, "replay", CALLER))
+    origin = RunOrigin(fork=ForkOrigin("run_source", 0, "replay", CALLER))
     send(a_recorded_run(tmp_path), {}, collector.url, origin)
     (link,) = collector.spans["openwop.run"][0].links
     assert (link.trace_id.hex(), link.span_id.hex()) == (CALLER.trace_id, CALLER.span_id)
@@ -91,7 +91,7 @@ def test_a_trace_that_is_not_sampled_is_not_sent(collector, tmp_path, monkeypatc
     unsampled = TraceContext(CALLER.trace_id, CALLER.span_id, sampled=False)
     if decides == "the sampler":
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
-    origin = Origin(parent=unsampled) if decides == "the caller" else Origin()
+    origin = RunOrigin(parent=unsampled) if decides == "the caller" else RunOrigin()
     send(a_recorded_run(tmp_path), {}, collector.url, origin)
     assert collector.bodies == []
 

@@ -5,8 +5,8 @@ from telemetry_runs import CANARY, TENANT, FixedClock, a_recorded_run, observe
 from builders import EPOCH_US, RUN_ID, SUITE_ID, a_log, a_suite, as_log, opening
 from evalwright.contracts.events import InvocationCompleted, InvocationStarted, ProviderUsage
 from evalwright.contracts.events import RunCompleted as Completed
-from evalwright.host.telemetry import Fork, Origin, Telemetry, TraceContext
-from evalwright.host.telemetry.run_spans import Span
+from evalwright.host.telemetry import ForkOrigin, RunOrigin, Telemetry, TraceContext
+from evalwright.host.telemetry.tracing import RunSpan
 
 CALLER = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", state="rojo=1")
 
@@ -17,24 +17,24 @@ class KeepingTracer:
     is_recording = True
 
     def __init__(self, *, sampled: bool = True) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[RunSpan] = []
         self._sampled = sampled
 
     def samples(self, trace_id: str) -> bool:
         return self._sampled
 
-    def export(self, span: Span) -> None:
+    def export(self, span: RunSpan) -> None:
         self.spans.append(span)
 
     def close(self) -> None:
         pass
 
 
-def spans_of(events, origin: Origin | None = None) -> dict[str, list[Span]]:
+def spans_of(events, origin: RunOrigin | None = None) -> dict[str, list[RunSpan]]:
     """The spans of a run by name."""
     tracer = KeepingTracer()
     observe(Telemetry(FixedClock(), tracer), events, origin)
-    found: dict[str, list[Span]] = {}
+    found: dict[str, list[RunSpan]] = {}
     for span in tracer.spans:
         found.setdefault(span.name, []).append(span)
     return found
@@ -55,7 +55,7 @@ def a_run_with_usages():
 
 def test_a_run_is_one_span_from_its_start_to_its_end_below_the_caller():
     events = a_log(a_suite(tasks=2))
-    (run,) = spans_of(events, Origin(parent=CALLER))["openwop.run"]
+    (run,) = spans_of(events, RunOrigin(parent=CALLER))["openwop.run"]
     assert (run.start_us, run.end_us) == (events[0].at_us, events[-1].at_us)
     assert (run.context.trace_id, run.parent_id) == (CALLER.trace_id, CALLER.span_id)
     assert run.context.state == "rojo=1"
@@ -130,7 +130,7 @@ def test_failures_are_marked_and_tasks_that_a_run_left_open_end_with_it():
 
 
 def test_a_fork_names_its_source_and_links_to_it():
-    origin = Origin(fork=Fork("run_source", 3, "branch", CALLER))
+    origin = RunOrigin(fork=ForkOrigin("run_source", 3, "branch", CALLER))
     (run,) = spans_of(a_log(), origin)["openwop.run"]
     assert run.link == CALLER
     assert run.parent_id is None

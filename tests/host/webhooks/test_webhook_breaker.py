@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.webhooks.breaker import FAILURES_TO_OPEN, OPEN_S, Breaker
+from evalwright.host.webhooks.delivery import FAILURES_TO_OPEN, OPEN_S, Breaker
 
 
 def failed(times: int, at: float = 0.0) -> Breaker:

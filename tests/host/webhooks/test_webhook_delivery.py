@@ -320,7 +320,7 @@ def test_the_failures_of_who_unsubscribed_are_forgotten(at_station):
             place.notify(an_event())
             assert await place.outcomes() == ["failed"]
             await place.subscriptions.delete("acme", None, failing.webhook_id)
-        return len(place.sender._lanes)
+        return len(place.sender._queues)
 
     async def respond(delivery: Delivery):
         return web.Response(status=500)

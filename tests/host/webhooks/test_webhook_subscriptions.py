@@ -12,8 +12,8 @@ from evalwright.host.webhooks.subscriptions import (
     MAX_PER_TENANT,
     REMEMBERED_S,
     Subscription,
+    SubscriptionRequest,
     Subscriptions,
-    Wanted,
 )
 from evalwright.store.sqlite import SqliteLog
 
@@ -30,7 +30,7 @@ class Desk:
         self.subscriptions = Subscriptions(log.records, Egress(lookup=public), self.clock)
 
     def create(self, *events: str, tenant="acme", workspace=None, url=URL, **more) -> Subscription:
-        wanted = Wanted(url, events or ("run.completed",), **more)
+        wanted = SubscriptionRequest(url, events or ("run.completed",), **more)
         return asyncio.run(self.subscriptions.create(tenant, workspace, wanted))
 
     def delete(self, webhook_id: str, tenant="acme", workspace=None) -> bool:
@@ -130,7 +130,7 @@ def test_a_url_that_the_host_would_not_post_to_is_refused(desk, url, reason):
 
 def test_a_subscription_names_at_least_one_event(desk):
     with pytest.raises(InvalidDocument, match="must name 1 to 100 event types"):
-        asyncio.run(desk.subscriptions.create("acme", None, Wanted(URL, [])))
+        asyncio.run(desk.subscriptions.create("acme", None, SubscriptionRequest(URL, [])))
 
 
 @pytest.mark.parametrize("pattern", ["", "run completed", "eval.", "ev*", "*.run", "x" * 129])

@@ -18,8 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress, EgressPolicy, Lookup
-from evalwright.host.webhooks.delivery import Told, WebhookSender
-from evalwright.host.webhooks.subscriptions import Subscription, Subscriptions, Wanted
+from evalwright.host.webhooks.delivery import DeliveryReport, WebhookSender
+from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
 from evalwright.store.sqlite import SqliteLog
 
 HOST = "hooks.example.com"
@@ -123,14 +123,16 @@ class Station:
         self.port = 0
         self.received: list[Delivery] = []
         self.subscriptions = Subscriptions(log.records, egress, self.clock)
-        self._told: asyncio.Queue[Told] = asyncio.Queue()
+        self._told: asyncio.Queue[DeliveryReport] = asyncio.Queue()
         self.sender = WebhookSender(
             self.subscriptions, egress, self.clock, self._told.put_nowait, timeout_s=timeout_s
         )
 
     async def subscribe(self, *events: str, path: str = "/", **more: Any) -> Subscription:
         tenant, workspace = more.pop("tenant", TENANT), more.pop("workspace", None)
-        wanted = Wanted(f"https://{HOST}:{self.port}{path}", events or ("eval.*",), **more)
+        wanted = SubscriptionRequest(
+            f"https://{HOST}:{self.port}{path}", events or ("eval.*",), **more
+        )
         return await self.subscriptions.create(tenant, workspace, wanted)
 
     def notify(
@@ -143,7 +145,7 @@ class Station:
         for event in events:
             self.sender.notify(tenant, workspace, tags, event)
 
-    async def told(self, count: int = 1) -> list[Told]:
+    async def told(self, count: int = 1) -> list[DeliveryReport]:
         """What became of the next deliveries, when it is known."""
         async with asyncio.timeout(PATIENCE_S):
             return [await self._told.get() for _ in range(count)]

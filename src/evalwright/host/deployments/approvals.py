@@ -14,8 +14,8 @@ from evalwright.host.deployments.archive import Archive, KeptGate, new_gate
 from evalwright.host.deployments.events import APPROVAL_NODE, InterruptRequested
 from evalwright.host.deployments.gate import (
     HOST,
+    ApprovalGate,
     Ballot,
-    Gate,
     check_voter,
     count_vote,
     required_scope,
@@ -26,10 +26,10 @@ from evalwright.host.deployments.proposal import Proposal, Proposals
 from evalwright.host.deployments.record import AgentDeployment, tell
 from evalwright.host.deployments.refusals import (
     ApprovalPending,
+    DeploymentRefusal,
     GateClosed,
     NoSuchGate,
     NotAllowed,
-    Refusal,
 )
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.deployments.transition import transition
@@ -59,16 +59,16 @@ class Approvals:
         frame: Sequence[Payload],
     ) -> AgentDeployment:
         """Let the promotion wait; gives the record, which is what it was but for the gate's id."""
-        request, shelf = proposal.request, proposal.shelf
+        request, deployments = proposal.request, proposal.deployments
         self._refuse_second(proposal)
-        record, events = shelf.get(request.version), []
+        record, events = deployments.get(request.version), []
         if record is None:
             draft = TransitionRequest(
                 version=request.version, transition="promote", to_state="draft"
             )
-            made = transition(proposal.agent_id, shelf.records, draft, proposal.policy)
+            made = transition(proposal.agent_id, deployments.records, draft, proposal.policy)
             record, events = made.record, made.events
-        gate = Gate(
+        gate = ApprovalGate(
             run_id=run.run_id,
             partition=principal.partition,
             agent_id=proposal.agent_id,
@@ -79,9 +79,9 @@ class Approvals:
             replaces=record.approval_gate_id,
         )
         marked = replace(record, approval_gate_id=gate.gate_id)
-        changes = [*shelf.changes([marked]), new_gate(shelf.tenant, gate)]
+        changes = [*deployments.changes([marked]), new_gate(deployments.tenant, gate)]
         await run.write([*frame, *events, management.asked(gate)], changes)
-        told = tell(shelf.with_changes([marked]))
+        told = tell(deployments.with_changes([marked]))
         return next(each for each in told if each.version == request.version)
 
     async def vote(self, principal: Principal, run_id: str, node_id: str, ballot: Ballot) -> Status:
@@ -156,10 +156,10 @@ class Approvals:
             proposal = self._proposals.propose(tenant, gate.partition, gate.agent_id, gate.request)
             decision = proposal.decide(gate.gate_id)
             await proposal.check_evidence(self._log)
-        except Refusal as refusal:
+        except DeploymentRefusal as refusal:
             return await self._close(tenant, kept, [*told, management.refused(refusal)])
         done = management.completed(proposal.told(decision))
-        changes = proposal.shelf.changes(decision.changed)
+        changes = proposal.deployments.changes(decision.changed)
         await self._run(gate).write(
             [*told, *decision.events, done], [*changes, kept.removal(tenant)]
         )
@@ -173,20 +173,20 @@ class Approvals:
     def _endings(self, tenant: str, kept: KeptGate) -> list[RecordChange]:
         """What is left of a promotion that was not made: the gate goes, its id as well."""
         gate = kept.gate
-        shelf = self._archive.deployments(tenant, gate.agent_id)
-        record = shelf.get(gate.request.version)
+        deployments = self._archive.deployments(tenant, gate.agent_id)
+        record = deployments.get(gate.request.version)
         restored = (
             [replace(record, approval_gate_id=gate.replaces)]
             if record is not None and record.approval_gate_id == gate.gate_id
             else []
         )
-        return [*shelf.changes(restored), kept.removal(tenant)]
+        return [*deployments.changes(restored), kept.removal(tenant)]
 
-    def _has_ended(self, gate: Gate) -> bool:
+    def _has_ended(self, gate: ApprovalGate) -> bool:
         last = self._log.for_tenant(gate.partition).edges(gate.run_id)[-1]
         return last.type in TERMINAL_TYPES
 
-    def _run(self, gate: Gate) -> ManagingRun:
+    def _run(self, gate: ApprovalGate) -> ManagingRun:
         return ManagingRun(self._log.for_tenant(gate.partition), gate.run_id, self._clock)
 
     def _gate(self, principal: Principal, run_id: str) -> KeptGate | None:
@@ -210,7 +210,7 @@ class Approvals:
 
     def _refuse_second(self, proposal: Proposal) -> None:
         subject = (proposal.agent_id, proposal.request.version)
-        for gate, _ in self._archive.gates(proposal.shelf.tenant):
+        for gate, _ in self._archive.gates(proposal.deployments.tenant):
             if (gate.agent_id, gate.request.version) == subject:
                 known = {"runId": gate.run_id} if gate.partition == proposal.partition else {}
                 raise ApprovalPending(

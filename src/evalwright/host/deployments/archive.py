@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from evalwright.host.deployments.gate import Gate
+from evalwright.host.deployments.gate import ApprovalGate
 from evalwright.host.deployments.record import Deployment
 from evalwright.store.records import Record, RecordChange, Records
 
@@ -16,7 +16,7 @@ _PAGE = 1000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Shelf:
+class DeploymentSet:
     """The deployments of one agent, as they were read; what is written must find them so."""
 
     def __init__(self, tenant: str, agent_id: str, documents: Iterable[Record]) -> None:
@@ -56,9 +56,9 @@ class Archive:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def deployments(self, tenant: str, agent_id: str) -> Shelf:
+    def deployments(self, tenant: str, agent_id: str) -> DeploymentSet:
         """The deployments of an agent of a tenant."""
-        return Shelf(tenant, agent_id, self._all(DEPLOYMENT, tenant, f"{agent_id}@"))
+        return DeploymentSet(tenant, agent_id, self._all(DEPLOYMENT, tenant, f"{agent_id}@"))
 
     def gates(self, tenant: str) -> list["KeptGate"]:
         """Everything of the tenant that waits for approval."""
@@ -87,15 +87,15 @@ class Archive:
 class KeptGate(NamedTuple):
     """A gate as it was read; what is written must find it so."""
 
-    gate: Gate
+    gate: ApprovalGate
     body: bytes
 
     @classmethod
     def of(cls, body: bytes) -> "KeptGate":
         """Read a document."""
-        return cls(msgspec.json.decode(body, type=Gate), body)
+        return cls(msgspec.json.decode(body, type=ApprovalGate), body)
 
-    def change(self, tenant: str, after: Gate) -> RecordChange:
+    def change(self, tenant: str, after: ApprovalGate) -> RecordChange:
         """The write of another state of the gate."""
         return RecordChange(_GATE, tenant, self.gate.run_id, _encode(after), self.body)
 
@@ -108,6 +108,6 @@ class KeptGate(NamedTuple):
         return RecordChange(_GATE, tenant, self.gate.run_id, None, self.body)
 
 
-def new_gate(tenant: str, gate: Gate) -> RecordChange:
+def new_gate(tenant: str, gate: ApprovalGate) -> RecordChange:
     """The first write of a gate."""
     return RecordChange(_GATE, tenant, gate.run_id, _encode(gate), None)

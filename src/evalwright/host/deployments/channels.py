@@ -4,17 +4,17 @@ A channel has two seats. One is of the version that takes it in full; the other 
 which takes a share. A paused version keeps its seat until another one takes it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from evalwright.host.deployments.record import Deployment
-from evalwright.host.deployments.refusals import IllegalTransition
+from evalwright.host.deployments.record import FULL, LATEST, Deployment, latest
+from evalwright.host.deployments.refusals import IllegalTransition, NoActiveDeployment
 
 _SEATED = ("active", "paused")
 
 
-class Roster:
+class Channels:
     """The records of an agent, some of them changed."""
 
     def __init__(self, records: Iterable[Deployment]) -> None:
@@ -114,3 +114,23 @@ class Roster:
 
     def _next_turn(self, channel: str) -> int:
         return 1 + max(record.turns.get(channel, 0) for record in self._records.values())
+
+
+def resolve(records: Sequence[Deployment], channel: str, draw: float) -> str:
+    """The version that serves the channel; `draw`, from 0 up to 1, chooses between two of them.
+
+    It is called once for a run, which records the version and never asks again.
+    """
+    found = latest(records) if channel == LATEST else _drawn(Channels(records), channel, draw)
+    if found is None:
+        raise NoActiveDeployment(f"no version is active on the channel {channel}")
+    return found.version
+
+
+def _drawn(channels: Channels, channel: str, draw: float) -> Deployment | None:
+    canary, holder = channels.canary(channel), channels.holder(channel)
+    if canary is not None and canary.state == "active":
+        assert canary.canary_percent is not None
+        if draw * FULL < canary.canary_percent:
+            return canary
+    return holder if holder is not None and holder.state == "active" else None

@@ -29,7 +29,7 @@ class Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ApprovalGate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A promotion that waits; the policy is that of the time at which it was asked for."""
 
     run_id: str
@@ -53,12 +53,12 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.asked_at_us + int(self.policy.timeout_s * 1_000_000)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class VoteResult(msgspec.Struct, frozen=True):
     """What a vote comes to: what is told of it, and the gate, unless it is decided."""
 
     told: Vote
     outcome: Literal["open", "granted", "rejected"]
-    gate: Gate
+    gate: ApprovalGate
 
 
 def gate_id_of(run_id: str) -> str:
@@ -66,7 +66,7 @@ def gate_id_of(run_id: str) -> str:
     return f"gate_{run_id.removeprefix('run_')}"
 
 
-def required_scope(gate: Gate, ballot: Ballot) -> str:
+def required_scope(gate: ApprovalGate, ballot: Ballot) -> str:
     """What a key needs for this vote; raises where nobody may vote like this."""
     if ballot.action != "override":
         return gate.policy.scope
@@ -75,7 +75,7 @@ def required_scope(gate: Gate, ballot: Ballot) -> str:
     return gate.policy.override_scope
 
 
-def check_voter(gate: Gate, ballot: Ballot, principal: Principal) -> None:
+def check_voter(gate: ApprovalGate, ballot: Ballot, principal: Principal) -> None:
     """Raise `NotAllowed` for a key that may not vote, or not like this."""
     scope = required_scope(gate, ballot)
     if not principal.may(scope):
@@ -84,7 +84,7 @@ def check_voter(gate: Gate, ballot: Ballot, principal: Principal) -> None:
         raise NotAllowed("who asks for a promotion cannot approve it: another key must")
 
 
-def count_vote(gate: Gate, ballot: Ballot, voter: str) -> Verdict:
+def count_vote(gate: ApprovalGate, ballot: Ballot, voter: str) -> VoteResult:
     """Count a vote of a key that may vote."""
     if ballot.action == "reject":
         return _rejected(gate, voter, ballot.reason)
@@ -95,20 +95,20 @@ def count_vote(gate: Gate, ballot: Ballot, voter: str) -> Verdict:
             raise IllegalTransition("an override needs a reason")
         if gate.policy.override_bypasses_quorum:
             told = ApprovalOverridden(gate_id=gate.gate_id, principal=voter, reason=ballot.reason)
-            return Verdict(told, "granted", gate)
+            return VoteResult(told, "granted", gate)
     granted_by = (*gate.granted_by, voter)
     required = gate.policy.quorum
     progress = QuorumProgress(len(granted_by), required)
     granted = ApprovalGranted(gate_id=gate.gate_id, principal=voter, quorum_progress=progress)
     outcome: Literal["granted", "open"] = "granted" if len(granted_by) >= required else "open"
-    return Verdict(granted, outcome, replace(gate, granted_by=granted_by))
+    return VoteResult(granted, outcome, replace(gate, granted_by=granted_by))
 
 
-def time_out(gate: Gate) -> Verdict:
+def time_out(gate: ApprovalGate) -> VoteResult:
     """Reject what nobody answered in time."""
     return _rejected(gate, HOST, "timeout")
 
 
-def _rejected(gate: Gate, voter: str, reason: str | None) -> Verdict:
+def _rejected(gate: ApprovalGate, voter: str, reason: str | None) -> VoteResult:
     told = ApprovalRejected(gate_id=gate.gate_id, principal=voter, reason=reason)
-    return Verdict(told, "rejected", gate)
+    return VoteResult(told, "rejected", gate)

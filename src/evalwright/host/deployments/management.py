@@ -24,9 +24,9 @@ from evalwright.host.deployments.events import (
     InterruptRequested,
     InterruptResolved,
 )
-from evalwright.host.deployments.gate import Gate
+from evalwright.host.deployments.gate import ApprovalGate
 from evalwright.host.deployments.record import AgentDeployment
-from evalwright.host.deployments.refusals import Refusal
+from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.principal import Principal
 from evalwright.store.protocol import EventLog, NewEvent
@@ -82,7 +82,7 @@ def decided(
     return AuthorizationDecided(principal.principal, scope, resource, allowed, reason)
 
 
-def asked(gate: Gate) -> InterruptRequested:
+def asked(gate: ApprovalGate) -> InterruptRequested:
     """The question to people."""
     request = gate.request
     return InterruptRequested(
@@ -101,7 +101,7 @@ def asked(gate: Gate) -> InterruptRequested:
     )
 
 
-def answered(gate: Gate, action: str, by: str, at_us: int) -> InterruptResolved:
+def answered(gate: ApprovalGate, action: str, by: str, at_us: int) -> InterruptResolved:
     """The end of the waiting."""
     return InterruptResolved(
         node_id=APPROVAL_NODE,
@@ -123,6 +123,6 @@ def failed(code: str, message: str) -> RunFailed:
     return RunFailed(ErrorDetail(code, message))
 
 
-def refused(refusal: Refusal) -> RunFailed:
+def refused(refusal: DeploymentRefusal) -> RunFailed:
     """The same, for what is refused."""
     return failed(refusal.code, refusal.message)

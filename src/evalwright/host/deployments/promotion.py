@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from evalwright.host.deployments.channels import Roster
+from evalwright.host.deployments.channels import Channels
 from evalwright.host.deployments.events import DeploymentPromoted, DeploymentStateChanged
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, FULL, LATEST, Deployment, State
 from evalwright.host.deployments.refusals import IllegalTransition
@@ -48,14 +48,14 @@ def target_state(record: Deployment | None, request: TransitionRequest) -> State
 
 
 def promote(
-    roster: Roster,
+    channels: Channels,
     agent_id: str,
     request: TransitionRequest,
     policy: DeploymentSettings,
     proof: Proof,
 ) -> DeploymentPromoted | DeploymentStateChanged:
     """Let the version enter its next state; gives what is told of it."""
-    record = roster.get(request.version)
+    record = channels.get(request.version)
     target = target_state(record, request)
     if record is None:
         record = Deployment(agent_id=agent_id, version=request.version, state="draft")
@@ -67,16 +67,16 @@ def promote(
         approval_gate_id=proof.approval_gate_id,
     )
     if before == "paused":
-        return _resume(roster, record, request)
+        return _resume(channels, record, request)
     seat = _NO_SEAT
     if target == "active":
-        seat = _take_seat(roster, record, request, policy)
+        seat = _take_seat(channels, record, request, policy)
     elif request.channel is not None or request.canary_percent is not None:
         raise IllegalTransition(
             f"channel and canaryPercent are for a promotion to active, not to {target}"
         )
     else:
-        roster.put(record)
+        channels.put(record)
     return DeploymentPromoted(
         agent_id=agent_id,
         to_version=record.version,
@@ -88,7 +88,7 @@ def promote(
 
 
 def _resume(
-    roster: Roster, record: Deployment, request: TransitionRequest
+    channels: Channels, record: Deployment, request: TransitionRequest
 ) -> DeploymentStateChanged:
     """A paused version comes back to what it had and nobody has taken since."""
     if request.channel is not None or request.canary_percent is not None:
@@ -97,13 +97,13 @@ def _resume(
             "leave out channel and canaryPercent, and change them afterwards"
         )
     if record.is_canary:
-        roster.active_holder(record.channels[0])
-    roster.put(record)
+        channels.active_holder(record.channels[0])
+    channels.put(record)
     return state_changed(record, "paused")
 
 
 def _take_seat(
-    roster: Roster, record: Deployment, request: TransitionRequest, policy: DeploymentSettings
+    channels: Channels, record: Deployment, request: TransitionRequest, policy: DeploymentSettings
 ) -> _Seat:
     """Bind an active version to a channel; gives what the event says of it."""
     channel = _channel(request, policy)
@@ -117,7 +117,7 @@ def _take_seat(
                 f"version {record.version} is the canary of {record.channels[0]}: "
                 "raise its share to 100 with adjust-canary first"
             )
-        before = roster.take_in_full(record, channel)
+        before = channels.take_in_full(record, channel)
         return _Seat(channel, before.version if before else None)
     share = request.canary_percent
     if record.channels:
@@ -125,9 +125,9 @@ def _take_seat(
             f"version {record.version} has {', '.join(record.channels)} in full: "
             "a canary is on one channel only"
         )
-    holder = roster.active_holder(channel)
-    roster.free_canary_seat(channel)
-    roster.put(replace(record, channels=(channel,), canary_percent=share))
+    holder = channels.active_holder(channel)
+    channels.free_canary_seat(channel)
+    channels.put(replace(record, channels=(channel,), canary_percent=share))
     return _Seat(channel, holder.version, share)
 
 

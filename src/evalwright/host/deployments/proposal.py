@@ -5,14 +5,18 @@ from typing import Protocol
 
 import msgspec
 
-from evalwright.host.deployments.archive import Archive, Shelf
-from evalwright.host.deployments.evidence import check_evidence
+from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
+from evalwright.engine.execution import Outcome
+from evalwright.engine.replay import replay_run
+from evalwright.engine.verdict import gates
+from evalwright.host.deployments.archive import Archive, DeploymentSet
 from evalwright.host.deployments.promotion import target_state
 from evalwright.host.deployments.record import AgentDeployment, tell
-from evalwright.host.deployments.refusals import IllegalTransition, NoSuchAgent
+from evalwright.host.deployments.refusals import EvalGateUnmet, IllegalTransition, NoSuchAgent
 from evalwright.host.deployments.request import Proof, TransitionRequest
 from evalwright.host.deployments.transition import Decision, transition
 from evalwright.host.settings import DeploymentSettings
+from evalwright.scoring.safety import is_blocking
 from evalwright.store.protocol import EventLog
 
 
@@ -28,7 +32,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: str  # of the log: whose evaluations count
     agent_id: str
-    shelf: Shelf
+    deployments: DeploymentSet
     request: TransitionRequest
     policy: DeploymentSettings
     needs_approval: bool = False
@@ -38,7 +42,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     def decide(self, gate_id: str | None = None) -> Decision:
         """What changes; raises `IllegalTransition` where the request does not fit."""
         proof = Proof(self.eval_run_id, gate_id)
-        return transition(self.agent_id, self.shelf.records, self.request, self.policy, proof)
+        return transition(self.agent_id, self.deployments.records, self.request, self.policy, proof)
 
     async def check_evidence(self, log: EventLog) -> None:
         """Raise `EvalGateUnmet` where an evaluation must show something and does not."""
@@ -54,7 +58,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     def told(self, decision: Decision) -> AgentDeployment:
         """The version's record after the decision, as others see it."""
-        after = tell(self.shelf.with_changes(decision.changed))
+        after = tell(self.deployments.with_changes(decision.changed))
         return next(record for record in after if record.version == self.request.version)
 
 
@@ -66,22 +70,22 @@ class Proposals:
         self._agents = agents
         self._policy = policy
 
-    def shelf(self, tenant: str, agent_id: str) -> Shelf:
+    def deployments(self, tenant: str, agent_id: str) -> DeploymentSet:
         """The deployments of an agent; raises `NoSuchAgent`."""
-        shelf = self._archive.deployments(tenant, agent_id)
-        if not shelf.records and self._agents.agent(tenant, agent_id) is None:
+        deployments = self._archive.deployments(tenant, agent_id)
+        if not deployments.records and self._agents.agent(tenant, agent_id) is None:
             raise NoSuchAgent("there is no such agent")
-        return shelf
+        return deployments
 
     def propose(
         self, tenant: str, partition: str, agent_id: str, request: TransitionRequest
     ) -> Proposal:
         """The request beside what it is about; raises where there is no such agent or version."""
-        shelf = self.shelf(tenant, agent_id)
+        deployments = self.deployments(tenant, agent_id)
         plain = Proposal(
             partition=partition,
             agent_id=agent_id,
-            shelf=shelf,
+            deployments=deployments,
             request=request,
             policy=self._policy,
         )
@@ -89,7 +93,7 @@ class Proposals:
             return plain
         if self._agents.agent(tenant, agent_id, request.version) is None:
             raise IllegalTransition(f"version {request.version} of the agent is not installed")
-        record = shelf.get(request.version)
+        record = deployments.get(request.version)
         is_gated = target_state(record, request) in self._policy.required_for
         must_show = is_gated and self._policy.require_eval
         recorded = record.eval_run_id if record and must_show else None
@@ -99,3 +103,66 @@ class Proposals:
             needs_evidence=must_show or request.eval_run_id is not None,
             eval_run_id=request.eval_run_id or recorded,
         )
+
+
+UNMET = "no completed evaluation of this version by its own tenant shows that it is good enough"
+
+
+def check_evidence(
+    log: EventLog,
+    agent_id: str,
+    version: str,
+    eval_run_id: str | None,
+    required_pass_score: float | None,
+) -> None:
+    """Raise `EvalGateUnmet` unless the run shows that this version may be promoted.
+
+    The log is that of the tenant, so another tenant's run is not there. The words are the same
+    whatever is wrong; only details of a run that is there say which bar it did not reach.
+    """
+    if eval_run_id is None:
+        raise EvalGateUnmet(UNMET, unmet=["the request names no evalRunId"])
+    try:
+        outcome = replay_run(log, eval_run_id)
+    except (RunNotFound, DamagedEventLog):  # not there, or not the log of an evaluation
+        raise EvalGateUnmet(UNMET) from None
+    except StoreError:
+        raise
+    except CannotEvaluate:  # not complete
+        raise EvalGateUnmet(UNMET, unmet=["the run did not complete"]) from None
+    unmet = _unmet(outcome, agent_id, version, required_pass_score)
+    if unmet:
+        raise EvalGateUnmet(UNMET, unmet=unmet)
+
+
+def _unmet(
+    outcome: Outcome, agent_id: str, version: str, required_pass_score: float | None
+) -> list[str]:
+    agent = outcome.plan.agent
+    if (agent.agent_id, agent.version) != (agent_id, version):
+        return ["the run evaluated another agent or version"]
+    if outcome.plan.origin and "mockProvider" in (outcome.plan.origin.configurable or {}):
+        return ["the run asked a mock in place of a model"]
+    return [
+        *_missed_scores(outcome, required_pass_score),
+        *_safety_findings(outcome),
+        *(reason for reason in outcome.reasons if reason not in outcome.broken_bars),
+    ]
+
+
+def _missed_scores(outcome: Outcome, required_pass_score: float | None) -> list[str]:
+    """A required score stands in for the bars of the suite."""
+    summary = outcome.summary
+    if required_pass_score is None:
+        return [] if summary.passed else (outcome.broken_bars or ["the run did not pass"])
+    if summary.aggregate_score >= required_pass_score:
+        return []
+    return [f"score {summary.aggregate_score:.4g} is below the required {required_pass_score:.4g}"]
+
+
+def _safety_findings(outcome: Outcome) -> list[str]:
+    """Findings count even in a run that was told not to fail on them."""
+    if "findings" in gates(outcome.plan):  # then they are among the reasons already
+        return []
+    unsafe = any(is_blocking(task.safety_findings or ()) for task in outcome.summary.tasks)
+    return ["there are high or critical safety findings"] if unsafe else []

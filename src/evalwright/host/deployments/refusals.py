@@ -16,7 +16,7 @@ Refusal
 from typing import Any
 
 
-class Refusal(Exception):
+class DeploymentRefusal(Exception):
     """A transition, or a vote on one, that does not happen; `code` is for programs."""
 
     code: str
@@ -27,43 +27,43 @@ class Refusal(Exception):
         super().__init__(message)
 
 
-class NoSuchAgent(Refusal):
+class NoSuchAgent(DeploymentRefusal):
     """The tenant has no agent of this id."""
 
     code = "not_found"
 
 
-class IllegalTransition(Refusal):
+class IllegalTransition(DeploymentRefusal):
     """The request does not fit the state that the versions are in."""
 
     code = "validation_error"
 
 
-class NotAllowed(Refusal):
+class NotAllowed(DeploymentRefusal):
     """The key may not do this."""
 
     code = "forbidden"
 
 
-class EvalGateUnmet(Refusal):
+class EvalGateUnmet(DeploymentRefusal):
     """No evaluation shows that this version is good enough."""
 
     code = "eval_gate_unmet"
 
 
-class NoActiveDeployment(Refusal):
+class NoActiveDeployment(DeploymentRefusal):
     """No version serves on the channel."""
 
     code = "no_active_deployment"
 
 
-class NoSuchGate(Refusal):
+class NoSuchGate(DeploymentRefusal):
     """The run waits for nobody's approval."""
 
     code = "interrupt_not_found"
 
 
-class Conflict(Refusal):
+class Conflict(DeploymentRefusal):
     """Somebody else was first."""
 
     code = "deployment_conflict"

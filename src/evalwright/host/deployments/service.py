@@ -16,6 +16,7 @@ from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.host.deployments import management
 from evalwright.host.deployments.approvals import Approvals, Status
 from evalwright.host.deployments.archive import Archive
+from evalwright.host.deployments.channels import resolve
 from evalwright.host.deployments.gate import Ballot
 from evalwright.host.deployments.management import ManagingRun
 from evalwright.host.deployments.proposal import KnownAgents, Proposals
@@ -27,7 +28,6 @@ from evalwright.host.deployments.refusals import (
     NotAllowed,
 )
 from evalwright.host.deployments.request import TransitionRequest
-from evalwright.host.deployments.resolution import resolve
 from evalwright.host.masking import masked_reason
 from evalwright.host.principal import Principal
 from evalwright.host.settings import DeploymentSettings
@@ -69,7 +69,7 @@ class Deployments:
         """The deployments of an agent, lowest version first."""
         async with self._turns[tenant]:
             await self._approvals.expire(tenant, self._clock.now_us())
-        return tell(self._proposals.shelf(tenant, agent_id).records)
+        return tell(self._proposals.deployments(tenant, agent_id).records)
 
     def resolve(self, tenant: str, agent_id: str, channel: str, draw: float) -> str:
         """The version that a new run gets on a channel; `draw` is from 0 up to 1."""
@@ -146,7 +146,7 @@ class Deployments:
             return Transitioned(run.run_id, "waiting-approval", waiting)
         record = proposal.told(decision)
         events = [*frame, *decision.events, management.completed(record)]
-        await run.write(events, proposal.shelf.changes(decision.changed))
+        await run.write(events, proposal.deployments.changes(decision.changed))
         return Transitioned(run.run_id, "completed", record)
 
     def _new_run(self, principal: Principal) -> ManagingRun:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from evalwright.host.deployments.channels import Roster
+from evalwright.host.deployments.channels import Channels
 from evalwright.host.deployments.events import (
     DeploymentCanaryAdjusted,
     DeploymentEvent,
@@ -54,13 +54,13 @@ def transition(
 ) -> Decision:
     """What the request changes; raises `IllegalTransition` where it does not fit."""
     _check_fields(request)
-    roster = Roster(records)
+    channels = Channels(records)
     if request.transition == "promote":
-        events: list[DeploymentEvent] = [promote(roster, agent_id, request, policy, proof)]
+        events: list[DeploymentEvent] = [promote(channels, agent_id, request, policy, proof)]
     else:
-        record = _active_record(roster, request)
-        events = _STEPS[request.transition](roster, record, request)
-    return Decision(roster[request.version], roster.changed(), events)
+        record = _active_record(channels, request)
+        events = _STEPS[request.transition](channels, record, request)
+    return Decision(channels[request.version], channels.changed(), events)
 
 
 def _check_fields(request: TransitionRequest) -> None:
@@ -70,8 +70,8 @@ def _check_fields(request: TransitionRequest) -> None:
             raise IllegalTransition(f"{_OPTIONAL[name]} does not belong to {request.transition}")
 
 
-def _active_record(roster: Roster, request: TransitionRequest) -> Deployment:
-    record = roster.get(request.version)
+def _active_record(channels: Channels, request: TransitionRequest) -> Deployment:
+    record = channels.get(request.version)
     if record is None:
         raise IllegalTransition(
             f"version {request.version} has no deployment yet: promote it first"
@@ -85,10 +85,10 @@ def _active_record(roster: Roster, request: TransitionRequest) -> Deployment:
 
 
 def _withdraw(
-    roster: Roster, record: Deployment, request: TransitionRequest
+    channels: Channels, record: Deployment, request: TransitionRequest
 ) -> list[DeploymentEvent]:
     """Pause a version, which keeps its place, or deprecate it, which does not."""
-    canary = roster.active_canary(record)
+    canary = channels.active_canary(record)
     if canary is not None:
         raise IllegalTransition(
             f"version {record.version} serves what the canary {canary.version} leaves: "
@@ -98,15 +98,15 @@ def _withdraw(
         withdrawn = replace(record, state="paused")
     else:
         withdrawn = replace(record, state="deprecated", channels=(), canary_percent=None)
-    roster.put(withdrawn)
+    channels.put(withdrawn)
     return [state_changed(withdrawn, "active")]
 
 
 def _roll_back(
-    roster: Roster, record: Deployment, request: TransitionRequest
+    channels: Channels, record: Deployment, request: TransitionRequest
 ) -> list[DeploymentEvent]:
     channel = _own_channel(record, request)
-    restored = roster.predecessor(record, channel)
+    restored = channels.predecessor(record, channel)
     if restored is None:
         raise IllegalTransition(
             f"no version that could serve now had {channel} before version {record.version}"
@@ -118,9 +118,12 @@ def _roll_back(
         channels=(),
         canary_percent=None,
     )
-    roster.put(given_up)
+    channels.put(given_up)
     if not record.is_canary:
-        _put_in_place(roster, restored, record.channels)
+        successor = replace(restored, state="active")
+        for taken in record.channels:
+            channels.take_in_full(successor, taken)
+            successor = channels[successor.version]
     rolled_back = DeploymentRolledBack(
         agent_id=record.agent_id,
         from_version=record.version,
@@ -133,15 +136,8 @@ def _roll_back(
     return [rolled_back, state_changed(replace(restored, state="active"), restored.state)]
 
 
-def _put_in_place(roster: Roster, restored: Deployment, channels: Sequence[str]) -> None:
-    record = replace(restored, state="active")
-    for channel in channels:
-        roster.take_in_full(record, channel)
-        record = roster[record.version]
-
-
 def _adjust_canary(
-    roster: Roster, record: Deployment, request: TransitionRequest
+    channels: Channels, record: Deployment, request: TransitionRequest
 ) -> list[DeploymentEvent]:
     share = request.canary_percent
     if share is None:
@@ -151,11 +147,11 @@ def _adjust_canary(
         raise IllegalTransition(f"version {record.version} takes {share} percent already")
     channel = _own_channel(record, request)
     if share == FULL:
-        roster.take_in_full(record, channel)
+        channels.take_in_full(record, channel)
     elif record.is_canary:
-        roster.put(replace(record, canary_percent=share))
+        channels.put(replace(record, canary_percent=share))
     else:
-        _share_with_predecessor(roster, record, channel, share)
+        _share_with_predecessor(channels, record, channel, share)
     return [
         DeploymentCanaryAdjusted(
             agent_id=record.agent_id,
@@ -166,20 +162,22 @@ def _adjust_canary(
     ]
 
 
-def _share_with_predecessor(roster: Roster, record: Deployment, channel: str, share: int) -> None:
+def _share_with_predecessor(
+    channels: Channels, record: Deployment, channel: str, share: int
+) -> None:
     if len(record.channels) > 1:
         raise IllegalTransition(
             f"version {record.version} has {', '.join(record.channels)} in full: "
             "a canary is on one channel only"
         )
-    roster.free_canary_seat(channel)
-    other = roster.predecessor(record, channel)
+    channels.free_canary_seat(channel)
+    other = channels.predecessor(record, channel)
     if other is None or other.state != "active":
         raise IllegalTransition(
             f"no active version had {channel} before, so nobody would serve what a canary leaves"
         )
-    roster.put(replace(record, canary_percent=share))
-    roster.take_in_full(other, channel)
+    channels.put(replace(record, canary_percent=share))
+    channels.take_in_full(other, channel)
 
 
 def _own_channel(record: Deployment, request: TransitionRequest) -> str:

@@ -1,17 +1,17 @@
 """Telemetry of the host: metrics for Prometheus, logs as JSON lines, traces for OpenTelemetry."""
 
-from evalwright.host.telemetry.facts import Fork
-from evalwright.host.telemetry.logs import Access, audit, logging_to
+from evalwright.host.telemetry.facts import ForkOrigin
+from evalwright.host.telemetry.logs import AnsweredRequest, audit, logging_to
 from evalwright.host.telemetry.metrics import CONTENT_TYPE, Metrics
-from evalwright.host.telemetry.telemetry import Origin, Telemetry
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
 from evalwright.host.telemetry.trace_context import TraceContext, new_trace, read_trace
 
 __all__ = [
     "CONTENT_TYPE",
-    "Access",
-    "Fork",
+    "AnsweredRequest",
+    "ForkOrigin",
     "Metrics",
-    "Origin",
+    "RunOrigin",
     "Telemetry",
     "TraceContext",
     "audit",

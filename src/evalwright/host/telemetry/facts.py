@@ -21,7 +21,7 @@ _CAP_KINDS = frozenset(get_args(CapKind))
 _DONE_OUTCOMES = frozenset(("completed", "handed-off", "escalated"))
 
 
-class Fork(msgspec.Struct, frozen=True):
+class ForkOrigin(msgspec.Struct, frozen=True):
     """Which run another was forked from, and where."""
 
     source_run_id: str
@@ -66,7 +66,7 @@ class NodeEnded(msgspec.Struct, frozen=True, gc=False):
         return max(0, self.at_us - self.began.at_us) / 1e6
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
+class ModelUsage(msgspec.Struct, frozen=True, gc=False):
     """What a model call took."""
 
     input_tokens: int
@@ -84,7 +84,7 @@ class ActivityEnded(msgspec.Struct, frozen=True, gc=False):
     at_us: int
     sequence: int
     seconds: float | None = None  # None: nobody recorded it
-    usage: Usage | None = None  # None: it was a tool
+    usage: ModelUsage | None = None  # None: it was a tool
 
     @property
     def is_repeated(self) -> bool:
@@ -119,24 +119,24 @@ Fact = RunBegan | NodeBegan | NodeEnded | ActivityEnded | LimitReached | RunEnde
 _ABSENT = msgspec.Raw()
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _StartedMetadata(msgspec.Struct, rename="camel"):
     resumed_from: msgspec.Raw = _ABSENT
 
 
 class _Started(msgspec.Struct, rename="camel"):
     workflow_id: str
-    metadata: _Metadata | None = None
+    metadata: _StartedMetadata | None = None
 
 
-class _NodeStarted(msgspec.Struct, rename="camel"):
+class _NodeType(msgspec.Struct, rename="camel"):
     type_id: str = OTHER
 
 
-class _Outcome(msgspec.Struct):
+class _InvocationOutcome(msgspec.Struct):
     outcome: str = ""
 
 
-class _Usage(msgspec.Struct, rename="camel"):
+class _CallUsage(msgspec.Struct, rename="camel"):
     provider: str
     input_tokens: int
     output_tokens: int
@@ -175,7 +175,7 @@ def _decoded(event: Event, kind: type[T]) -> T:
 class RunFold:
     """Reads the events of one run, in order, and tells what they amount to."""
 
-    def __init__(self, providers: Set[str], fork: Fork | None = None) -> None:
+    def __init__(self, providers: Set[str], fork: ForkOrigin | None = None) -> None:
         self.workflow_id = OTHER
         self.began_us: int | None = None
         self._providers = providers
@@ -218,7 +218,7 @@ class RunFold:
         yield from self._begin(event, TASK_TYPE)
 
     def _node_started(self, event: Event) -> Iterator[Fact]:
-        yield from self._begin(event, code(_decoded(event, _NodeStarted).type_id) or OTHER)
+        yield from self._begin(event, code(_decoded(event, _NodeType).type_id) or OTHER)
 
     def _begin(self, event: Event, node_type: str) -> Iterator[Fact]:
         node_id = event.task_id or OTHER
@@ -238,7 +238,7 @@ class RunFold:
         return max(0, event.at_us - self.began_us) / 1e6
 
     def _invocation_completed(self, event: Event) -> Iterator[Fact]:
-        done = _decoded(event, _Outcome).outcome in _DONE_OUTCOMES
+        done = _decoded(event, _InvocationOutcome).outcome in _DONE_OUTCOMES
         yield from self._end(event.task_id or OTHER, event, "completed" if done else "failed")
 
     def _node_completed(self, event: Event) -> Iterator[Fact]:
@@ -253,10 +253,10 @@ class RunFold:
             yield NodeEnded(began, status, event.at_us, event.sequence)
 
     def _usage(self, event: Event) -> Iterator[Fact]:
-        said = _decoded(event, _Usage)
+        said = _decoded(event, _CallUsage)
         provider = said.provider if said.provider in self._providers else OTHER
         usd = said.cost_estimate_usd if said.currency in (None, "USD") else None
-        usage = Usage(max(0, said.input_tokens), max(0, said.output_tokens), usd)
+        usage = ModelUsage(max(0, said.input_tokens), max(0, said.output_tokens), usd)
         yield self._activity(event, provider, "success", usage=usage)
 
     def _tool_returned(self, event: Event) -> Iterator[Fact]:
@@ -272,7 +272,7 @@ class RunFold:
         provider: str,
         status: ActivityStatus,
         seconds: float | None = None,
-        usage: Usage | None = None,
+        usage: ModelUsage | None = None,
     ) -> ActivityEnded:
         within = self._open.get(event.task_id or OTHER)
         return ActivityEnded(

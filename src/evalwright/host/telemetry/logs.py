@@ -27,7 +27,7 @@ _SERVER_ERROR = 500
 _logger = logging.getLogger("evalwright.host")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One thing that happened; `metric_kind` where the protocol has a name for it."""
 
     event: str
@@ -59,7 +59,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     trace_id: str | None = None
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweredRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An answered request; the route is its template, None where none matched."""
 
     method: str
@@ -83,9 +83,9 @@ class RunNames(msgspec.Struct, frozen=True):
     trace_id: str | None = None
 
 
-def access(request: Access) -> None:
+def access(request: AnsweredRequest) -> None:
     """Log an answered request."""
-    entry = Entry(
+    entry = LogEntry(
         event="request",
         method=request.method,
         route=request.route,
@@ -103,7 +103,7 @@ def access(request: Access) -> None:
         _write(logging.INFO, entry)
 
 
-def _is_harmless(request: Access) -> bool:
+def _is_harmless(request: AnsweredRequest) -> bool:
     """Whether what the caller chose can be written as it is."""
     chosen = f"{request.run_id} {request.correlation_id}"
     return len(chosen) < MAX_TEXT and chosen.isprintable() and not may_hold_credential(chosen)
@@ -170,7 +170,7 @@ def audit(
     """Log who did, or was refused, something that matters; `resource` is an id, never a text."""
     _write(
         logging.WARNING if outcome == "denied" else logging.INFO,
-        Entry(
+        LogEntry(
             event="audit",
             action=action,
             outcome=outcome,
@@ -185,8 +185,8 @@ def audit(
     )
 
 
-def _of_run(run: RunNames, event: str) -> Entry:
-    return Entry(
+def _of_run(run: RunNames, event: str) -> LogEntry:
+    return LogEntry(
         event=event,
         metric_kind=f"openwop.{event}",
         run_id=run.run_id,
@@ -197,7 +197,7 @@ def _of_run(run: RunNames, event: str) -> Entry:
     )
 
 
-def _write(level: int, entry: Entry) -> None:
+def _write(level: int, entry: LogEntry) -> None:
     if _logger.isEnabledFor(level):
         _logger.log(level, "%s", entry.event, extra={"entry": entry})
 
@@ -224,7 +224,7 @@ class _Shortcut:
         self._second = 0
         self._prefix = ""
 
-    def take(self, entry: Entry) -> bool:
+    def take(self, entry: LogEntry) -> bool:
         """Write an entry of level INFO; False where it has to go the long way."""
         if not _logger.isEnabledFor(logging.INFO):
             return True
@@ -269,7 +269,7 @@ def _shown(value: Any) -> str:
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     entry = getattr(record, "entry", None)
-    fields = msgspec.to_builtins(entry) if isinstance(entry, Entry) else _foreign(record)
+    fields = msgspec.to_builtins(entry) if isinstance(entry, LogEntry) else _foreign(record)
     texts = {name: _short(text) for name, text in fields.items() if isinstance(text, str)}
     if may_hold_credential("\n".join(texts.values())):
         texts = {name: masked(text) for name, text in texts.items()}

@@ -14,8 +14,8 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, Sta
 from opentelemetry.trace.span import TraceState
 
 from evalwright import __version__
-from evalwright.host.telemetry.run_spans import Span
 from evalwright.host.telemetry.trace_context import TraceContext
+from evalwright.host.telemetry.tracing import RunSpan
 
 CLOSE_SECONDS = 5.0  # a collector that does not answer must not hold up the end of the host
 _UNNAMED = "unknown_service"
@@ -45,7 +45,7 @@ class OtlpTracer:
         result = sampler.should_sample(None, int(trace_id, 16), "openwop.run")
         return result.decision is Decision.RECORD_AND_SAMPLE
 
-    def export(self, span: Span) -> None:
+    def export(self, span: RunSpan) -> None:
         """Queue a span; the queue is limited, and what does not fit is dropped."""
         context = span.context
         self._ids.trace_id = int(context.trace_id, 16)
@@ -91,7 +91,7 @@ def _resource() -> Resource:
     return ours.merge(theirs)
 
 
-def _parent(span: Span) -> trace.Span:
+def _parent(span: RunSpan) -> trace.Span:
     if span.parent_id is None:
         return trace.INVALID_SPAN
     context = span.context
@@ -99,7 +99,7 @@ def _parent(span: Span) -> trace.Span:
     return NonRecordingSpan(_span_context(parent))
 
 
-def _links(span: Span) -> Sequence[Link]:
+def _links(span: RunSpan) -> Sequence[Link]:
     return [Link(_span_context(span.link))] if span.link else []
 
 

@@ -10,28 +10,27 @@ from evalwright.host.telemetry import logs
 from evalwright.host.telemetry.facts import (
     ActivityEnded,
     Fact,
-    Fork,
+    ForkOrigin,
     LimitReached,
     RunBegan,
     RunEnded,
     RunFold,
 )
 from evalwright.host.telemetry.metrics import Metrics
-from evalwright.host.telemetry.run_spans import RunSpans
 from evalwright.host.telemetry.trace_context import TraceContext, derived_trace_id
-from evalwright.host.telemetry.tracing import NoTracer, Tracer, open_tracer
+from evalwright.host.telemetry.tracing import NoTracer, RunSpans, Tracer, open_tracer
 from evalwright.models.names import PROVIDERS
 
 
-class Origin(msgspec.Struct, frozen=True):
+class RunOrigin(msgspec.Struct, frozen=True):
     """Where a run comes from: the request that created it, the run it is a fork of."""
 
     correlation_id: str | None = None
     parent: TraceContext | None = None
-    fork: Fork | None = None
+    fork: ForkOrigin | None = None
 
 
-UNKNOWN_ORIGIN = Origin()
+UNKNOWN_ORIGIN = RunOrigin()
 
 
 class Telemetry:
@@ -44,7 +43,7 @@ class Telemetry:
         self._clock = clock
         self._tracer = tracer or NoTracer()
         self._providers = frozenset((*PROVIDERS, *providers))
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _OpenRun] = {}
         self.metrics.run_active.read_from(self._active_runs)
 
     @classmethod
@@ -58,11 +57,11 @@ class Telemetry:
         """Telemetry as configured; `providers` are those declared besides the built-in ones."""
         return cls(clock, open_tracer(environment, otlp_endpoint), providers)
 
-    def expect(self, run_id: str, tenant: str, origin: Origin) -> None:
+    def expect(self, run_id: str, tenant: str, origin: RunOrigin) -> None:
         """Say where a run comes from, before its first event is appended."""
         self._runs[run_id] = self._new_run(run_id, tenant, origin)
 
-    def adopt(self, started: Event, tenant: str, origin: Origin = UNKNOWN_ORIGIN) -> None:
+    def adopt(self, started: Event, tenant: str, origin: RunOrigin = UNKNOWN_ORIGIN) -> None:
         """Take over a run that an earlier process began, by its `run.started`."""
         run = self._new_run(started.run_id, tenant, origin)
         run.fold.resume(started)
@@ -73,7 +72,7 @@ class Telemetry:
         """Let go of a run that was expected and could not be created."""
         self._runs.pop(run_id, None)
 
-    def on_request(self, request: logs.Access) -> None:
+    def on_request(self, request: logs.AnsweredRequest) -> None:
         """Take in an answered request."""
         self.metrics.count_request(request.route, request.method, request.status, request.seconds)
         logs.access(request)
@@ -106,14 +105,14 @@ class Telemetry:
     def _active_runs(self) -> int:
         return sum(run.has_begun for run in self._runs.values())
 
-    def _new_run(self, run_id: str, tenant: str, origin: Origin) -> "_Run":
+    def _new_run(self, run_id: str, tenant: str, origin: RunOrigin) -> "_OpenRun":
         spans = RunSpans(run_id, origin.parent, origin.fork, is_sampled=self._samples(run_id))
-        return _Run(run_id, tenant, origin, RunFold(self._providers, origin.fork), spans)
+        return _OpenRun(run_id, tenant, origin, RunFold(self._providers, origin.fork), spans)
 
     def _samples(self, run_id: str) -> bool:
         return self._tracer.samples(derived_trace_id(run_id))
 
-    def _take(self, run: "_Run", fact: Fact) -> None:
+    def _take(self, run: "_OpenRun", fact: Fact) -> None:
         self.metrics.count(fact)
         match fact:
             case RunBegan():
@@ -129,18 +128,18 @@ class Telemetry:
             if span is not None:
                 self._tracer.export(span)
 
-    def _trace_append(self, run: "_Run", events: Sequence[Event], now_us: int) -> None:
+    def _trace_append(self, run: "_OpenRun", events: Sequence[Event], now_us: int) -> None:
         if self._tracer.is_recording:
             self._tracer.export(
                 run.spans.append(run.fold.workflow_id, events[0], events[-1], now_us)
             )
 
 
-class _Run:
+class _OpenRun:
     """What is known of a run that has not ended."""
 
     def __init__(
-        self, run_id: str, tenant: str, origin: Origin, fold: RunFold, spans: RunSpans
+        self, run_id: str, tenant: str, origin: RunOrigin, fold: RunFold, spans: RunSpans
     ) -> None:
         self._run_id = run_id
         self._tenant = tenant

@@ -1,10 +1,177 @@
-"""Where spans go: nowhere, unless an OTLP endpoint is configured."""
+"""Spans of a run, made of what its events recorded: names, times and numbers, never content."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
+
+import msgspec
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host.telemetry.run_spans import Span
+from evalwright.contracts.events import Event
+from evalwright.host.telemetry.facts import (
+    ActivityEnded,
+    Fact,
+    ForkOrigin,
+    NodeBegan,
+    NodeEnded,
+    RunEnded,
+)
+from evalwright.host.telemetry.trace_context import (
+    TraceContext,
+    derived_span_id,
+    derived_trace_id,
+)
+
+Attribute = str | int | float | bool
+
+
+class RunSpan(msgspec.Struct, frozen=True):
+    """A finished span."""
+
+    name: str
+    context: TraceContext
+    parent_id: str | None  # None: it is the first of its trace
+    start_us: int
+    end_us: int
+    attributes: dict[str, Attribute]
+    status: Literal["unset", "error"] = "unset"
+    link: TraceContext | None = None
+
+
+class RunSpans:
+    """Folds the facts of one run into spans.
+
+    The ids of the spans follow from the run and the sequence of the event they begin with. So a
+    span that is sent before a crash has the parent that is sent after it.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        parent: TraceContext | None,
+        fork: ForkOrigin | None = None,
+        *,
+        is_sampled: bool = True,
+    ) -> None:
+        self._run_id = run_id
+        self._parent_id = parent.span_id if parent else None
+        self._fork = fork
+        self.context = TraceContext(
+            trace_id=parent.trace_id if parent else derived_trace_id(run_id),
+            span_id=derived_span_id(run_id, "run"),
+            sampled=parent.sampled if parent else is_sampled,
+            state=parent.state if parent else "",
+        )
+
+    def span(self, fact: Fact, workflow_id: str, began_us: int | None) -> RunSpan | None:
+        """The span that ends with a fact, if one does."""
+        shared: dict[str, Attribute] = {
+            "openwop.run_id": self._run_id,
+            "openwop.workflow_id": workflow_id,
+        }
+        match fact:
+            case NodeEnded():
+                return self._node(fact, shared)
+            case ActivityEnded():
+                return self._activity(fact, shared)
+            case RunEnded():
+                return self._run(fact, shared, fact.at_us if began_us is None else began_us)
+            case _:
+                return None
+
+    def append(self, workflow_id: str, first: Event, last: Event, durable_us: int) -> RunSpan:
+        """The span of an append, which ends when the host learns that it is durable."""
+        return RunSpan(
+            "openwop.event.append",
+            self._at(f"append-{last.sequence}"),
+            self.context.span_id,
+            first.at_us,
+            max(first.at_us, durable_us),
+            {
+                "openwop.run_id": self._run_id,
+                "openwop.workflow_id": workflow_id,
+                "openwop.event_type": last.type,
+                "openwop.event_seq": last.sequence,
+            },
+        )
+
+    def _at(self, part: str) -> TraceContext:
+        return msgspec.structs.replace(self.context, span_id=derived_span_id(self._run_id, part))
+
+    def _node_context(self, began: NodeBegan) -> TraceContext:
+        return self._at(f"node-{began.sequence}")
+
+    def _node(self, fact: NodeEnded, shared: dict[str, Attribute]) -> RunSpan:
+        began = fact.began
+        return RunSpan(
+            f"openwop.node.{began.node_type}",
+            self._node_context(began),
+            self.context.span_id,
+            began.at_us,
+            max(began.at_us, fact.at_us),
+            shared
+            | {
+                "openwop.node_id": began.node_id,
+                "openwop.node_type": began.node_type,
+                "openwop.node_attempt": began.attempt,
+                "openwop.event_seq": fact.sequence,
+            },
+            "unset" if fact.status == "completed" else "error",
+        )
+
+    def _activity(self, fact: ActivityEnded, shared: dict[str, Attribute]) -> RunSpan:
+        """A call; one whose duration nobody recorded is shown as a point in time."""
+        within = self._node_context(fact.within) if fact.within else self.context
+        took_us = round((fact.seconds or 0) * 1e6)
+        node = {"openwop.node_id": fact.node_id} if fact.node_id else {}
+        return RunSpan(
+            f"openwop.activity.{fact.provider}",
+            self._at(f"activity-{fact.sequence}"),
+            within.span_id,
+            fact.at_us - took_us,
+            fact.at_us,
+            shared | node | {"openwop.event_seq": fact.sequence} | _cost(fact),
+            "error" if fact.status == "error" else "unset",
+        )
+
+    def _run(self, fact: RunEnded, shared: dict[str, Attribute], began_us: int) -> RunSpan:
+        fork = self._fork
+        code = {"error.type": fact.error_code} if fact.error_code else {}
+        return RunSpan(
+            "openwop.run",
+            self.context,
+            self._parent_id,
+            began_us,
+            max(began_us, fact.at_us),
+            shared | {"openwop.run_status": fact.status} | code | _replay(fork),
+            "error" if fact.status == "failed" else "unset",
+            fork.source if fork else None,
+        )
+
+
+def _cost(fact: ActivityEnded) -> dict[str, Attribute]:
+    usage = fact.usage
+    if usage is None or fact.is_repeated:
+        return {}
+    told: dict[str, Attribute] = {
+        "openwop.cost.provider": fact.provider,
+        "openwop.cost.tokens.input": usage.input_tokens,
+        "openwop.cost.tokens.output": usage.output_tokens,
+        "openwop.cost.tokens.total": usage.input_tokens + usage.output_tokens,
+    }
+    if usage.usd is not None:
+        told |= {"openwop.cost.usd": usage.usd, "openwop.cost.currency": "USD"}
+    return told
+
+
+def _replay(fork: ForkOrigin | None) -> dict[str, Attribute]:
+    if fork is None:
+        return {}
+    return {
+        "openwop.replay.source_run_id": fork.source_run_id,
+        "openwop.replay.from_seq": fork.from_seq,
+        "openwop.replay.mode": fork.mode,
+    }
+
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -21,7 +188,7 @@ class Tracer(Protocol):
     def samples(self, trace_id: str) -> bool:
         """Whether a trace that begins here is to be recorded."""
 
-    def export(self, span: Span) -> None:
+    def export(self, span: RunSpan) -> None:
         """Send a span, some time later; never waits, never raises."""
 
     def close(self) -> None:
@@ -37,7 +204,7 @@ class NoTracer:
         """No trace is recorded."""
         return False
 
-    def export(self, span: Span) -> None:
+    def export(self, span: RunSpan) -> None:
         """Drop it."""
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from evalwright.contracts.errors import Problem, RunNotFound
 from evalwright.host.errors import ApiError, invalid, try_again
 from evalwright.host.idempotency import in_flight
-from evalwright.host.routing import Call
+from evalwright.host.routing import ApiCall
 from evalwright.host.status import ENDED
 from evalwright.store.records import ANY, RecordChange
 
@@ -20,7 +20,7 @@ SCOPE_KIND = "scope"
 _NOT_HONOURED = ("model", "temperature", "maxTokens", "promptOverrides")
 
 
-def check_request(call: Call) -> None:
+def check_request(call: ApiCall) -> None:
     """Refuse what this host does not do, before anything else is looked at."""
     body: dict[str, Any] = call.body
     check_tenant(call, body.get("tenantId"))
@@ -34,14 +34,14 @@ def check_request(call: Call) -> None:
     check_configurable(call, body.get("configurable") or {})
 
 
-def check_tenant(call: Call, given: str | None) -> None:
+def check_tenant(call: ApiCall, given: str | None) -> None:
     """A request may name a tenant, but only the key's own."""
     if given not in (None, call.principal.tenant):
         message = "the key does not belong to this tenant"
         raise ApiError(403, "tenant_membership_required", message)
 
 
-def check_configurable(call: Call, configurable: dict[str, Any]) -> None:
+def check_configurable(call: ApiCall, configurable: dict[str, Any]) -> None:
     """Refuse what would change the agent: it is evaluated as it was registered."""
     if "mockProvider" in configurable:
         if not call.principal.is_test:
@@ -78,7 +78,7 @@ def _depth(value: Any) -> int:
 class ScopeClaim:
     """The scope that a run takes, where its request names one; with `X-Dedup`, only if free."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ApiCall) -> None:
         self._scope: str | None = call.body.get("scopeId")
         self._partition = call.principal.partition
         enforced = call.request.headers.get("x-dedup")
@@ -111,7 +111,7 @@ class ScopeClaim:
         return in_flight() if holder in (None, self._before) else already_active(holder.decode())
 
 
-def _refuse_active(call: Call, run_id: str) -> None:
+def _refuse_active(call: ApiCall, run_id: str) -> None:
     try:
         status = call.host.runs.status(call.log, run_id)
     except RunNotFound:

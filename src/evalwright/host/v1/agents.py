@@ -12,7 +12,7 @@ from evalwright.contracts.suite import ModelClass
 from evalwright.host.catalogue import RegisteredAgent, described
 from evalwright.host.egress import EgressRefused
 from evalwright.host.errors import ApiError, invalid
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     AGENT_ID,
     IDEMPOTENCY_KEY,
@@ -99,14 +99,14 @@ def _entry(agent: RegisteredAgent) -> dict[str, Any]:
     return entry
 
 
-async def list_agents(call: Call) -> Response:
+async def list_agents(call: ApiCall) -> Response:
     """The agents that the caller can run, in their newest versions."""
     found = await asyncio.to_thread(call.host.catalogue.agents, call.principal.tenant)
     agents = [_entry(agent) for agent in found]
     return json_response({"agents": agents, "total": len(agents)})
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiCall) -> Response:
     """One agent."""
     agent_id = call.path["agentId"]
     agent = call.host.catalogue.agent(call.principal.tenant, agent_id)
@@ -115,7 +115,7 @@ async def read(call: Call) -> Response:
     return json_response(_entry(agent))
 
 
-async def register(call: Call) -> Response:
+async def register(call: ApiCall) -> Response:
     """Register an agent: a manifest, or one behind an address."""
     agent = _from_manifest(call) if "manifest" in call.body else _from_url(call)
     is_new = await call.host.catalogue.register(call.principal.tenant, agent)
@@ -126,7 +126,7 @@ async def register(call: Call) -> Response:
     return json_response(_entry(agent), 201 if is_new else 200, headers)
 
 
-def _from_manifest(call: Call) -> RegisteredAgent:
+def _from_manifest(call: ApiCall) -> RegisteredAgent:
     document = call.body["manifest"]
     try:
         manifest = parse_manifest(msgspec.json.encode(document), "manifest")
@@ -140,7 +140,7 @@ def _from_manifest(call: Call) -> RegisteredAgent:
     return described(manifest, call.body["version"], manifest=document)
 
 
-def _from_url(call: Call) -> RegisteredAgent:
+def _from_url(call: ApiCall) -> RegisteredAgent:
     body = call.body
     try:
         call.host.egress.check_url(body["url"], https_only=True)
@@ -162,12 +162,12 @@ ROUTES = [
         "GET",
         "/v1/agents",
         list_agents,
-        Operation(
+        ApiOperation(
             id="listAgents",
             summary="The agents that the caller can run.",
             tag=TAG,
             answers={
-                200: Answer(
+                200: ResponseDoc(
                     "Agents by id.",
                     closed(
                         {"agents": listed(_ENTRY), "total": {"type": "integer"}},
@@ -183,15 +183,15 @@ ROUTES = [
         "POST",
         "/v1/agents",
         register,
-        Operation(
+        ApiOperation(
             id="registerAgent",
             summary="Register an agent by its manifest, or by the address it answers at.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
             body=_REGISTRATION,
             answers={
-                200: Answer("It was registered so before.", _ENTRY),
-                201: Answer("It is registered.", _ENTRY),
+                200: ResponseDoc("It was registered so before.", _ENTRY),
+                201: ResponseDoc("It is registered.", _ENTRY),
                 **refusals(409, with_body=True),
             },
         ),
@@ -201,12 +201,12 @@ ROUTES = [
         "GET",
         "/v1/agents/{agentId}",
         read,
-        Operation(
+        ApiOperation(
             id="getAgent",
             summary="One agent.",
             tag=TAG,
             parameters=(AGENT_ID,),
-            answers={200: Answer("The agent.", _ENTRY), **refusals(404)},
+            answers={200: ResponseDoc("The agent.", _ENTRY), **refusals(404)},
         ),
         ("agents:read",),
     ),

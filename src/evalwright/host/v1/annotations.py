@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.annotations import KIND, Annotation, Said, Signal, Target
+from evalwright.host.annotations import KIND, Annotation, AnnotationTarget, Said, Signal
 from evalwright.host.feed import Notice
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import audit
 from evalwright.host.v1.schemas import (
     ID,
@@ -74,12 +74,12 @@ ANNOTATION: Schema = closed(
 )
 
 
-async def annotate(call: Call) -> Response:
+async def annotate(call: ApiCall) -> Response:
     """Keep what somebody says of a run, also of one that has ended."""
     run_id, body = call.path["runId"], call.body
     target = body.get("target", {})
     said = Said(
-        Target(run_id, target.get("eventId"), target.get("nodeId")),
+        AnnotationTarget(run_id, target.get("eventId"), target.get("nodeId")),
         msgspec.convert(body["signal"], Signal),
         call.principal.principal,
         body.get("note"),
@@ -96,7 +96,7 @@ async def annotate(call: Call) -> Response:
     return answer[0]
 
 
-def _tell(call: Call, annotation: Annotation) -> None:
+def _tell(call: ApiCall, annotation: Annotation) -> None:
     """Tell those who follow the run, and the record of who did what."""
     run_id, principal = annotation.target.run_id, call.principal
     body = msgspec.json.encode(annotation)
@@ -114,7 +114,7 @@ def _tell(call: Call, annotation: Annotation) -> None:
     )
 
 
-async def list_annotations(call: Call) -> Response:
+async def list_annotations(call: ApiCall) -> Response:
     """All that was said of a run, oldest first."""
     partition = call.principal.partition
     found = await asyncio.to_thread(
@@ -128,14 +128,14 @@ ROUTES = [
         "POST",
         "/v1/runs/{runId}/annotations",
         annotate,
-        Operation(
+        ApiOperation(
             id="createAnnotation",
             summary="Say something of a run; a correction of an eval.scored event overrules it.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=BODY,
             answers={
-                201: Answer("It is kept, without secrets.", ANNOTATION),
+                201: ResponseDoc("It is kept, without secrets.", ANNOTATION),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -145,13 +145,13 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}/annotations",
         list_annotations,
-        Operation(
+        ApiOperation(
             id="listAnnotations",
             summary="What was said of a run.",
             tag=TAG,
             parameters=(RUN_ID,),
             answers={
-                200: Answer(
+                200: ResponseDoc(
                     "Annotations, oldest first.",
                     closed({"annotations": listed(ANNOTATION)}, ("annotations",)),
                 ),

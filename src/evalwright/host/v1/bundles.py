@@ -9,7 +9,7 @@ from starlette.responses import Response
 from evalwright import __version__
 from evalwright.contracts.events import CONTENT_FREE, Event, iso_time
 from evalwright.host.masking import masked_json, masked_strings
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     FLAG,
     OBJECT,
@@ -53,7 +53,7 @@ BUNDLE: Schema = opened(
 )
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiCall) -> Response:
     """The bundle of a run."""
     status = call.host.runs.status(call.log, call.path["runId"])
     exports = call.host.exports
@@ -62,7 +62,7 @@ async def read(call: Call) -> Response:
     return json_response(bundle, headers={"Cache-Control": "no-store"})
 
 
-def _bundle(call: Call, status: str) -> dict[str, Any]:
+def _bundle(call: ApiCall, status: str) -> dict[str, Any]:
     run_id = call.path["runId"]
     shown = msgspec.to_builtins(snapshot(call.log, run_id, status))
     gathered = _Gathered(call.query.get("maxEvents", MOST_EVENTS), MOST_BYTES)
@@ -159,7 +159,7 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}/debug-bundle",
         read,
-        Operation(
+        ApiOperation(
             id="getDebugBundle",
             summary="All that is known of a run, masked, at most 8 MiB.",
             tag=TAG,
@@ -171,7 +171,7 @@ ROUTES = [
                     "How many events at most.",
                 ),
             ),
-            answers={200: Answer("The bundle.", BUNDLE), **refusals(400, 404)},
+            answers={200: ResponseDoc("The bundle.", BUNDLE), **refusals(400, 404)},
         ),
         ("runs:read",),
     )

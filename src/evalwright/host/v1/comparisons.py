@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from evalwright.host.comparing import check_comparable, compare
-from evalwright.host.routing import Answer, Call, Operation, Route
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.v1.schemas import ID, RUN_ID, query, refusals
 
 TAG = "runs"
@@ -43,7 +43,7 @@ def _chunks(file: Path) -> Iterator[bytes]:
             yield chunk
 
 
-async def download(call: Call) -> Response:
+async def download(call: ApiCall) -> Response:
     """Compare a run with a baseline, and hand the report out; secrets in it are masked."""
     baseline, new = call.query["baseline"], call.path["runId"]
     tenant, places = call.principal.tenant, call.host.comparisons
@@ -66,13 +66,13 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}/compare-report",
         download,
-        Operation(
+        ApiOperation(
             id="downloadCompareReport",
             summary="Compare a run with a baseline: a folder that opens anywhere, as an archive.",
             tag=TAG,
             parameters=(RUN_ID, query("baseline", ID, "The run that was good.", required=True)),
             answers={
-                200: Answer("The report.", {"type": "string", "format": "binary"}, MEDIA_TYPE),
+                200: ResponseDoc("The report.", {"type": "string", "format": "binary"}, MEDIA_TYPE),
                 **refusals(400, 404, 409, 422),
             },
         ),

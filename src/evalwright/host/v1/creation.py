@@ -8,13 +8,12 @@ from typing import Any
 from starlette.responses import Response
 
 from evalwright.contracts.planning import Origin, Owner
-from evalwright.host.deployments.refusals import Refusal
+from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import ALL_MODES, EvalRequest
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.runs import Changes
-from evalwright.host.telemetry import Fork
-from evalwright.host.telemetry import Origin as TelemetryOrigin
+from evalwright.host.telemetry import ForkOrigin, RunOrigin
 from evalwright.host.v1.admission import ScopeClaim, check_request
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
@@ -93,7 +92,7 @@ CREATED = opened(
 )
 
 
-async def create(call: Call) -> Response:
+async def create(call: ApiCall) -> Response:
     """Create a run; an evaluation, or one of the workflows of the conformance suite."""
     body = call.body
     check_request(call)
@@ -130,9 +129,9 @@ async def create(call: Call) -> Response:
 
 
 async def answered(
-    call: Call,
+    call: ApiCall,
     start: Callable[[Changes], Awaitable[str]],
-    told: Fork | None = None,
+    told: ForkOrigin | None = None,
     respond: Callable[[str], Response] | None = None,
     also: Callable[[str], list[RecordChange]] = lambda _: [],
 ) -> Response:
@@ -143,7 +142,7 @@ async def answered(
     def changes(run_id: str) -> list[RecordChange]:
         response = (respond or created)(run_id)
         answer.append((run_id, response))
-        traced = TelemetryOrigin(call.correlation_id, call.trace, told)
+        traced = RunOrigin(call.correlation_id, call.trace, told)
         telemetry.expect(run_id, call.principal.tenant, traced)
         kept = [call.ticket.completion(response)] if call.ticket else []
         return [*kept, *also(run_id)]
@@ -168,7 +167,7 @@ def created(run_id: str) -> Response:
     return json_response(body, 201, {"Location": f"/v1/runs/{run_id}"})
 
 
-def _origin(call: Call, configurable: dict[str, Any]) -> Origin:
+def _origin(call: ApiCall, configurable: dict[str, Any]) -> Origin:
     principal = call.principal
     return Origin(
         owner=Owner(principal.tenant, principal.workspace, principal.principal),
@@ -178,7 +177,7 @@ def _origin(call: Call, configurable: dict[str, Any]) -> Origin:
     )
 
 
-def _version(call: Call, configurable: dict[str, Any]) -> str | None:
+def _version(call: ApiCall, configurable: dict[str, Any]) -> str | None:
     channel = configurable.get("agentChannel")
     if channel is None:
         version: str | None = configurable.get("agentVersion")
@@ -190,11 +189,11 @@ def _version(call: Call, configurable: dict[str, Any]) -> str | None:
             channel,
             random.random(),  # noqa: S311 - no secret
         )
-    except Refusal as refusal:
+    except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
 
 
-async def _create_workflow(call: Call) -> Response:
+async def _create_workflow(call: ApiCall) -> Response:
     if call.host.is_conformance:
         from evalwright.host.v1.conformance import create_workflow_run
 
@@ -214,14 +213,14 @@ ROUTES = [
         "POST",
         "/v1/runs",
         create,
-        Operation(
+        ApiOperation(
             id="createRun",
             summary="Create a run; with mode eval, evaluate an agent by a suite.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY, _DEDUP, _ENGINE_VERSION),
             body=CREATE_BODY,
             answers={
-                201: Answer("The run exists and is being executed.", CREATED),
+                201: ResponseDoc("The run exists and is being executed.", CREATED),
                 **refusals(404, 409, 501, with_body=True),
             },
         ),

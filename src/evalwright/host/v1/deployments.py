@@ -7,18 +7,18 @@ from evalwright.host.deployments.gate import Ballot
 from evalwright.host.deployments.record import STATES
 from evalwright.host.deployments.refusals import (
     Conflict,
+    DeploymentRefusal,
     EvalGateUnmet,
     IllegalTransition,
     NoActiveDeployment,
     NoSuchAgent,
     NoSuchGate,
     NotAllowed,
-    Refusal,
 )
 from evalwright.host.deployments.request import SCOPES as TRANSITION_SCOPES
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.errors import ApiError
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.scopes import SCOPES
 from evalwright.host.v1.schemas import (
     AGENT_ID,
@@ -35,7 +35,7 @@ from evalwright.host.v1.schemas import (
 # Any key is let in: who may do what is decided where the decision is also put on record.
 _ANY_KEY = tuple(SCOPES)
 
-_STATUS: dict[type[Refusal], int] = {
+_STATUS: dict[type[DeploymentRefusal], int] = {
     NoSuchAgent: 404,
     IllegalTransition: 400,
     NotAllowed: 403,
@@ -89,39 +89,39 @@ ANSWERED: Schema = closed(
 )
 
 
-def api_error(refusal: Refusal) -> ApiError:
+def api_error(refusal: DeploymentRefusal) -> ApiError:
     """A refusal as version 1 of the wire has it."""
     status = next(_STATUS[kind] for kind in type(refusal).__mro__ if kind in _STATUS)
     return ApiError(status, refusal.code, refusal.message, refusal.details or None)
 
 
-async def list_deployments(call: Call) -> Response:
+async def list_deployments(call: ApiCall) -> Response:
     """The records of an agent, as a bare list."""
     try:
         told = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
-    except Refusal as refusal:
+    except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
     return json_response(told)
 
 
-async def transition_deployment(call: Call) -> Response:
+async def transition_deployment(call: ApiCall) -> Response:
     """The record after the transition, or as it is while people are asked."""
     # Not strictly: to JSON Schema 10.0 is an integer.
     request = msgspec.convert(call.body, TransitionRequest, strict=False)
     try:
         done = await call.host.deployments.request(call.principal, call.path["agentId"], request)
-    except Refusal as refusal:
+    except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
     return json_response(done.record, headers={"Link": f'</v1/runs/{done.run_id}>; rel="monitor"'})
 
 
-async def resolve_interrupt(call: Call) -> Response:
+async def resolve_interrupt(call: ApiCall) -> Response:
     """What the run has come to by this answer."""
     ballot = msgspec.convert(call.body["resumeValue"], Ballot)
     run_id, node_id = call.path["runId"], call.path["nodeId"]
     try:
         status = await call.host.deployments.vote(call.principal, run_id, node_id, ballot)
-    except Refusal as refusal:
+    except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
     return json_response({"runId": run_id, "nodeId": node_id, "status": status})
 
@@ -133,12 +133,12 @@ ROUTES = [
         "GET",
         _PATH,
         list_deployments,
-        Operation(
+        ApiOperation(
             id="listAgentDeployments",
             summary="The deployments of an agent, lowest version first",
             tag="deployments",
             parameters=(AGENT_ID,),
-            answers={200: Answer("The records.", listed(RECORD)), **refusals(404)},
+            answers={200: ResponseDoc("The records.", listed(RECORD)), **refusals(404)},
         ),
         ("deploy:promote", "deploy:rollback", "deploy:pause"),
     ),
@@ -146,14 +146,14 @@ ROUTES = [
         "POST",
         _PATH,
         transition_deployment,
-        Operation(
+        ApiOperation(
             id="transitionAgentDeployment",
             summary="Promote, pause, deprecate or roll back a version, or change its share",
             tag="deployments",
             parameters=(AGENT_ID, IDEMPOTENCY_KEY),
             body=TRANSITION,
             answers={
-                200: Answer("The record; its approvalGateId says whom it waits for.", RECORD),
+                200: ResponseDoc("The record; its approvalGateId says whom it waits for.", RECORD),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -163,14 +163,14 @@ ROUTES = [
         "POST",
         "/v1/runs/{runId}/interrupts/{nodeId}",
         resolve_interrupt,
-        Operation(
+        ApiOperation(
             id="resolveInterruptByRun",
             summary="Accept, reject or override what a run waits for",
             tag="deployments",
             parameters=(RUN_ID, _NODE_ID, IDEMPOTENCY_KEY),
             body=ANSWER,
             answers={
-                200: Answer("What the run has come to.", ANSWERED),
+                200: ResponseDoc("What the run has come to.", ANSWERED),
                 **refusals(404, 409, with_body=True),
             },
         ),

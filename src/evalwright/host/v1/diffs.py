@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from evalwright.comparison.diff import RunDiff, diff_runs
 from evalwright.host.masking import masked_strings
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -51,7 +51,7 @@ DIFF: Schema = closed(
 )
 
 
-async def diff(call: Call) -> Response:
+async def diff(call: ApiCall) -> Response:
     """Where two runs of the caller differ."""
     a, b = call.path["runId"], call.query["against"]
     for run_id in (a, b):
@@ -82,12 +82,12 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}:diff",
         diff,
-        Operation(
+        ApiOperation(
             id="diffRun",
             summary="Where two runs differ; a pure function of their logs.",
             tag=TAG,
             parameters=(RUN_ID, query("against", ID, "The other run.", required=True)),
-            answers={200: Answer("The difference.", DIFF), **refusals(400, 404)},
+            answers={200: ResponseDoc("The difference.", DIFF), **refusals(400, 404)},
         ),
         ("runs:read",),
     )

@@ -1,4 +1,4 @@
-"""What this host can do: the document that clients read first. It promises nothing more."""
+"""What this host can do, for clients; and for its operator, whether it is alive, ready and well."""
 
 import hashlib
 from typing import Any
@@ -7,17 +7,29 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright import __version__
+from evalwright.contracts.errors import StoreError
 from evalwright.host.deployments.record import LATEST, STATES
+from evalwright.host.errors import unavailable
 from evalwright.host.host import Host
-from evalwright.host.routing import Answer, Call, Operation, Route
+from evalwright.host.routing import (
+    ApiCall,
+    ApiOperation,
+    Handler,
+    ResponseDoc,
+    Route,
+    json_response,
+)
 from evalwright.host.scopes import SCOPES
 from evalwright.host.settings import ApprovalSettings
+from evalwright.host.telemetry import CONTENT_TYPE
 from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals
 from evalwright.host.v1.shapes import LOG_SCHEMA_VERSION
 from evalwright.host.workflows import WORKFLOWS
 
 PROTOCOL_VERSION = "1.1"
 TAG = "discovery"
+OPERATIONS_TAG = "operations"
+RETRY_SECONDS = 1
 
 
 _ALWAYS: dict[str, Any] = {
@@ -97,7 +109,7 @@ def _agents(host: Host) -> dict[str, Any]:
     }
 
 
-async def discover(call: Call) -> Response:
+async def discover(call: ApiCall) -> Response:
     """The capabilities; with their ETag, only if they have changed."""
     body = msgspec.json.encode(capabilities(call.host))
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
@@ -111,12 +123,40 @@ async def discover(call: Call) -> Response:
     return Response(body, 200, headers, "application/json")
 
 
+_STATUS = opened({"status": TEXT}, ("status",))
+
+
+async def is_alive(_call: ApiCall) -> Response:
+    """The process answers."""
+    return json_response({"status": "ok"})
+
+
+async def is_ready(call: ApiCall) -> Response:
+    """The store can be read, and the host has begun and is not being stopped."""
+    if not call.host.is_ready:
+        raise unavailable("the host is not ready", RETRY_SECONDS)
+    try:
+        call.host.log.run_ids(1)
+    except StoreError:
+        raise unavailable("the store cannot be read", RETRY_SECONDS) from None
+    return json_response({"status": "ready"})
+
+
+async def metrics(call: ApiCall) -> Response:
+    """The metrics, in the text format of Prometheus; none of them tells tenants apart."""
+    return Response(call.host.telemetry.metrics.render(), media_type=CONTENT_TYPE)
+
+
+def _open(path: str, handler: Handler, operation: ApiOperation) -> Route:
+    return Route("GET", path, handler, operation, is_open=True)
+
+
 ROUTES = [
     Route(
         "GET",
         "/.well-known/openwop",
         discover,
-        Operation(
+        ApiOperation(
             id="getCapabilities",
             summary="What this host can do.",
             tag=TAG,
@@ -124,14 +164,47 @@ ROUTES = [
                 {"in": "header", "name": "If-None-Match", "required": False, "schema": TEXT},
             ),
             answers={
-                200: Answer(
+                200: ResponseDoc(
                     "The capabilities.",
                     opened({"protocolVersion": TEXT, "limits": OBJECT}, ("protocolVersion",)),
                 ),
-                304: Answer("They have not changed."),
+                304: ResponseDoc("They have not changed."),
                 **refusals(is_open=True),
             },
         ),
         is_open=True,
-    )
+    ),
+    _open(
+        "/v1/host/healthz",
+        is_alive,
+        ApiOperation(
+            id="healthz",
+            summary="Whether the process answers.",
+            tag=OPERATIONS_TAG,
+            answers={200: ResponseDoc("It does.", _STATUS), **refusals(is_open=True)},
+        ),
+    ),
+    _open(
+        "/v1/host/readyz",
+        is_ready,
+        ApiOperation(
+            id="readyz",
+            summary="Whether requests can be served.",
+            tag=OPERATIONS_TAG,
+            answers={200: ResponseDoc("They can.", _STATUS), **refusals(is_open=True)},
+        ),
+    ),
+    _open(
+        "/v1/host/metrics",
+        metrics,
+        ApiOperation(
+            id="metrics",
+            summary="Metrics for Prometheus.",
+            tag=OPERATIONS_TAG,
+            answers={
+                200: ResponseDoc("The metrics.", TEXT, "text/plain"),
+                **refusals(is_open=True),
+            },
+        ),
+    ),
 ]

@@ -14,9 +14,9 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
-from evalwright.host.response_budget import LONG, Outgoing, send_and_wait
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
-from evalwright.host.states import Standing
+from evalwright.host.response_budget import LONG, ResponseBudget, send_and_wait
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.snapshots import SnapshotKey
 from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -90,12 +90,12 @@ def _modes(asked: str) -> list[str]:
 class Stream:
     """The frames of one client: from its place in the log to the end of the run."""
 
-    def __init__(self, call: Call, modes: list[str], after: int, buffer_ms: int) -> None:
+    def __init__(self, call: ApiCall, modes: list[str], after: int, buffer_ms: int) -> None:
         self._log = call.log
         self._partition = call.principal.partition
         self._run_id = call.path["runId"]
         self._feed = call.host.feed
-        self._states = call.host.states
+        self._snapshots = call.host.snapshots
         self._runs = call.host.runs
         self._is_shown = _chooser(modes)
         self._has_values = modes == ["values"]
@@ -182,8 +182,8 @@ class Stream:
 
     async def _state(self, event: Event) -> bytes:
         status = self._runs.status(self._log, self._run_id)
-        standing = Standing(self._partition, self._run_id, event.sequence, status)
-        return await self._states.get(standing, lambda: _state_frame(self._log, standing))
+        key = SnapshotKey(self._partition, self._run_id, event.sequence, status)
+        return await self._snapshots.get(key, lambda: _state_frame(self._log, key))
 
 
 def _frame(event: Event) -> bytes:
@@ -199,9 +199,9 @@ def _made_frame(event: Event) -> bytes:
     return _bytes(event.sequence, event.type, event.to_json())
 
 
-def _state_frame(log: EventLog, standing: Standing) -> bytes:
-    state = snapshot(log, standing.run_id, standing.status)
-    return _bytes(standing.sequence, "state.snapshot", msgspec.json.encode(state))
+def _state_frame(log: EventLog, key: SnapshotKey) -> bytes:
+    state = snapshot(log, key.run_id, key.status)
+    return _bytes(key.sequence, "state.snapshot", msgspec.json.encode(state))
 
 
 def _batch(events: list[Event]) -> bytes:
@@ -218,10 +218,12 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, call: Call, stream: Stream, held: ExitStack, subscriber: Subscriber) -> None:
+    def __init__(
+        self, call: ApiCall, stream: Stream, held: ExitStack, subscriber: Subscriber
+    ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "Connection": "close"})
         del self.headers["content-length"]
-        self._outgoing: Outgoing = call.host.outgoing
+        self._response_budget: ResponseBudget = call.host.response_budget
         self._tenant = call.principal.tenant
         self._stream = stream
         self._held = held
@@ -251,7 +253,7 @@ class EventStream(Response):
                 await send(_part(chunk, more=True))
             return True
         try:
-            with self._outgoing.hold(self._tenant, len(chunk)):
+            with self._response_budget.hold(self._tenant, len(chunk)):
                 await send_and_wait(send, chunk, more=True)
         except ApiError:
             return False
@@ -268,14 +270,14 @@ def _part(chunk: bytes, *, more: bool) -> dict[str, Any]:
     return {"type": "http.response.body", "body": chunk, "more_body": more}
 
 
-async def stream(call: Call) -> Response:
+async def stream(call: ApiCall) -> Response:
     """Stream the events of a run."""
     modes = _modes(call.query.get("streamMode", "updates"))
     after = _last_event_id(call)
     edges_of(call.log, call.path["runId"])
     if "application/json" in call.request.headers.get("accept", ""):
         return _page(call, after, read_page(call.log, call.path["runId"], after, MOST_POLLED))
-    call.host.outgoing.check(call.principal.tenant, MOST_BYTES)
+    call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
     clients = call.host.telemetry.metrics.sse_clients
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())
@@ -287,7 +289,7 @@ async def stream(call: Call) -> Response:
         return EventStream(call, frames, held.pop_all(), subscriber)
 
 
-def _last_event_id(call: Call) -> int:
+def _last_event_id(call: ApiCall) -> int:
     given = call.request.headers.get("last-event-id")
     if given is None or given == "":
         return -1
@@ -296,7 +298,7 @@ def _last_event_id(call: Call) -> int:
     return int(given)
 
 
-async def poll(call: Call) -> Response:
+async def poll(call: ApiCall) -> Response:
     """The events after a sequence; waits for some where there are none yet."""
     run_id = call.path["runId"]
     after = call.query.get("lastSequence", -1)
@@ -324,7 +326,7 @@ def read_page(log: EventLog, run_id: str, after: int, most: int) -> list[Event]:
     return page
 
 
-def _page(call: Call, after: int, found: list[Event]) -> Response:
+def _page(call: ApiCall, after: int, found: list[Event]) -> Response:
     edges = call.log.edges(call.path["runId"])
     last = edges[-1]
     seen = found[-1].sequence if found else after
@@ -349,7 +351,7 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}/events/poll",
         poll,
-        Operation(
+        ApiOperation(
             id="pollRunEvents",
             summary="The events after a sequence.",
             tag=TAG,
@@ -362,7 +364,7 @@ ROUTES = [
                     "Seconds to wait for one; 30 unless said.",
                 ),
             ),
-            answers={200: Answer("Events.", _PAGE), **refusals(400, 404)},
+            answers={200: ResponseDoc("Events.", _PAGE), **refusals(400, 404)},
         ),
         ("runs:read",),
     ),
@@ -370,13 +372,13 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}/events",
         stream,
-        Operation(
+        ApiOperation(
             id="streamRunEvents",
             summary="The events of a run as they come, as server-sent events.",
             tag=TAG,
             parameters=(RUN_ID, _STREAM_MODE, _BUFFER, _LAST_ID),
             answers={
-                200: Answer(
+                200: ResponseDoc(
                     "The stream; for who accepts JSON alone, the events so far.",
                     TEXT,
                     "text/event-stream",

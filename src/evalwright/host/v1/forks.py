@@ -8,8 +8,8 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.planning import Owner
 from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
-from evalwright.host.telemetry import Fork
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.telemetry import ForkOrigin
 from evalwright.host.v1.admission import check_configurable, check_metadata
 from evalwright.host.v1.creation import CREATE_BODY, TAGS, answered, seconds
 from evalwright.host.v1.schemas import (
@@ -63,7 +63,7 @@ FORKED: Schema = opened(
 )
 
 
-async def fork(call: Call) -> Response:
+async def fork(call: ApiCall) -> Response:
     """Make a run of another one."""
     principal, body = call.principal, call.body
     request = ForkRequest(
@@ -80,12 +80,12 @@ async def fork(call: Call) -> Response:
         return await answered(
             call,
             lambda changes: call.host.forks.fork(call.log, principal.tenant, request, changes),
-            Fork(request.source, request.from_sequence, request.mode),
+            ForkOrigin(request.source, request.from_sequence, request.mode),
             lambda run_id: _forked(run_id, request, status),
         )
 
 
-def _overlay(call: Call, given: dict[str, Any]) -> Overlay:
+def _overlay(call: ApiCall, given: dict[str, Any]) -> Overlay:
     configurable = given.get("configurable", {})
     check_configurable(call, configurable)
     check_metadata(given.get("metadata"))
@@ -125,14 +125,14 @@ ROUTES = [
         "POST",
         "/v1/runs/{runId}:fork",
         fork,
-        Operation(
+        ApiOperation(
             id="forkRun",
             summary="Replay a run from its record, or branch off where it stood at an event.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=BODY,
             answers={
-                201: Answer("The new run.", FORKED),
+                201: ResponseDoc("The new run.", FORKED),
                 **refusals(404, 409, 422, 501, with_body=True),
             },
         ),

@@ -1,7 +1,14 @@
-"""All routes of version 1, in the order in which they are tried: `:verb` before the plain path."""
+"""All routes of version 1, and the OpenAPI document that is made from this table."""
 
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright import __version__
 from evalwright.host.host import Host
-from evalwright.host.routing import Route
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.v1 import (
     agents,
     annotations,
@@ -13,19 +20,96 @@ from evalwright.host.v1 import (
     discovery,
     events,
     forks,
-    operations,
     runs,
     suites,
     webhooks,
 )
-from evalwright.host.v1.openapi import openapi_route
+from evalwright.host.v1.schemas import COMPONENTS, OBJECT, refusals
+
+TAG = "discovery"
+
+
+def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+    """The document for these routes."""
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Evalwright host",
+            "version": __version__,
+            "description": "Agent evaluation on the OpenWOP v1 run surface.",
+        },
+        "security": [{"ApiKeyAuth": []}],
+        "paths": paths,
+        "components": {
+            "schemas": COMPONENTS,
+            "securitySchemes": {"ApiKeyAuth": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation = route.operation
+    document: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {
+            str(status): _answer(answer) for status, answer in sorted(operation.answers.items())
+        },
+    }
+    if operation.parameters:
+        document["parameters"] = list(operation.parameters)
+    if operation.body is not None:
+        document["requestBody"] = {
+            "required": operation.needs_body,
+            "content": {"application/json": {"schema": operation.body}},
+        }
+    if route.is_open:
+        document["security"] = []
+    return document
+
+
+def _answer(answer: ResponseDoc) -> dict[str, Any]:
+    document: dict[str, Any] = {"description": answer.description}
+    if answer.schema is not None:
+        document["content"] = {answer.media_type: {"schema": answer.schema}}
+    if answer.as_json is not None:
+        document["content"]["application/json"] = {"schema": answer.as_json}
+    return document
+
+
+def openapi_route(routes: list[Route]) -> Route:
+    """The route that gives the document of all routes, itself among them."""
+    cached: list[bytes] = []
+
+    async def read(_call: ApiCall) -> Response:
+        """The document."""
+        if not cached:
+            cached.append(msgspec.json.encode(openapi([*routes, route])))
+        return Response(cached[0], media_type="application/json")
+
+    route = Route(
+        "GET",
+        "/v1/openapi.json",
+        read,
+        ApiOperation(
+            id="getOpenApiSpec",
+            summary="This document.",
+            tag=TAG,
+            answers={200: ResponseDoc("The document.", OBJECT), **refusals(is_open=True)},
+        ),
+        is_open=True,
+    )
+    return route
 
 
 def v1_routes(host: Host | None) -> list[Route]:
     """The routes that a host serves; without a host, those that every one has."""
     routes = [
         *discovery.ROUTES,
-        *operations.ROUTES,
         *events.ROUTES,
         *deployments.ROUTES,
         *creation.ROUTES,

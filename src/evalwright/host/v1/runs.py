@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
-from evalwright.host.deployments.refusals import Refusal
+from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
-from evalwright.host.states import LONG_LOG
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.snapshots import LONG_LOG
 from evalwright.host.status import ENDED, is_evaluation
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
@@ -34,7 +34,7 @@ from evalwright.host.v1.schemas import (
     refusals,
     summary_schema,
 )
-from evalwright.host.v1.shapes import RunEntry, entry, last_sequence, snapshot
+from evalwright.host.v1.shapes import ListedRun, entry, last_sequence, snapshot
 
 MOST_LISTED = 200
 MOST_SCANNED = 2_000
@@ -43,7 +43,7 @@ MOST_CANCELLED = 100
 TAG = "runs"
 
 
-async def list_runs(call: Call) -> Response:
+async def list_runs(call: ApiCall) -> Response:
     """The caller's runs, newest first, by pages and with filters."""
     lists = call.host.lists
     with ExitStack() as held:
@@ -52,9 +52,9 @@ async def list_runs(call: Call) -> Response:
         return json_response(await _page(call))
 
 
-async def _page(call: Call) -> dict[str, Any]:
+async def _page(call: ApiCall) -> dict[str, Any]:
     limit, before = call.query.get("limit", 50), call.query.get("before")
-    found = list[RunEntry]()
+    found = list[ListedRun]()
     for _ in range(0, MOST_SCANNED, SCANNED_AT_ONCE):
         wanted, before = await asyncio.to_thread(_scan, call, before, limit - len(found))
         found += wanted
@@ -63,10 +63,10 @@ async def _page(call: Call) -> dict[str, Any]:
     return {"runs": found, **({"next": before} if before is not None else {})}
 
 
-def _scan(call: Call, before: str | None, most: int) -> tuple[list[RunEntry], str | None]:
+def _scan(call: ApiCall, before: str | None, most: int) -> tuple[list[ListedRun], str | None]:
     """Some of the runs that are wanted, and the last that was looked at if others follow it."""
     run_ids = call.log.run_ids(SCANNED_AT_ONCE + 1, before)
-    found = list[RunEntry]()
+    found = list[ListedRun]()
     for number, run_id in enumerate(run_ids[:SCANNED_AT_ONCE], 1):
         one = entry(call.log, run_id, call.host.runs.status(call.log, run_id))
         if _is_wanted(one, call.query):
@@ -76,14 +76,14 @@ def _scan(call: Call, before: str | None, most: int) -> tuple[list[RunEntry], st
     return found, run_ids[-2] if len(run_ids) > SCANNED_AT_ONCE else None
 
 
-def _is_wanted(run: RunEntry, wanted: dict[str, Any]) -> bool:
+def _is_wanted(run: ListedRun, wanted: dict[str, Any]) -> bool:
     if wanted.get("tag") is not None and wanted["tag"] not in (run.tags or []):
         return False
     fields = {"status": run.status, "agentId": run.agent_id, "evalSuiteRef": run.eval_suite_ref}
     return all(wanted.get(name) in (None, value) for name, value in fields.items())
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiCall) -> Response:
     """One run as it stands; with its ETag, only if it has changed."""
     run_id = call.path["runId"]
     last = last_sequence(call.log, run_id)
@@ -97,7 +97,7 @@ async def read(call: Call) -> Response:
     return json_response(shown, headers={"ETag": tag})
 
 
-async def read_summary(call: Call) -> Response:
+async def read_summary(call: ApiCall) -> Response:
     """The scorecard of a run that is complete; of any other run there is none."""
     edges = call.log.edges(call.path["runId"])
     if not is_evaluation(edges):
@@ -122,23 +122,23 @@ def _summary_bytes(body: bytes) -> bytes:
     return bytes(msgspec.json.decode(body, type=_End).outputs.eval_summary)
 
 
-async def cancel(call: Call) -> Response:
+async def cancel(call: ApiCall) -> Response:
     """Give a run up."""
     run_id = call.path["runId"]
     return json_response({"runId": run_id, "status": await _cancelled(call, run_id)})
 
 
-async def _cancelled(call: Call, run_id: str) -> str:
+async def _cancelled(call: ApiCall, run_id: str) -> str:
     reason = call.body.get("reason")
     try:
         if await call.host.deployments.cancel(call.principal, run_id, reason):
             return "cancelled"
-    except Refusal as refusal:
+    except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
     return await call.host.runs.cancel(call.log, run_id, reason, call.principal.principal)
 
 
-async def bulk_cancel(call: Call) -> Response:
+async def bulk_cancel(call: ApiCall) -> Response:
     """Give several runs up; each has its own result, in the order of the request."""
     run_ids = call.body["runIds"]
     if len(run_ids) > MOST_CANCELLED:
@@ -151,7 +151,7 @@ async def bulk_cancel(call: Call) -> Response:
     return json_response({"results": results})
 
 
-async def _cancel_one(call: Call, run_id: str) -> dict[str, Any]:
+async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
     try:
         status = await _cancelled(call, run_id)
     except RunNotFound:
@@ -165,7 +165,7 @@ async def _cancel_one(call: Call, run_id: str) -> dict[str, Any]:
     return {"runId": run_id, "ok": False, "error": error}
 
 
-async def pause(call: Call) -> Response:
+async def pause(call: ApiCall) -> Response:
     """Begin no new task; those at work are finished."""
     run_id = call.path["runId"]
     event = await call.host.runs.pause(
@@ -178,7 +178,7 @@ async def pause(call: Call) -> Response:
     return json_response(body, 202)
 
 
-async def resume(call: Call) -> Response:
+async def resume(call: ApiCall) -> Response:
     """Let a paused run go on."""
     run_id = call.path["runId"]
     event = await call.host.runs.resume(
@@ -203,7 +203,7 @@ ROUTES = [
         "GET",
         "/v1/runs",
         list_runs,
-        Operation(
+        ApiOperation(
             id="listRuns",
             summary="List the caller's runs, newest first.",
             tag=TAG,
@@ -219,7 +219,7 @@ ROUTES = [
                 query("evalSuiteRef", TEXT, "Only runs of this suite, suiteId@version."),
                 query("tag", TEXT, "Only runs with this tag."),
             ),
-            answers={200: Answer("A page of runs.", _RUN_LIST), **refusals(400, 404)},
+            answers={200: ResponseDoc("A page of runs.", _RUN_LIST), **refusals(400, 404)},
         ),
         ("runs:read",),
     ),
@@ -227,7 +227,7 @@ ROUTES = [
         "POST",
         "/v1/runs:bulk-cancel",
         bulk_cancel,
-        Operation(
+        ApiOperation(
             id="bulkCancelRuns",
             summary=f"Give several runs up, {MOST_CANCELLED} of them at most.",
             tag=TAG,
@@ -237,7 +237,7 @@ ROUTES = [
                 ("runIds",),
             ),
             answers={
-                200: Answer(
+                200: ResponseDoc(
                     "A result for each, also where none could be cancelled.",
                     closed(
                         {
@@ -265,7 +265,7 @@ ROUTES = [
         "POST",
         "/v1/runs/{runId}:pause",
         pause,
-        Operation(
+        ApiOperation(
             id="pauseRun",
             summary="Begin no new task of a run.",
             tag=TAG,
@@ -275,7 +275,7 @@ ROUTES = [
             ),
             needs_body=False,
             answers={
-                202: Answer("The run is paused.", _with_time("pausedAt")),
+                202: ResponseDoc("The run is paused.", _with_time("pausedAt")),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -285,7 +285,7 @@ ROUTES = [
         "POST",
         "/v1/runs/{runId}:resume",
         resume,
-        Operation(
+        ApiOperation(
             id="resumeRun",
             summary="Let a paused run go on.",
             tag=TAG,
@@ -293,7 +293,7 @@ ROUTES = [
             body=_REASONED,
             needs_body=False,
             answers={
-                202: Answer("The run goes on.", _with_time("resumedAt")),
+                202: ResponseDoc("The run goes on.", _with_time("resumedAt")),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -303,7 +303,7 @@ ROUTES = [
         "POST",
         "/v1/runs/{runId}/cancel",
         cancel,
-        Operation(
+        ApiOperation(
             id="cancelRun",
             summary="Give a run up.",
             tag=TAG,
@@ -311,7 +311,7 @@ ROUTES = [
             body=_REASONED,
             needs_body=False,
             answers={
-                200: Answer("The run is cancelled, or about to be.", _STATUS),
+                200: ResponseDoc("The run is cancelled, or about to be.", _STATUS),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -321,13 +321,13 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}/eval-summary",
         read_summary,
-        Operation(
+        ApiOperation(
             id="getEvalSummary",
             summary="The scorecard of a complete evaluation.",
             tag=TAG,
             parameters=(RUN_ID,),
             answers={
-                200: Answer("The scorecard.", summary_schema()),
+                200: ResponseDoc("The scorecard.", summary_schema()),
                 **refusals(404, 409),
             },
         ),
@@ -337,7 +337,7 @@ ROUTES = [
         "GET",
         "/v1/runs/{runId}",
         read,
-        Operation(
+        ApiOperation(
             id="getRun",
             summary="A run as it stands.",
             tag=TAG,
@@ -346,8 +346,8 @@ ROUTES = [
                 {"in": "header", "name": "If-None-Match", "required": False, "schema": TEXT},
             ),
             answers={
-                200: Answer("The run.", ref("RunSnapshot")),
-                304: Answer("It has not changed."),
+                200: ResponseDoc("The run.", ref("RunSnapshot")),
+                304: ResponseDoc("It has not changed."),
                 **refusals(404),
             },
         ),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from evalwright.contracts.schema import load_schema
-from evalwright.host.routing import Answer
+from evalwright.host.routing import ResponseDoc
 
 Schema = dict[str, Any]
 
@@ -152,9 +152,11 @@ _WITH_KEY = (401, 403)
 _WITH_BODY = (400, 408, 413, 415)
 
 
-def refusals(*statuses: int, with_body: bool = False, is_open: bool = False) -> dict[int, Answer]:
+def refusals(
+    *statuses: int, with_body: bool = False, is_open: bool = False
+) -> dict[int, ResponseDoc]:
     """The refusals that a route can answer with, each in the one envelope."""
     known = {*statuses, *_ALWAYS}
     known |= set() if is_open else set(_WITH_KEY)
     known |= set(_WITH_BODY) if with_body else set()
-    return {status: Answer(_REFUSALS[status], ref("Error")) for status in sorted(known)}
+    return {status: ResponseDoc(_REFUSALS[status], ref("Error")) for status in sorted(known)}

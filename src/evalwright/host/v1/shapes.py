@@ -38,7 +38,7 @@ class Snapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     metrics: dict[str, Any] | None = None
 
 
-class RunEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ListedRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A run in a list."""
 
     run_id: str
@@ -77,14 +77,14 @@ def snapshot(log: EventLog, run_id: str, status: str) -> Snapshot:
     )
 
 
-def entry(log: EventLog, run_id: str, status: str) -> RunEntry:
+def entry(log: EventLog, run_id: str, status: str) -> ListedRun:
     """A run for a list, from the edges of its log alone."""
     edges = edges_of(log, run_id)
     started, last = edges[0].decode(RunStarted), edges[-1]
     inputs = started.inputs or {}
     completed = next((event for event in edges if event.type == EvalCompleted.TYPE), None)
     result = completed.decode(EvalCompleted) if completed else None
-    return RunEntry(
+    return ListedRun(
         run_id=run_id,
         workflow_id=started.workflow_id,
         status=status,

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import parse_suite
 from evalwright.host.errors import ApiError
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
     NAME,
@@ -32,7 +32,7 @@ def _named(ref: str) -> dict[str, str]:
     return {"suiteId": suite_id, "version": version, "evalSuiteRef": ref}
 
 
-async def publish(call: Call) -> Response:
+async def publish(call: ApiCall) -> Response:
     """Publish a suite, which is the body."""
     suite = await asyncio.to_thread(parse_suite, call.raw, "body")
     most = call.host.settings.max_tasks_per_suite
@@ -45,7 +45,7 @@ async def publish(call: Call) -> Response:
     return json_response(named, 201 if is_new else 200, {"Location": f"/v1/suites/{ref}"})
 
 
-async def list_suites(call: Call) -> Response:
+async def list_suites(call: ApiCall) -> Response:
     """The names of the suites that the caller can run."""
     limit, after = call.query.get("limit", 100), call.query.get("after", "")
     refs = call.host.catalogue.suite_refs(call.principal.tenant, after, limit + 1)
@@ -55,7 +55,7 @@ async def list_suites(call: Call) -> Response:
     return json_response(body)
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiCall) -> Response:
     """A suite, byte by byte as it was published."""
     ref = f"{call.path['suiteId']}@{call.path['version']}"
     source = await asyncio.to_thread(
@@ -71,7 +71,7 @@ ROUTES = [
         "POST",
         "/v1/suites",
         publish,
-        Operation(
+        ApiOperation(
             id="publishSuite",
             summary="Publish a suite; the body is the suite.",
             tag=TAG,
@@ -82,8 +82,8 @@ ROUTES = [
                 if key not in ("$schema", "$id")
             },
             answers={
-                200: Answer("It was published before, byte by byte.", _PUBLISHED),
-                201: Answer("It is published.", _PUBLISHED),
+                200: ResponseDoc("It was published before, byte by byte.", _PUBLISHED),
+                201: ResponseDoc("It is published.", _PUBLISHED),
                 **refusals(409, with_body=True),
             },
         ),
@@ -93,7 +93,7 @@ ROUTES = [
         "GET",
         "/v1/suites",
         list_suites,
-        Operation(
+        ApiOperation(
             id="listSuites",
             summary="The suites that the caller can run.",
             tag=TAG,
@@ -106,7 +106,9 @@ ROUTES = [
                 query("after", TEXT, "The `next` of the page before."),
             ),
             answers={
-                200: Answer("Suites by name.", opened({"suites": listed(_PUBLISHED)}, ("suites",))),
+                200: ResponseDoc(
+                    "Suites by name.", opened({"suites": listed(_PUBLISHED)}, ("suites",))
+                ),
                 **refusals(400),
             },
         ),
@@ -116,7 +118,7 @@ ROUTES = [
         "GET",
         "/v1/suites/{suiteId}@{version}",
         read,
-        Operation(
+        ApiOperation(
             id="getSuite",
             summary="A suite as it was published.",
             tag=TAG,
@@ -124,7 +126,7 @@ ROUTES = [
                 {"in": "path", "name": "suiteId", "required": True, "schema": NAME},
                 {"in": "path", "name": "version", "required": True, "schema": NAME},
             ),
-            answers={200: Answer("The suite.", OBJECT), **refusals(404)},
+            answers={200: ResponseDoc("The suite.", OBJECT), **refusals(404)},
         ),
         ("suites:read",),
     ),

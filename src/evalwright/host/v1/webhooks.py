@@ -7,7 +7,7 @@ from starlette.responses import Response
 from evalwright.contracts.events import iso_time
 from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
 from evalwright.host.errors import ApiError
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import audit
 from evalwright.host.v1.admission import check_tenant
 from evalwright.host.v1.schemas import (
@@ -29,7 +29,7 @@ from evalwright.host.webhooks.subscriptions import (
     MAX_TAGS,
     SECRET_LENGTHS,
     Subscription,
-    Wanted,
+    SubscriptionRequest,
 )
 
 TAG = "webhooks"
@@ -67,11 +67,11 @@ WEBHOOK: Schema = closed(_SHOWN, tuple(_SHOWN))
 REGISTERED: Schema = opened({**_SHOWN, "secret": TEXT}, (*_SHOWN, "secret"))
 
 
-async def register(call: Call) -> Response:
+async def register(call: ApiCall) -> Response:
     """Register a webhook; its secret is told in this answer and never again."""
     body = call.body
     check_tenant(call, body.get("tenantId"))
-    wanted = Wanted(
+    wanted = SubscriptionRequest(
         body["url"],
         body["events"],
         body.get("tags", ()),
@@ -88,7 +88,7 @@ async def register(call: Call) -> Response:
     return json_response({**_shown(made), "secret": made.secret}, 201)
 
 
-async def list_webhooks(call: Call) -> Response:
+async def list_webhooks(call: ApiCall) -> Response:
     """The webhooks of the caller's tenant, or of its workspace if the key has one."""
     workspace = call.principal.workspace
     found = [
@@ -99,7 +99,7 @@ async def list_webhooks(call: Call) -> Response:
     return json_response({"webhooks": found})
 
 
-async def unregister(call: Call) -> Response:
+async def unregister(call: ApiCall) -> Response:
     """Remove a webhook."""
     check_tenant(call, call.query.get("tenantId"))
     principal, webhook_id = call.principal, call.path["webhookId"]
@@ -127,7 +127,7 @@ def _shown(subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def _audit(call: Call, action: str, webhook_id: str) -> None:
+def _audit(call: ApiCall, action: str, webhook_id: str) -> None:
     audit(
         action,
         "done",
@@ -144,14 +144,14 @@ ROUTES = [
         "POST",
         "/v1/webhooks",
         register,
-        Operation(
+        ApiOperation(
             id="registerWebhook",
             summary="Have events delivered to an address.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
             body=BODY,
             answers={
-                201: Answer("It is registered; the secret is told once.", REGISTERED),
+                201: ResponseDoc("It is registered; the secret is told once.", REGISTERED),
                 **refusals(409, with_body=True),
             },
         ),
@@ -161,12 +161,12 @@ ROUTES = [
         "GET",
         "/v1/webhooks",
         list_webhooks,
-        Operation(
+        ApiOperation(
             id="listWebhooks",
             summary="The webhooks of the tenant.",
             tag=TAG,
             answers={
-                200: Answer(
+                200: ResponseDoc(
                     "Webhooks, without their secrets.",
                     closed({"webhooks": listed(WEBHOOK)}, ("webhooks",)),
                 ),
@@ -179,7 +179,7 @@ ROUTES = [
         "DELETE",
         "/v1/webhooks/{webhookId}",
         unregister,
-        Operation(
+        ApiOperation(
             id="unregisterWebhook",
             summary="Remove a webhook.",
             tag=TAG,
@@ -188,7 +188,7 @@ ROUTES = [
                 query("tenantId", TEXT, "The key's own tenant, if it is said at all."),
                 IDEMPOTENCY_KEY,
             ),
-            answers={204: Answer("It is removed."), **refusals(400, 404, 409)},
+            answers={204: ResponseDoc("It is removed."), **refusals(400, 404, 409)},
         ),
         ("webhooks:manage",),
     ),

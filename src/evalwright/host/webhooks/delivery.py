@@ -6,6 +6,8 @@ memory: a restart delivers nothing twice, and forgets who failed.
 """
 
 import asyncio
+import hashlib
+import hmac
 import io
 import logging
 from collections import deque
@@ -14,13 +16,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from evalwright import __version__
 from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
 from evalwright.host.egress import Egress, EgressRefused
-from evalwright.host.webhooks.breaker import Breaker
 from evalwright.host.webhooks.content import without_content
-from evalwright.host.webhooks.signing import delivery_headers
 from evalwright.host.webhooks.subscriptions import Subscription, Subscriptions
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ MAX_WAITING_BYTES = 1024 * 1024
 
 _log = logging.getLogger(__name__)
 
-Outcome = Literal["delivered", "failed", "refused", "skipped", "dropped"]
+DeliveryOutcome = Literal["delivered", "failed", "refused", "skipped", "dropped"]
 
 
-class Told(NamedTuple):
+class DeliveryReport(NamedTuple):
     """What became of one delivery, for metrics and logs; nothing in it is secret or content."""
 
-    outcome: Outcome
+    outcome: DeliveryOutcome
     reason: str
     tenant: str
     webhook_id: str
@@ -47,46 +48,46 @@ class Told(NamedTuple):
     seconds: float | None = None  # None: it was not tried
 
 
-class _Parcel(NamedTuple):
+class _QueuedEvent(NamedTuple):
     tenant: str
     webhook_id: str
     workspace: str | None
     event: Event
 
 
-class _Body(msgspec.Struct, frozen=True, rename="camel"):
+class _DeliveryBody(msgspec.Struct, frozen=True, rename="camel"):
     run_id: str
     workspace_id: str
     type: str  # also within the event: receivers are known that look for it here
     event: msgspec.Raw
 
 
-class _Lane:
+class _DeliveryQueue:
     """The deliveries that wait for one receiver."""
 
     def __init__(self) -> None:
         self.breaker = Breaker()
         self.task: asyncio.Task[None] | None = None
-        self._waiting: deque[_Parcel] = deque()
+        self._waiting: deque[_QueuedEvent] = deque()
         self._bytes = 0
 
     @property
     def is_empty(self) -> bool:
         return not self._waiting
 
-    def put(self, parcel: _Parcel) -> bool:
+    def put(self, queued: _QueuedEvent) -> bool:
         """Queue a delivery if there is room; a large one has room in an empty lane."""
-        size = self._bytes + len(parcel.event.body)
+        size = self._bytes + len(queued.event.body)
         if self._waiting and (len(self._waiting) >= MAX_WAITING or size > MAX_WAITING_BYTES):
             return False
-        self._waiting.append(parcel)
+        self._waiting.append(queued)
         self._bytes = size
         return True
 
-    def take(self) -> _Parcel:
-        parcel = self._waiting.popleft()
-        self._bytes -= len(parcel.event.body)
-        return parcel
+    def take(self) -> _QueuedEvent:
+        queued = self._waiting.popleft()
+        self._bytes -= len(queued.event.body)
+        return queued
 
 
 class WebhookSender:
@@ -97,7 +98,7 @@ class WebhookSender:
         subscriptions: Subscriptions,
         egress: Egress,
         clock: Clock,
-        tell: Callable[[Told], None],
+        tell: Callable[[DeliveryReport], None],
         *,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
@@ -106,7 +107,7 @@ class WebhookSender:
         self._clock = clock
         self._tell = tell
         self._timeout_s = timeout_s
-        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._queues: dict[tuple[str, str], _DeliveryQueue] = {}
         self._session: aiohttp.ClientSession | None = None
         self._is_closing = False
 
@@ -121,82 +122,84 @@ class WebhookSender:
             return
         for subscription in subscriptions:
             if subscription.wants(event.type, workspace, tags):
-                self._queue(_Parcel(tenant, subscription.webhook_id, workspace, event))
+                self._queue(_QueuedEvent(tenant, subscription.webhook_id, workspace, event))
 
     async def close(self, grace_s: float = TIMEOUT_S) -> None:
         """Take nothing more, finish what can be finished in the time given, drop the rest."""
         self._is_closing = True
-        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        for lane in self._lanes.values():
-            while not lane.is_empty:
-                self._report("dropped", "closing", lane.take())
-        self._lanes.clear()
+        for queue in self._queues.values():
+            while not queue.is_empty:
+                self._report("dropped", "closing", queue.take())
+        self._queues.clear()
         if self._session is not None:
             await self._session.close()
 
-    def _queue(self, parcel: _Parcel) -> None:
-        key = parcel.tenant, parcel.webhook_id
-        lane = self._lanes.get(key) or self._open_lane(parcel.tenant, parcel.webhook_id)
-        if not lane.put(parcel):
-            self._report("dropped", "queue_full", parcel)
-        elif lane.task is None:
-            lane.task = asyncio.create_task(self._empty(key, lane))
+    def _queue(self, queued: _QueuedEvent) -> None:
+        key = queued.tenant, queued.webhook_id
+        queue = self._queues.get(key) or self._open_queue(queued.tenant, queued.webhook_id)
+        if not queue.put(queued):
+            self._report("dropped", "queue_full", queued)
+        elif queue.task is None:
+            queue.task = asyncio.create_task(self._empty(key, queue))
 
-    def _open_lane(self, tenant: str, webhook_id: str) -> _Lane:
+    def _open_queue(self, tenant: str, webhook_id: str) -> _DeliveryQueue:
         """A new lane, and an end to those that a deleted subscription left behind open breakers."""
         alive = {subscription.webhook_id for subscription in self._subscriptions.of_tenant(tenant)}
-        for owner, other in list(self._lanes):
-            if owner == tenant and other not in alive and not self._lanes[owner, other].task:
-                del self._lanes[owner, other]
-        lane = self._lanes[tenant, webhook_id] = _Lane()
-        return lane
+        for owner, other in list(self._queues):
+            if owner == tenant and other not in alive and not self._queues[owner, other].task:
+                del self._queues[owner, other]
+        queue = self._queues[tenant, webhook_id] = _DeliveryQueue()
+        return queue
 
-    async def _empty(self, key: tuple[str, str], lane: _Lane) -> None:
+    async def _empty(self, key: tuple[str, str], queue: _DeliveryQueue) -> None:
         try:
-            while not lane.is_empty:
-                await self._deliver(lane, lane.take())
+            while not queue.is_empty:
+                await self._deliver(queue, queue.take())
         finally:
-            lane.task = None
-            if lane.breaker.is_untroubled and lane.is_empty:
-                self._lanes.pop(key, None)
+            queue.task = None
+            if queue.breaker.is_untroubled and queue.is_empty:
+                self._queues.pop(key, None)
 
-    async def _deliver(self, lane: _Lane, parcel: _Parcel) -> None:
-        if not lane.breaker.allows(self._clock.monotonic_s()):
-            self._report("skipped", "breaker_open", parcel)
+    async def _deliver(self, queue: _DeliveryQueue, queued: _QueuedEvent) -> None:
+        if not queue.breaker.allows(self._clock.monotonic_s()):
+            self._report("skipped", "breaker_open", queued)
             return
         try:
-            subscription = self._subscriptions.find(parcel.tenant, parcel.webhook_id)
+            subscription = self._subscriptions.find(queued.tenant, queued.webhook_id)
         except StoreError:
-            self._report("failed", "store_error", parcel)
+            self._report("failed", "store_error", queued)
             return
         if subscription is None:
-            lane.breaker.note_success()  # so that the lane is given up
-            self._report("skipped", "unsubscribed", parcel)
+            queue.breaker.note_success()  # so that the lane is given up
+            self._report("skipped", "unsubscribed", queued)
             return
         began_s = self._clock.monotonic_s()
         try:
-            outcome, reason = await self._post(subscription, parcel)
+            outcome, reason = await self._post(subscription, queued)
         except asyncio.CancelledError:
-            self._report("dropped", "closing", parcel)
+            self._report("dropped", "closing", queued)
             raise
         ended_s = self._clock.monotonic_s()
         if outcome == "delivered":
-            lane.breaker.note_success()
+            queue.breaker.note_success()
         else:
-            lane.breaker.note_failure(ended_s)
-        self._report(outcome, reason, parcel, ended_s - began_s)
+            queue.breaker.note_failure(ended_s)
+        self._report(outcome, reason, queued, ended_s - began_s)
 
-    async def _post(self, subscription: Subscription, parcel: _Parcel) -> tuple[Outcome, str]:
+    async def _post(
+        self, subscription: Subscription, queued: _QueuedEvent
+    ) -> tuple[DeliveryOutcome, str]:
         import aiohttp
 
-        body = _body(subscription, parcel)
+        body = _body(subscription, queued)
         timestamp = self._clock.now_us() // 1_000_000
-        headers = delivery_headers(subscription, parcel.event.type, timestamp, body)
+        headers = delivery_headers(subscription, queued.event.type, timestamp, body)
         try:
             async with self._open_session().post(
                 subscription.url, data=io.BytesIO(body), headers=headers, allow_redirects=False
@@ -220,20 +223,87 @@ class WebhookSender:
         return self._session
 
     def _report(
-        self, outcome: Outcome, reason: str, parcel: _Parcel, seconds: float | None = None
+        self,
+        outcome: DeliveryOutcome,
+        reason: str,
+        queued: _QueuedEvent,
+        seconds: float | None = None,
     ) -> None:
-        event, owner = parcel.event, (parcel.tenant, parcel.webhook_id)
-        self._tell(Told(outcome, reason, *owner, event.run_id, event.type, seconds))
+        event, owner = queued.event, (queued.tenant, queued.webhook_id)
+        self._tell(DeliveryReport(outcome, reason, *owner, event.run_id, event.type, seconds))
 
 
-def _body(subscription: Subscription, parcel: _Parcel) -> bytes:
-    event = parcel.event if subscription.include_content else without_content(parcel.event)
+def _body(subscription: Subscription, queued: _QueuedEvent) -> bytes:
+    event = queued.event if subscription.include_content else without_content(queued.event)
     assert event is not None, "only events that a subscription may have are queued"
     return msgspec.json.encode(
-        _Body(
+        _DeliveryBody(
             run_id=event.run_id,
-            workspace_id=parcel.workspace or parcel.tenant,
+            workspace_id=queued.workspace or queued.tenant,
             type=event.type,
             event=msgspec.Raw(event.to_json()),
         )
     )
+
+
+FAILURES_TO_OPEN = 4
+OPEN_S = 3600.0
+
+
+class Breaker:
+    """Opens after failures in a row; after a while it lets one try through, which decides.
+
+    It is for one delivery at a time, so the try after the pause is alone by itself.
+    """
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._opened_at: float | None = None
+
+    @property
+    def is_untroubled(self) -> bool:
+        """Whether the last delivery succeeded: nothing would be lost with this breaker."""
+        return self._failures == 0
+
+    def allows(self, now_s: float) -> bool:
+        """Whether a delivery may be tried now."""
+        return self._opened_at is None or now_s - self._opened_at >= OPEN_S
+
+    def note_success(self) -> None:
+        """Close, and count from zero."""
+        self._failures, self._opened_at = 0, None
+
+    def note_failure(self, now_s: float) -> None:
+        """Count a failure; open, or stay open for another while, when it was one too many."""
+        self._failures += 1
+        if self._failures >= FAILURES_TO_OPEN:
+            self._opened_at = now_s
+
+
+# The protocol is between two families of names: receivers may read either.
+HEADER_FAMILIES = ("X-openwop-", "OpenWOP-")
+ALGORITHM = "v1"
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """The signature of a body as it was sent at a time, in seconds since the epoch."""
+    signed = f"{timestamp}.".encode() + body
+    return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+def delivery_headers(
+    subscription: Subscription, event_type: str, timestamp: int, body: bytes
+) -> dict[str, str]:
+    """All headers of a delivery."""
+    values = {
+        "Webhook-Id": subscription.webhook_id,
+        "Event-Type": event_type,
+        "Timestamp": str(timestamp),
+        "Signature": sign(subscription.secret, timestamp, body),
+        "Signature-Algorithm": ALGORITHM,
+    }
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": f"openwop-webhook-dispatcher/{__version__}",
+        **{family + name: value for family in HEADER_FAMILIES for name, value in values.items()},
+    }

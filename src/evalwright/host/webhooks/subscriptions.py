@@ -32,7 +32,7 @@ _PATTERN = re.compile(r"\*|[A-Za-z][\w-]*(?:\.[\w-]+)*(?:\.\*)?", re.ASCII)
 _MAX_PATTERN_LENGTH = 128
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SubscriptionRequest(msgspec.Struct, frozen=True):
     """What a caller asks for; without a secret, one is made."""
 
     url: str
@@ -85,7 +85,9 @@ class Subscriptions:
         self._clock = clock
         self._remembered: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 
-    async def create(self, tenant: str, workspace: str | None, wanted: Wanted) -> Subscription:
+    async def create(
+        self, tenant: str, workspace: str | None, wanted: SubscriptionRequest
+    ) -> Subscription:
         """Make a subscription; raises `InvalidDocument`, or `EgressRefused` for its URL."""
         problems = _problems(wanted)
         if len(self._load(tenant)) >= MAX_PER_TENANT:
@@ -157,7 +159,7 @@ def _covers(pattern: str, event_type: str) -> bool:
     return pattern == event_type
 
 
-def _problems(wanted: Wanted) -> list[Problem]:
+def _problems(wanted: SubscriptionRequest) -> list[Problem]:
     problems = []
     if not 1 <= len(wanted.events) <= MAX_EVENTS:
         problems.append(Problem("$.events", f"must name 1 to {MAX_EVENTS} event types"))
@@ -178,7 +180,7 @@ def _problems(wanted: Wanted) -> list[Problem]:
     return problems
 
 
-def _pattern_problems(path: str, pattern: str, wanted: Wanted) -> list[Problem]:
+def _pattern_problems(path: str, pattern: str, wanted: SubscriptionRequest) -> list[Problem]:
     if len(pattern) > _MAX_PATTERN_LENGTH or not _PATTERN.fullmatch(pattern):
         return [Problem(path, "must be an event type", "such as run.completed, or eval.* or *")]
     if not wanted.include_content and not has_content_free(pattern):

@@ -14,12 +14,12 @@ from starlette.responses import Response
 from evalwright.host.catalogue import BUNDLED_AGENT
 from evalwright.host.deployments.archive import DEPLOYMENT
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, LATEST
-from evalwright.host.deployments.refusals import NoActiveDeployment, Refusal
+from evalwright.host.deployments.refusals import DeploymentRefusal, NoActiveDeployment
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.deployments.service import Transitioned
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
-from evalwright.host.routing import Call, json_response
+from evalwright.host.routing import ApiCall, json_response
 from evalwright.host.v1.conformance.evaluations import evaluate, golden_suite, unmet_suite
 from evalwright.host.v1.conformance.seams import seam
 from evalwright.host.v1.deployments import RECORD, api_error
@@ -38,12 +38,12 @@ class Subject(NamedTuple):
 Told = dict[str, Any]
 
 
-async def transition(call: Call) -> Response:
+async def transition(call: ApiCall) -> Response:
     """Play a scenario; what the host refuses is part of its answer."""
     subject = _subject(call)
     try:
         told = await _SCENARIOS[call.body["scenario"]](call, subject)
-    except Refusal as refusal:
+    except DeploymentRefusal as refusal:
         if "runId" not in refusal.details:
             raise api_error(refusal) from None
         run_id = refusal.details["runId"]
@@ -51,7 +51,7 @@ async def transition(call: Call) -> Response:
     return json_response(told)
 
 
-def _subject(call: Call) -> Subject:
+def _subject(call: ApiCall) -> Subject:
     body = call.body
     agent_id, version = body.get("agentId", BUNDLED_AGENT), body.get("version")
     agent = call.host.catalogue.agent(call.principal.tenant, agent_id, version)
@@ -60,7 +60,7 @@ def _subject(call: Call) -> Subject:
     return Subject(agent_id, agent.version, body.get("channel", DEFAULT_CHANNEL))
 
 
-async def _begin_anew(call: Call, subject: Subject) -> None:
+async def _begin_anew(call: ApiCall, subject: Subject) -> None:
     """Let the bundled agent be deployed nowhere, as if no scenario had been played before."""
     if "agentId" in call.body or not call.principal.may("deploy:promote"):
         return
@@ -70,7 +70,7 @@ async def _begin_anew(call: Call, subject: Subject) -> None:
     await asyncio.wrap_future(records.write(changes))
 
 
-async def _promote(call: Call, subject: Subject) -> Told:
+async def _promote(call: ApiCall, subject: Subject) -> Told:
     """Promote the version by an evaluation that passed, until it is active."""
     await _begin_anew(call, subject)
     eval_run_id = call.body.get("evalRunId")
@@ -82,7 +82,7 @@ async def _promote(call: Call, subject: Subject) -> Told:
     return {"runId": done.run_id, "allowed": True, "record": done.record}
 
 
-async def _promote_by(call: Call, subject: Subject, eval_run_id: str) -> Transitioned:
+async def _promote_by(call: ApiCall, subject: Subject, eval_run_id: str) -> Transitioned:
     while True:
         done = await _ask(call, call.principal, subject, eval_run_id)
         if done.status != "completed" or done.record.state == "active":
@@ -90,7 +90,7 @@ async def _promote_by(call: Call, subject: Subject, eval_run_id: str) -> Transit
 
 
 async def _ask(
-    call: Call, principal: Principal, subject: Subject, eval_run_id: str | None = None
+    call: ApiCall, principal: Principal, subject: Subject, eval_run_id: str | None = None
 ) -> Transitioned:
     """Ask for the next state."""
     host, (agent_id, version, channel) = call.host, subject
@@ -103,14 +103,14 @@ async def _ask(
     return await host.deployments.request(principal, agent_id, request)
 
 
-async def _ask_without_scopes(call: Call, subject: Subject) -> Told:
+async def _ask_without_scopes(call: ApiCall, subject: Subject) -> Told:
     """Ask with a key that may do nothing."""
     nobody = msgspec.structs.replace(call.principal, scopes=frozenset())
     done = await _ask(call, nobody, subject)
     return {"runId": done.run_id, "allowed": True, "record": done.record}
 
 
-async def _promote_unmet(call: Call, subject: Subject) -> Told:
+async def _promote_unmet(call: ApiCall, subject: Subject) -> Told:
     """Promote the version by an evaluation that did not pass."""
     await _begin_anew(call, subject)
     eval_run_id = call.body.get("evalRunId")
@@ -120,7 +120,7 @@ async def _promote_unmet(call: Call, subject: Subject) -> Told:
     return {"runId": done.run_id, "allowed": True, "record": done.record}
 
 
-async def _pin(call: Call, subject: Subject) -> Told:
+async def _pin(call: ApiCall, subject: Subject) -> Told:
     """Run what a channel leads to."""
     try:
         version = _resolve(call, subject)
@@ -133,14 +133,14 @@ async def _pin(call: Call, subject: Subject) -> Told:
     return {"runId": run_id, "allowed": True, "resolvedAgentVersion": version}
 
 
-def _resolve(call: Call, subject: Subject) -> str:
+def _resolve(call: ApiCall, subject: Subject) -> str:
     draw = random.random()  # noqa: S311 - no secret
     return call.host.deployments.resolve(
         call.principal.tenant, subject.agent_id, subject.channel, draw
     )
 
 
-_SCENARIOS: dict[str, Callable[[Call, Subject], Awaitable[Told]]] = {
+_SCENARIOS: dict[str, Callable[[ApiCall, Subject], Awaitable[Told]]] = {
     "promote": _promote,
     "unauthorized": _ask_without_scopes,
     "eval-gate-unmet": _promote_unmet,

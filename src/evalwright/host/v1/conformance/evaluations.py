@@ -10,7 +10,7 @@ from evalwright.contracts.suite import parse_suite
 from evalwright.host.catalogue import BUNDLED_AGENT
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import EvalRequest
-from evalwright.host.routing import Call, json_response
+from evalwright.host.routing import ApiCall, json_response
 from evalwright.host.v1.conformance.seams import seam
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, WHOLE, closed, listed
 from evalwright.host.v1.shapes import entry
@@ -46,7 +46,7 @@ def _suite(name: str, task_count: int, answer: str) -> dict[str, Any]:
 
 
 async def evaluate(
-    call: Call,
+    call: ApiCall,
     agent_id: str,
     document: dict[str, Any],
     modes: tuple[str, ...] = (),
@@ -75,7 +75,7 @@ async def evaluate(
     return run_id
 
 
-async def eval_run(call: Call) -> Response:
+async def eval_run(call: ApiCall) -> Response:
     """Evaluate an agent, and say what came of it."""
     suite = golden_suite(call.body.get("taskCount", TASK_COUNT))
     modes = tuple(call.body.get("modes") or ())

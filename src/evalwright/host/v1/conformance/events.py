@@ -14,7 +14,7 @@ from starlette.responses import Response
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import ProviderUsage, iso_time
 from evalwright.host.errors import ApiError
-from evalwright.host.routing import Call, Schema, json_response
+from evalwright.host.routing import ApiCall, Schema, json_response
 from evalwright.host.v1.conformance.seams import read_seam, seam
 from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
@@ -33,20 +33,20 @@ _FILTERS = {
 _REFERENCE = "secret:"  # how references to credentials begin
 
 
-async def read_events(call: Call) -> Response:
+async def read_events(call: ApiCall) -> Response:
     """What is recorded and emitted of a run of the caller; nothing, where there is no such run."""
     run_id = call.path["runId"]
     documents = [*_recorded(call, run_id), *_emitted(call, run_id)]
     return json_response({"events": [event for event in documents if _fits(event, call.query)]})
 
 
-def _recorded(call: Call, run_id: str) -> Iterator[dict[str, Any]]:
+def _recorded(call: ApiCall, run_id: str) -> Iterator[dict[str, Any]]:
     with suppress(RunNotFound):
         for event in call.log.read(run_id, limit=MOST_READ):
             yield msgspec.json.decode(event.to_json())
 
 
-def _emitted(call: Call, run_id: str) -> Iterator[dict[str, Any]]:
+def _emitted(call: ApiCall, run_id: str) -> Iterator[dict[str, Any]]:
     for kept in call.host.records.list(EMITTED, call.principal.partition, f"{run_id}/"):
         yield msgspec.json.decode(kept.body)
 
@@ -55,7 +55,7 @@ def _fits(event: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return all(event.get(_FILTERS[name]) == value for name, value in wanted.items())
 
 
-async def reset(call: Call) -> Response:
+async def reset(call: ApiCall) -> Response:
     """Forget what the caller emitted."""
     partition = call.principal.partition
     kept = call.host.records.list(EMITTED, partition, limit=MOST_EMITTED)
@@ -64,7 +64,7 @@ async def reset(call: Call) -> Response:
     return json_response({"ok": True})
 
 
-async def emit_provider_usage(call: Call) -> Response:
+async def emit_provider_usage(call: ApiCall) -> Response:
     """Emit the usage of a model; refused where something in it looks like a credential."""
     body, partition = call.body, call.principal.partition
     if any(map(_looks_secret, _texts(body))):

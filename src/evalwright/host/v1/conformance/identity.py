@@ -6,7 +6,7 @@ from starlette.responses import Response
 from evalwright.contracts.errors import RunNotFound
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
-from evalwright.host.routing import Call, json_response
+from evalwright.host.routing import ApiCall, json_response
 from evalwright.host.v1.conformance.seams import read_seam, seam
 from evalwright.host.v1.conformance.workflows import NOOP, run_started
 from evalwright.host.v1.schemas import closed, ref
@@ -15,24 +15,24 @@ from evalwright.host.v1.shapes import Snapshot, snapshot
 _SNAPSHOT = ref("RunSnapshot")
 
 
-async def _new_run(call: Call, owner: Principal) -> str:
+async def _new_run(call: ApiCall, owner: Principal) -> str:
     log = call.host.log.for_tenant(owner.partition)
     started = run_started(owner, NOOP, {})
     return await call.host.runs.start_workflow(log, owner.tenant, started)
 
 
-def _read(call: Call, reader: Principal, run_id: str) -> Snapshot:
+def _read(call: ApiCall, reader: Principal, run_id: str) -> Snapshot:
     log = call.host.log.for_tenant(reader.partition)
     return snapshot(log, run_id, call.host.runs.status(log, run_id))
 
 
-async def owned_run(call: Call) -> Response:
+async def owned_run(call: ApiCall) -> Response:
     """A run of the caller, made for this."""
     run_id = await _new_run(call, call.principal)
     return json_response(_read(call, call.principal, run_id))
 
 
-async def cross_workspace_read(call: Call) -> Response:
+async def cross_workspace_read(call: ApiCall) -> Response:
     """Let one workspace of the caller's tenant read a run of another, which has to fail.
 
     Elsewhere such a run is not there (404); here that would look as if the seam were not.

@@ -20,7 +20,7 @@ from evalwright.engine.clock import new_run_id
 from evalwright.engine.invocation import Done, Invoker, invocation_id
 from evalwright.host.catalogue import BUNDLED_AGENT, RegisteredAgent
 from evalwright.host.errors import ApiError, invalid
-from evalwright.host.routing import Call, Schema, json_response
+from evalwright.host.routing import ApiCall, Schema, json_response
 from evalwright.host.v1.conformance.draft import Draft
 from evalwright.host.v1.conformance.evaluations import GREETING
 from evalwright.host.v1.conformance.seams import seam
@@ -97,7 +97,7 @@ class Invoked(msgspec.Struct, frozen=True):
     events: list[dict[str, str]]  # type and agentId of those that are the agent's
 
 
-async def invoke(call: Call, agent_id: str, task_input: Any, staging: Staging) -> Invoked:
+async def invoke(call: ApiCall, agent_id: str, task_input: Any, staging: Staging) -> Invoked:
     """Invoke an agent once."""
     registered = call.host.catalogue.agent(call.principal.tenant, agent_id)
     if registered is None:
@@ -118,7 +118,7 @@ async def invoke(call: Call, agent_id: str, task_input: Any, staging: Staging) -
     return await _written(draft, done)
 
 
-def _invoker(call: Call, agent: Agent, registered: RegisteredAgent, draft: Draft) -> Invoker:
+def _invoker(call: ApiCall, agent: Agent, registered: RegisteredAgent, draft: Draft) -> Invoker:
     facts = AgentFacts(agent.agent_id, f"host:{registered.key}", version=registered.version)
     return Invoker(
         agent,
@@ -148,7 +148,7 @@ async def _written(draft: Draft, done: Done) -> Invoked:
     return Invoked(draft.run_id, completed, events)
 
 
-async def live_invoke(call: Call) -> Response:
+async def live_invoke(call: ApiCall) -> Response:
     """Invoke an agent, made to break a rule where that is asked for."""
     body = call.body
     staging = Staging(
@@ -167,7 +167,7 @@ async def live_invoke(call: Call) -> Response:
     )
 
 
-async def dispatch(call: Call) -> Response:
+async def dispatch(call: ApiCall) -> Response:
     """Hand a task to an agent, and say which events came of it."""
     agent_id = call.path["agentId"]
     done = await invoke(call, agent_id, call.body.get("task") or GREETING, Staging())

@@ -1,6 +1,6 @@
 """A seam: a route below `/v1/host/sample/`, with its documentation."""
 
-from evalwright.host.routing import Answer, Handler, Operation, Route, Schema
+from evalwright.host.routing import ApiOperation, Handler, ResponseDoc, Route, Schema
 from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, refusals
 
 TAG = "conformance"
@@ -17,12 +17,12 @@ def read_seam(
     parameters: tuple[Schema, ...] = (),
 ) -> Route:
     """A seam that is asked for something."""
-    operation = Operation(
+    operation = ApiOperation(
         id=operation_id,
         summary=summary,
         tag=TAG,
         parameters=parameters,
-        answers={200: Answer("What was asked for.", answer), **refusals(400)},
+        answers={200: ResponseDoc("What was asked for.", answer), **refusals(400)},
     )
     return Route("GET", f"/v1/host/sample/{path}", handler, operation, (scope,))
 
@@ -38,7 +38,7 @@ def seam(
     parameters: tuple[Schema, ...] = (),
 ) -> Route:
     """A seam that does something; that takes a key that may create runs."""
-    operation = Operation(
+    operation = ApiOperation(
         id=operation_id,
         summary=summary,
         tag=TAG,
@@ -46,7 +46,7 @@ def seam(
         body=body,
         needs_body=False,
         answers={
-            200: Answer("What came of it.", answer),
+            200: ResponseDoc("What came of it.", answer),
             **refusals(404, 409, with_body=True),
         },
     )

@@ -9,7 +9,7 @@ from evalwright.contracts.events import RunStarted
 from evalwright.contracts.planning import Owner
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.principal import Principal
-from evalwright.host.routing import Answer, Call, Operation, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.conformance.seams import TAG
 from evalwright.host.v1.creation import answered
 from evalwright.host.v1.schemas import ID, NAME, OBJECT, listed, opened, refusals
@@ -18,7 +18,7 @@ from evalwright.host.workflows import WORKFLOWS, Workflow
 NOOP = "conformance-noop"
 
 
-async def create_workflow_run(call: Call) -> Response | None:
+async def create_workflow_run(call: ApiCall) -> Response | None:
     """Start a run of a workflow; None where there is no such workflow."""
     body = call.body
     workflow = WORKFLOWS.get(body["workflowId"])
@@ -62,7 +62,7 @@ def run_started(
     )
 
 
-async def read_workflow(call: Call) -> Response:
+async def read_workflow(call: ApiCall) -> Response:
     """The definition of a workflow."""
     workflow = WORKFLOWS.get(call.path["workflowId"])
     if workflow is None:
@@ -102,13 +102,15 @@ ROUTES = [
         "GET",
         "/v1/workflows/{workflowId}",
         read_workflow,
-        Operation(
+        ApiOperation(
             id="getWorkflow",
             summary="The definition of a workflow.",
             tag=TAG,
             parameters=({"in": "path", "name": "workflowId", "required": True, "schema": NAME},),
             answers={
-                200: Answer("The workflow.", opened({"id": ID, "nodes": listed(OBJECT)}, ("id",))),
+                200: ResponseDoc(
+                    "The workflow.", opened({"id": ID, "nodes": listed(OBJECT)}, ("id",))
+                ),
                 **refusals(404),
             },
         ),

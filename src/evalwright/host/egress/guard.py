@@ -6,57 +6,37 @@ that changes its mind between the check and the connection gains nothing.
 """
 
 import asyncio
-import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from evalwright.contracts.errors import EvalwrightError
-from evalwright.host.egress_addresses import Address, kind_of
+from evalwright.host.egress.addresses import (
+    METADATA_NAMES,
+    Address,
+    EgressRefused,
+    EgressTarget,
+    is_private_name,
+    kind_of,
+    literal_address,
+    plain_host,
+    split_url,
+)
 
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_URL_LENGTH = 2048
 LOOKUPS_AT_ONCE = 16
 LOOKUP_S = 5.0
 
-Reason = Literal[
-    "malformed_url",
-    "scheme_forbidden",
-    "credentials_forbidden",
-    "port_forbidden",
-    "host_forbidden",
-    "address_forbidden",
-]
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _FIRST_FREE_PORT = 1024
-_VISIBLE = re.compile(r"[!-\[\]-~]+")  # ASCII without blanks and without the backslash
-_NAME = re.compile(
-    r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-)
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_METADATA_NAMES = ("metadata", "metadata.google.internal", "instance-data.ec2.internal")
-_PRIVATE_DOMAINS = ("localhost", "internal", "local", "localdomain", "lan", "home.arpa")
-
-
-class EgressRefused(EvalwrightError, ValueError):
-    """The host does not connect there; `reason` says which rule forbids it.
-
-    It does not say what a name resolves to: that would tell tenants about the operator's network.
-    """
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        self.reason = reason
-        super().__init__(message)
 
 
 class EgressPolicy(msgspec.Struct, frozen=True):
@@ -65,14 +45,6 @@ class EgressPolicy(msgspec.Struct, frozen=True):
     allow_private: bool = False  # private and loopback addresses, never those of metadata services
     allow_http: bool = False  # also where https is the rule
     allowed_hosts: frozenset[str] = frozenset()  # reached wherever they lead to
-
-
-class Target(NamedTuple):
-    """What an address in text leads to; `address` is None where a name must be looked up."""
-
-    host: str
-    port: int
-    address: Address | None
 
 
 class Egress:
@@ -87,12 +59,12 @@ class Egress:
     ) -> None:
         self.ssl_context = ssl_context
         self._policy = policy or EgressPolicy()
-        self._allowed_hosts = {_plain(host) for host in self._policy.allowed_hosts}
+        self._allowed_hosts = {plain_host(host) for host in self._policy.allowed_hosts}
         self._lookup = lookup or SystemLookup()
 
-    def check_url(self, url: str, *, https_only: bool) -> Target:
+    def check_url(self, url: str, *, https_only: bool) -> EgressTarget:
         """Check all that an address shows without a lookup; raises `EgressRefused`."""
-        parts = _split(url)
+        parts = split_url(url)
         if "@" in parts.netloc:
             raise EgressRefused("credentials_forbidden", "the URL must not hold credentials")
         if parts.fragment or url.endswith("#"):
@@ -101,18 +73,18 @@ class Egress:
 
     def check_target(
         self, scheme: str, host: str | None, port: int | None, *, https_only: bool
-    ) -> Target:
+    ) -> EgressTarget:
         """Check an address that was taken apart already; raises `EgressRefused`."""
         self._check_scheme(scheme, https_only=https_only)
         if not host:
             raise EgressRefused("malformed_url", "the URL names no host")
-        plain = _plain(host)
+        plain = plain_host(host)
         port = _DEFAULT_PORTS[scheme] if port is None else port
-        address = _literal(plain)
+        address = literal_address(plain)
         if plain not in self._allowed_hosts:
             self._check_host(plain, address)
             self._check_port(port)
-        return Target(plain, port, address)
+        return EgressTarget(plain, port, address)
 
     async def check_destination(self, url: str, *, https_only: bool) -> None:
         """Check an address and what its name leads to now; raises `EgressRefused`.
@@ -131,7 +103,7 @@ class Egress:
     async def resolve(self, host: str, port: int) -> list[str]:
         """Look a name up; raises `EgressRefused` when any of its addresses is forbidden."""
         found = await self._lookup(host, port)
-        plain = _plain(host)
+        plain = plain_host(host)
         if plain not in self._allowed_hosts:
             for address in found:
                 self._check_address(plain, ip_address(address))
@@ -150,7 +122,7 @@ class Egress:
         Callers say `allow_redirects=False`. A redirect that is followed all the same is checked
         like any other address.
         """
-        from evalwright.host.egress_session import open_session
+        from evalwright.host.egress.sessions import open_session
 
         return open_session(
             self,
@@ -172,7 +144,7 @@ class Egress:
     def _check_host(self, host: str, address: Address | None) -> None:
         if address is not None:
             self._check_address(host, address)
-        elif host in _METADATA_NAMES or (_is_private_name(host) and not self._policy.allow_private):
+        elif host in METADATA_NAMES or (is_private_name(host) and not self._policy.allow_private):
             raise EgressRefused(
                 "host_forbidden", f"{host} is no public host; use one with a public address"
             )
@@ -207,49 +179,3 @@ class SystemLookup:
 
 def _getaddrinfo(host: str, port: int) -> list[str]:
     return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-
-
-def _split(url: str) -> SplitResult:
-    if len(url) > MAX_URL_LENGTH:
-        raise EgressRefused("malformed_url", f"the URL is longer than {MAX_URL_LENGTH} characters")
-    if not _VISIBLE.fullmatch(url):
-        raise EgressRefused(
-            "malformed_url", "the URL must be visible ASCII without backslashes; encode the rest"
-        )
-    try:
-        parts = urlsplit(url)
-        has_port = parts.port != 0
-    except ValueError as error:
-        raise EgressRefused("malformed_url", f"not a URL: {error}") from None
-    if not has_port:
-        raise EgressRefused("port_forbidden", "port 0 cannot be reached")
-    return parts
-
-
-def _plain(host: str) -> str:
-    return host.lower().removesuffix(".")
-
-
-def _literal(host: str) -> Address | None:
-    """The address that a host is written as; None for a name. Other notations are refused.
-
-    C libraries read `2130706433`, `0x7f.1` and `0177.0.0.1` as addresses too.
-    """
-    try:
-        if ":" in host and "%" not in host:
-            return IPv6Address(host)
-        if _NUMBER.fullmatch(host.rpartition(".")[2]):
-            return IPv4Address(host)
-    except ValueError:
-        raise EgressRefused(
-            "host_forbidden", f"{host} is not how an address is written; use 192.0.2.1 or [::1]"
-        ) from None
-    if len(host) > 253 or not _NAME.fullmatch(host):
-        raise EgressRefused(
-            "host_forbidden", f"{host} is not a host name; write letters beyond ASCII as xn--…"
-        )
-    return None
-
-
-def _is_private_name(host: str) -> bool:
-    return "." not in host or any(host.endswith(f".{domain}") for domain in _PRIVATE_DOMAINS)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from evalwright.host.egress import Egress
+from evalwright.host.egress.guard import Egress
 
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from evalwright.host.errors import ApiError
-from evalwright.host.limits import Places
+from evalwright.host.limits import ConcurrencyLimit
 
 
 def test_a_full_host_says_when_to_come_again() -> None:
-    places = Places("requests", most=1, most_per_tenant=1)
+    places = ConcurrencyLimit("requests", most=1, most_per_tenant=1)
     with places.hold(), pytest.raises(ApiError) as caught, places.hold():
         pass
     error = caught.value
@@ -23,7 +23,7 @@ def test_a_full_host_says_when_to_come_again() -> None:
 
 
 def test_a_tenant_with_all_its_places_taken_is_refused_and_no_other_is() -> None:
-    places = Places("streams", most=10, most_per_tenant=1)
+    places = ConcurrencyLimit("streams", most=10, most_per_tenant=1)
     with places.hold_for("acme"):
         with places.hold_for("globex"), pytest.raises(ApiError) as caught, places.hold_for("acme"):
             pass
@@ -35,7 +35,7 @@ def test_a_tenant_with_all_its_places_taken_is_refused_and_no_other_is() -> None
 
 
 def test_a_place_comes_back_when_its_holder_fails() -> None:
-    places = Places("requests", most=1, most_per_tenant=1)
+    places = ConcurrencyLimit("requests", most=1, most_per_tenant=1)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), places.hold(), places.hold_for("acme"):
             raise ZeroDivisionError
@@ -43,7 +43,7 @@ def test_a_place_comes_back_when_its_holder_fails() -> None:
 
 
 def test_a_refused_tenant_gives_back_the_place_among_all() -> None:
-    places = Places("streams", most=2, most_per_tenant=1)
+    places = ConcurrencyLimit("streams", most=2, most_per_tenant=1)
     with places.hold(), places.hold_for("acme"):
         with pytest.raises(ApiError), places.hold(), places.hold_for("acme"):
             pass
@@ -57,7 +57,7 @@ class ComingAndGoing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.places = Places("requests", self.MOST, self.MOST_PER_TENANT)
+        self.places = ConcurrencyLimit("requests", self.MOST, self.MOST_PER_TENANT)
         self.inside: list[tuple[str, ExitStack]] = []
 
     def count(self, tenant: str) -> int:
