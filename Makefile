@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts bench-host mutants walk clean
+.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts bench-host mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -70,5 +70,22 @@ mutants: setup ## change 400 sampled places in the code and list the changes tha
 walk: setup ## print the way of a golden task, a compared case and a prompt through the code
 	$(BIN)/python tools/walk.py
 
+# The generator has an environment of its own: nothing else needs its 90 MB.
+DOCS_SYNC = UV_PROJECT_ENVIRONMENT=.venv-docs $(UV) sync --quiet --locked --only-group docs --python $(PYTHON)
+
+.venv-docs/.ready: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
+	@$(DOCS_SYNC) 2>.venv-problem || UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(DOCS_SYNC) 2>/dev/null \
+	  || { cat .venv-problem >&2; rm -f .venv-problem; exit 2; }
+	@rm -f .venv-problem
+	@touch $@
+
+docs: .venv-docs/.ready ## build docs/ as a static site with search, every link followed
+	.venv-docs/bin/python tools/site/build.py
+
+# What measures is itself imported by every command, so one test cannot hold.
+coverage: setup ## run every test and report the lines and branches they reach, also in .coverage-html
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html \
+	  --deselect tests/cli/test_help.py::test_nothing_heavy_is_imported_for
+
 clean: ## remove what the targets above made
-	rm -rf .venv .uv benchmarks/.envs benchmarks/results
+	rm -rf .venv .venv-docs .uv .site .coverage .coverage.* .coverage-html benchmarks/.envs benchmarks/results
