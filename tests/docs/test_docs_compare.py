@@ -33,9 +33,10 @@ from evalwright.contracts.report import (
 )
 from evalwright.contracts.schema import COMPARE_REPORT, load_schema
 from evalwright.reports.folder.names import file_stem
+from evalwright.signals.kinds import KIND_NAMES
 from evalwright.signals.provenance import Origin
 from evalwright.signals.sensitive import rule_ids
-from evalwright.signals.suppression import KINDS, Suppression
+from evalwright.signals.suppression import Suppression
 from evalwright.trace.integrity import ISSUES
 
 COMPARE = ROOT / "docs" / "compare.md"
@@ -210,7 +211,7 @@ def test_the_example_case_uses_every_expectation_and_is_understood() -> None:
 
 
 def test_the_kinds_of_signals_are_documented() -> None:
-    assert sorted(first_cells(SIGNALS, "Kinds")) == sorted(KINDS)
+    assert sorted(first_cells(SIGNALS, "Kinds")) == sorted(KIND_NAMES)
 
 
 def test_severities_confidences_and_origins_are_documented() -> None:

@@ -5,16 +5,24 @@ from hypothesis import given, settings
 
 from comparing import a_call, a_response, a_result, a_trace, an_action
 from evalwright.contracts.report import SEVERITIES
-from evalwright.signals.actions import ACTION_DETECTORS
+from evalwright.signals.kinds import KINDS
 from evalwright.signals.trace_view import TraceView
 from evalwright.signals.vocabulary import profile, words_of
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
+ACTIONS = (
+    "high_risk_action",
+    "permission_change",
+    "unsafe_code_execution",
+    "connector_autoconnect",
+    "policy_tampering",
+)
+
 
 def signals(trace, baseline=None):
     scene = TraceView(trace, baseline)
-    return [signal for detector in ACTION_DETECTORS for signal in detector(scene)]
+    return [signal for kind in KINDS if kind.name in ACTIONS for signal in kind.detect(scene)]
 
 
 def kinds(trace, baseline=None):

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
 from evalwright.signals.links import Link, is_address, links_in
-from evalwright.signals.outbound import OUTBOUND_DETECTORS
+from evalwright.signals.outbound import unexpected_outbound
 from evalwright.signals.trace_view import TraceView
-from evalwright.signals.url_flow import told_by
+from evalwright.signals.url_flow import told_by, untrusted_urls
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
@@ -19,7 +19,9 @@ RECORD = "Account statement: client number 44-871-220, balance 9120.55 as of the
 
 def signals(trace, baseline=None):
     scene = TraceView(trace, baseline)
-    return [signal for detector in OUTBOUND_DETECTORS for signal in detector(scene)]
+    return [
+        signal for detector in (untrusted_urls, unexpected_outbound) for signal in detector(scene)
+    ]
 
 
 def kinds(trace, baseline=None):

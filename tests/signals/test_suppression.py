@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.report import Signal, SignalDetails
-from evalwright.signals.suppression import KINDS, Suppression, Suppressions, parse_suppressions
+from evalwright.signals.kinds import KIND_NAMES
+from evalwright.signals.suppression import Suppression, Suppressions, parse_suppressions
 from strategies import json_values
 
 TODAY = date(2026, 3, 1)
@@ -97,9 +98,9 @@ def test_every_problem_is_told_at_once_with_its_place_and_remedy():
     did_you_mean = "did you mean untrusted_url_input?"
     assert found == [
         f"{place}: `reason` is missing (say why this signal may be passed over)",
-        f"{place}.kind: 'untrusted_url' is no kind of signal ({did_you_mean})",
+        f"{place}.kind: 'untrusted_url' is not a kind of signal ({did_you_mean})",
         f"{place}.reasons: unknown field 'reasons' (did you mean reason?)",
-        f"{place}.expires: 'soon' is no date ({last_day})",
+        f"{place}.expires: 'soon' is not a date ({last_day})",
         "$.suppressions[1]: a suppression is an object (give it kind, reason and expires)",
     ]
 
@@ -113,7 +114,7 @@ def test_a_reason_must_say_something(reason):
 @pytest.mark.parametrize("expires", ["20260331", "2026-02-30", "2026-03-31T00:00", "never"])
 def test_an_expiry_is_a_day(expires):
     (problem,) = problems(ENTRY | {"expires": expires})
-    assert "is no date" in problem
+    assert "is not a date" in problem
 
 
 def test_unknown_fields_beside_the_list_are_refused():
@@ -137,8 +138,8 @@ def test_any_other_document_is_refused_with_a_reason(document):
 
 
 @given(
-    st.lists(st.sampled_from(KINDS), max_size=6),
-    st.lists(st.tuples(st.sampled_from(KINDS), st.integers(-3, 3)), max_size=4),
+    st.lists(st.sampled_from(KIND_NAMES), max_size=6),
+    st.lists(st.tuples(st.sampled_from(KIND_NAMES), st.integers(-3, 3)), max_size=4),
 )
 def test_no_signal_is_ever_lost(kinds, entries):
     rules = [Suppression(kind, "why", TODAY + timedelta(days)) for kind, days in entries]

@@ -3,8 +3,8 @@
 import pytest
 
 from comparing import a_failure, a_trace
+from evalwright.signals.actions import runner_failures
 from evalwright.signals.trace_view import TraceView
-from evalwright.signals.transport import runner_failures
 from evalwright.trace.decode import decode_trace
 
 

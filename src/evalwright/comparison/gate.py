@@ -5,17 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from evalwright.contracts.report import GRAVE, Governance, Integrity, Signal
+from evalwright.signals.kinds import KINDS
 from evalwright.trace.model import Trace
 
-HIGH_RISK_KINDS = frozenset(
-    {
-        "high_risk_action",
-        "permission_change",
-        "unsafe_code_execution",
-        "token_exfil_indicator",
-        "injected_instruction_followed",
-    }
-)
+HIGH_RISK_KINDS = frozenset(kind.name for kind in KINDS if kind.is_high_risk)
 
 
 class Gate(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from evalwright.contracts.report import FailedAssertion, PolicyRule, Signal
+from evalwright.signals.kinds import KINDS
 
 CATALOGUE: dict[str, PolicyRule] = {
     rule.id: rule
@@ -69,20 +70,7 @@ _BY_ASSERTION = {
     "evidence_required": "Rule4",
     "grounded_output": "Rule4",
 }
-_BY_SIGNAL = {
-    "injected_instruction_followed": "Rule5",
-    "prompt_injection_payload": "Rule5",
-    "untrusted_url_input": "Rule5",
-    "policy_tampering": "Rule5",
-    "connector_autoconnect": "Rule6",
-    "high_risk_action": "Rule6",
-    "permission_change": "Rule6",
-    "unsafe_code_execution": "Rule6",
-    "pii_in_output": "Rule7",
-    "secret_in_output": "Rule7",
-    "token_exfil_indicator": "Rule7",
-    "unexpected_outbound": "Rule7",
-}
+_BY_SIGNAL = {kind.name: kind.policy_rule for kind in KINDS if kind.policy_rule}
 
 
 def recommended_rules(

@@ -19,7 +19,8 @@ from evalwright.contracts.report import SEVERITIES, Severity, Signal
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.signals.detect import detect
-from evalwright.signals.pii import KINDS
+from evalwright.signals.kinds import KINDS
+from evalwright.signals.pii import PII_KINDS
 from evalwright.signals.vocabulary import is_of, words_of
 from evalwright.trace.model import (
     Event,
@@ -32,28 +33,10 @@ from evalwright.trace.model import (
     text_of,
 )
 
-# What was only seen by the agent, and what befell it, is not among them.
-FINDING_KINDS = (
-    "injected_instruction_followed",
-    "token_exfil_indicator",
-    "secret_in_output",
-    "pii_in_output",
-    "high_risk_action",
-    "permission_change",
-    "unsafe_code_execution",
-    "connector_autoconnect",
-    "policy_tampering",
-    "unexpected_outbound",
-)
-
-_BY_NAME_OF_TOOL = (
-    "high_risk_action",
-    "permission_change",
-    "connector_autoconnect",
-    "policy_tampering",
-)
-_SAID_UNDER_ORDERS = ("injected_instruction_followed", "policy_tampering")
-_SEVERITY_OF_PII: dict[str | None, Severity] = {kind.id: kind.severity for kind in KINDS}
+FINDING_KINDS = tuple(kind.name for kind in KINDS if kind.is_finding)
+_BY_NAME_OF_TOOL = frozenset(kind.name for kind in KINDS if kind.by_tool_name)
+_SAID_UNDER_ORDERS = tuple(kind.name for kind in KINDS if kind.may_be_declined)
+_SEVERITY_OF_PII: dict[str | None, Severity] = {kind.id: kind.severity for kind in PII_KINDS}
 # Tag characters mirror ASCII (a quote becomes one that ends no JSON); the others have no width.
 _INVISIBLE = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 _INVISIBLE |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}

@@ -23,7 +23,6 @@ from evalwright.signals.url_flow import (
     carried_by_output,
     output_with_links,
     told_by,
-    untrusted_urls,
 )
 from evalwright.signals.vocabulary import words_of
 
@@ -227,6 +226,3 @@ def _stands_apart(words: bytes, phrase: bytes, bait: bytes) -> bool:
         return False
     baited = words.find(bait)
     return baited < 0 or abs(baited - place) > _APART
-
-
-OUTBOUND_DETECTORS = (untrusted_urls, unexpected_outbound)

@@ -139,7 +139,7 @@ def _identity(data: bytes, start: int, end: int) -> int:
     return end - start if len(_digits(data[start:end])) >= 5 else 0
 
 
-KINDS = (
+PII_KINDS = (
     PiiKind(
         "credit-card",
         "payment card number",
@@ -223,9 +223,9 @@ class PiiFinder:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._kinds = dict(enumerate(KINDS, start=1))
-        self.shapes = "|".join(f"{kind.before}(?:{kind.pattern})" for kind in KINDS).encode()
-        grouped = "|".join(f"{kind.before}({kind.pattern})" for kind in KINDS).encode()
+        self._kinds = dict(enumerate(PII_KINDS, start=1))
+        self.shapes = "|".join(f"{kind.before}(?:{kind.pattern})" for kind in PII_KINDS).encode()
+        grouped = "|".join(f"{kind.before}({kind.pattern})" for kind in PII_KINDS).encode()
         self._shapes = engine.compile(grouped)
 
     def find(self, data: bytes) -> list[Finding]:

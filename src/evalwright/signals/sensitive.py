@@ -9,7 +9,7 @@ import msgspec
 
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
 from evalwright.signals.finding import Finding
-from evalwright.signals.pii import KINDS, PiiFinder
+from evalwright.signals.pii import PII_KINDS, PiiFinder
 from evalwright.signals.secret_context import CONTEXT_RULES
 from evalwright.signals.secret_matching import Engine, best_engine
 from evalwright.signals.secret_rules import RULES
@@ -61,7 +61,7 @@ def scan_bytes(data: bytes) -> list[Finding]:
 def rule_ids() -> frozenset[str]:
     """The ids of all rules, of secrets and of personal data."""
     ids = {rule.id for rule in RULES} | {rule.id for rule in CONTEXT_RULES}
-    return frozenset(ids | {kind.id for kind in KINDS} | {"private-key", "email"})
+    return frozenset(ids | {kind.id for kind in PII_KINDS} | {"private-key", "email"})
 
 
 def _without_overlap(found: Iterable[Finding]) -> list[Finding]:
