@@ -6,7 +6,7 @@ import pytest
 from test_browser_access import LOW_CONTRAST
 
 from evalwright.prompts.change import compare_results
-from evalwright.reports.prompts import FORMATS
+from evalwright.reports.forms import renderer
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
     a_context,
@@ -25,7 +25,7 @@ TEXT = "\n".join(["# Title", "", *(f"Say some {'words ' * 40} {n}" for n in rang
 def write(folder, results, texts=None, **more):
     folder.mkdir(exist_ok=True)
     place = folder / "report.html"
-    place.write_bytes(FORMATS["html"](results, a_context(texts, **more)))
+    place.write_bytes(renderer("prompts", "html")(results, a_context(texts, **more)))
     return place
 
 

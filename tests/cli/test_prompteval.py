@@ -504,10 +504,3 @@ def test_json_lines_stream_to_stdout(library: Evalwright) -> None:
     done = prompteval(library, "prompts", "--json", "--format", "jsonl", "--quiet")
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert [line["input"]["path"] for line in lines] == ["prompts/good.md", "prompts/poor.md"]
-
-
-def test_every_format_that_can_be_written_can_be_named() -> None:
-    from evalwright.cli.prompts import FORMAT_NAMES
-    from evalwright.reports.prompts import FORMATS
-
-    assert tuple(FORMATS) == FORMAT_NAMES

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders import Answer, Answers, a_log, a_suite, a_tally, a_task, an_error
 from evalwright.contracts.suite import Suite
 from evalwright.reports.findings import task_stories
-from evalwright.reports.junit import JunitRun, render_junit, render_junit_failure
+from evalwright.reports.run.junit import FailedRun, ReportedRun, render_junit
 from strategies import json_values
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -20,7 +20,7 @@ outcomes = st.sampled_from(["yes", "no", an_error()])
 def junit(suite: Suite, answers: Answers | None = None) -> ET.Element:
     tally = a_tally(suite, answers)
     stories = task_stories(suite, a_log(suite, answers))
-    run = JunitRun("run_a", tally.summary(), tally.broken_bars(), stories)
+    run = ReportedRun("run_a", tally.summary(), tally.broken_bars(), stories)
     return ET.fromstring(render_junit([run]))
 
 
@@ -110,7 +110,7 @@ def test_the_report_is_well_formed_whatever_an_agent_says(output: Any):
 
 @pytest.mark.parametrize("text", ["]]>", "<b>&amp;", '"quoted"', "\x00\x1b\ufffe\ud800", "é😀"])
 def test_the_report_of_a_run_that_failed_is_one_error_whatever_the_message(text):
-    root = ET.fromstring(render_junit_failure("run_a", "agent_unavailable", f"why: {text}"))
+    root = ET.fromstring(render_junit([FailedRun("run_a", "agent_unavailable", f"why: {text}")]))
     assert counts(root) == (1, 0, 1)
     [error] = root.iter("error")
     assert error.attrib["type"] == "agent_unavailable"

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from evalwright.cli.forms import form_options, wanted_forms
 from evalwright.cli.options import db_option, existing_log
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
 from evalwright.cli.parameters import json_option, read_input
@@ -19,8 +20,9 @@ from evalwright.comparison.inputs import Inputs, open_inputs
 from evalwright.comparison.summary import speaks_against
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import BothSides, Summary
-from evalwright.reports.comparison.markdown import significance_in_words
+from evalwright.reports.figures import short_significance
 from evalwright.reports.folder.build import Report, Request, write_report
+from evalwright.reports.forms import renderer
 from evalwright.signals.masking import mask_text
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
@@ -68,9 +70,7 @@ class Options(msgspec.Struct, frozen=True):
     show_default=True,
     help="What gives exit code 1. any: a regression, a gated case, a new grave signal, no answer.",
 )
-@click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML.")
-@click.option("--sarif", type=click.Path(path_type=Path), help="Also write SARIF.")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Also write Markdown.")
+@form_options("comparison", "Also write {title}.")
 @click.option(
     "--show-secrets", is_flag=True, help="Do not mask secrets and personal data in the report."
 )
@@ -79,11 +79,8 @@ class Options(msgspec.Struct, frozen=True):
 def command(
     *,
     fail_on: str,
-    junit: Path | None,
-    sarif: Path | None,
-    markdown: Path | None,
     as_json: bool,
-    **asked: object,
+    **asked: Any,
 ) -> int:
     """Compare a new run with a baseline: what changed, why, and whether to ship.
 
@@ -92,12 +89,12 @@ def command(
     The report is one folder that opens anywhere: report.html, compare-report.json, a page for
     each case, and copies of all it rests on. Secrets and personal data are masked.
     """
+    forms = wanted_forms("comparison", asked)
     options = msgspec.convert(asked, Options)
-    forms = {"junit": junit, "sarif": sarif, "markdown": markdown}
     _check_forms(forms, options.out)
     emit = reserve_stdout() if as_json else None
     _stop_in_good_order()
-    report = _compare(options, [path for path in forms.values() if path is not None])
+    report = _compare(options, list(forms.values()))
     _write_forms(options.out, forms)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
@@ -107,12 +104,10 @@ def command(
     return 1 if _fails(report.summary, fail_on) else 0
 
 
-def _check_forms(forms: dict[str, Path | None], out: Path) -> None:
+def _check_forms(forms: dict[str, Path], out: Path) -> None:
     """Each form in a place of its own, and not in the folder that is replaced as a whole."""
     taken: dict[str, str] = {}
     for name, path in forms.items():
-        if path is None:
-            continue
         place = os.path.realpath(path)
         if Path(place).is_relative_to(os.path.realpath(out)):
             raise BadInput(f"--{name} {path}: lies in the report's folder; put it beside {out}")
@@ -213,30 +208,21 @@ def _report_id(inputs: Inputs) -> str:
     return "latest"
 
 
-def _write_forms(out: Path, forms: dict[str, Path | None]) -> None:
-    if not any(forms.values()):
+def _write_forms(out: Path, forms: dict[str, Path]) -> None:
+    if not forms:
         return
-    from evalwright.reports.comparison.junit import render_comparison_junit
     from evalwright.reports.comparison.machine import read_machine_report
-    from evalwright.reports.comparison.markdown import render_markdown
-    from evalwright.reports.comparison.sarif import render_sarif
 
-    renderers = {
-        "junit": render_comparison_junit,
-        "sarif": render_sarif,
-        "markdown": render_markdown,
-    }
     report = read_machine_report(out)
     for name, path in forms.items():
-        if path is not None:
-            write_file(path, [renderers[name](report)])
+        write_file(path, [renderer("comparison", name)(report)])
 
 
 def _tell(options: Options, report: Report) -> None:
     summary = report.summary
     tell(summary.verdict)
     if summary.significance is not msgspec.UNSET:
-        tell(significance_in_words(summary.significance))
+        tell(short_significance(summary.significance))
     causes = [f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count]
     if causes:
         tell(f"Root causes: {', '.join(causes)}")

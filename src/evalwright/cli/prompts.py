@@ -13,8 +13,8 @@ from evalwright.cli.output import check_place, reserve_stdout, tell, write_stdou
 from evalwright.cli.parameters import Dollars, json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.tiers import TIERS
+from evalwright.reports.forms import forms_of
 
-FORMAT_NAMES = ("json", "jsonl", "md", "csv", "sarif", "junit", "html")
 EXAMPLES = """\b
 Examples:
   evalwright prompts prompts/
@@ -76,7 +76,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(FORMAT_NAMES),
+    type=click.Choice(list(forms_of("prompts"))),
     help="The format of -o; with --json, jsonl prints records as they come, a line each.",
 )
 @click.option(
@@ -198,16 +198,15 @@ def _names(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _format(path: Path, chosen: str | None) -> str:
-    from evalwright.reports.prompts import SUFFIXES
-
     check_place(path.absolute())
     if chosen is not None:
         return chosen
-    found = SUFFIXES.get(path.suffix.lower())
+    suffixes = {each: form.name for form in forms_of("prompts").values() for each in form.suffixes}
+    found = suffixes.get(path.suffix.lower())
     if found is None:
         raise BadInput(
-            f"-o {path}: the suffix says no format; write one of {', '.join(SUFFIXES)}, "
-            "or say it with --format"
+            f"-o {path}: the suffix does not say the format; use one of {', '.join(suffixes)}, "
+            "or give --format"
         )
     return found
 

@@ -33,13 +33,14 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.plan import RunOptions
 from evalwright.engine.replay import project
+from evalwright.reports.forms import forms_of
 from evalwright.reports.progress import Progress, Standing, progress_for
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 
 KEY_VARIABLE = "EVALWRIGHT_KEY"
 
-_ALWAYS = frozenset({"host", "fail_on", "junit", "out", "quiet", "as_json"})
+_ALWAYS = frozenset({"host", "fail_on", "out", "quiet", "as_json", *forms_of("run")})
 _TO_BEGIN = frozenset(
     {"suite", "agent", "modes", "concurrency", "timeout", "run_timeout", "tags", "allow_mismatch"}
     | {"baseline", "max_cost"}

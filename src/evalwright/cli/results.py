@@ -1,6 +1,6 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evalwright.cli.output import Emit, make_folder, say, stderr, stdout, tell, write_file
@@ -10,9 +10,10 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
-from evalwright.reports.junit import JunitRun, render_junit, render_junit_failure
+from evalwright.reports.forms import renderer
 from evalwright.reports.outcome import LIVE, agreement, render_outcome, shown_reasons
 from evalwright.reports.repeats import render_repeats
+from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.scorecard import MOST_FAILURES
 from evalwright.reports.style import Style
 from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
@@ -23,11 +24,11 @@ class Results:
     """Where results are wanted."""
 
     def __init__(
-        self, emit: Emit, *, as_json: bool, junit: Path | None, out: Path | None, quiet: bool
+        self, emit: Emit, *, as_json: bool, forms: Mapping[str, Path], out: Path | None, quiet: bool
     ) -> None:
         self.emit = emit
         self.as_json = as_json
-        self.junit = junit
+        self.forms = forms
         self.out = out
         self.quiet = quiet
 
@@ -39,8 +40,8 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
     report = summarise_repeats([each.summary for each in outcomes]) if is_group else None
     if not results.quiet:
         _print(results, told, report)
-    if results.junit is not None:
-        write_file(results.junit, [render_junit([each.for_junit() for each in told])])
+    for name, path in results.forms.items():
+        write_file(path, [renderer("run", name)([each.reported() for each in told])])
     if results.out is not None:
         for each in told:
             _write_folder(_folder(results.out, each.outcome), log, each)
@@ -67,7 +68,7 @@ class _Told:
         self.outcome = outcome
         self.stories: Sequence[TaskStory] = ()
         self.agreement = None if results.quiet and not results.out else agreement(log, outcome)
-        if results.junit or results.out:
+        if results.forms or results.out:
             self.stories = failed_stories(log, outcome)
         elif not results.quiet:
             self.stories = failed_stories(log, outcome, MOST_FAILURES)
@@ -78,10 +79,10 @@ class _Told:
             self.outcome, self.stories, style, agreement=self.agreement, full=full
         )
 
-    def for_junit(self) -> JunitRun:
-        """What a JUnit report tells of it."""
+    def reported(self) -> ReportedRun:
+        """What a report tells of it."""
         outcome = self.outcome
-        return JunitRun(
+        return ReportedRun(
             outcome.run_id,
             outcome.summary,
             shown_reasons(outcome),
@@ -92,10 +93,9 @@ class _Told:
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
-    if results.junit is not None:
-        write_file(
-            results.junit, [render_junit_failure(failure.run_id, failure.code, str(failure))]
-        )
+    for name, path in results.forms.items():
+        run = FailedRun(failure.run_id, failure.code, str(failure))
+        write_file(path, [renderer("run", name)([run])])
     if results.out is not None:
         write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
 

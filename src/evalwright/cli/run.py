@@ -8,6 +8,7 @@ import msgspec
 
 from evalwright.agents.load import is_archive
 from evalwright.cli.crew import Crew, Names, model_name
+from evalwright.cli.forms import form_options, wanted_forms
 from evalwright.cli.options import db_option, existing_log, opened_log
 from evalwright.cli.output import check_place, make_folder, reserve_stdout, write_stdout
 from evalwright.cli.parameters import Dollars, Seconds, json_option, read_input
@@ -155,7 +156,7 @@ Examples:
     metavar="RUN",
     help="Go on with a stopped or failed run; with --host, watch a run again.",
 )
-@click.option("--junit", type=click.Path(path_type=Path), help="Write a JUnit report to this file.")
+@form_options("run", "Write a {title} report to this file.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -170,7 +171,6 @@ def command(
     resume: str | None,
     db: str | None,
     as_json: bool,
-    junit: Path | None,
     out: Path | None,
     quiet: bool,
     **given: Any,
@@ -188,6 +188,8 @@ def command(
     if given["host"] is not None:
         _refuse_for_host(is_resumed=resume is not None)
     emit = reserve_stdout() if as_json else write_stdout
+    asked = wanted_forms("run", given)
+    forms = {name: path.absolute() for name, path in asked.items()}  # an agent may change folder
     request = Request(
         suite=suite,
         agent=given["agent"],
@@ -198,7 +200,7 @@ def command(
         results=Results(
             emit,
             as_json=as_json,
-            junit=junit and junit.absolute(),  # an agent may change the folder
+            forms=forms,
             out=out and out.absolute(),
             quiet=quiet,
         ),
@@ -342,5 +344,5 @@ def _finish(request: Request, log: EventLog, work: Work) -> int:
 def _check_places(results: Results) -> None:
     if results.out is not None:
         make_folder(results.out)
-    if results.junit is not None:
-        check_place(results.junit)
+    for path in results.forms.values():
+        check_place(path)

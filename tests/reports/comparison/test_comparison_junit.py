@@ -6,13 +6,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from hostile_report import BREAKING, a_hostile_report
 
-from evalwright.reports.comparison.junit import render_comparison_junit
+from evalwright.reports.comparison.junit import render_junit
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
     report = a_hostile_report(Path(tmp_path_factory.mktemp("junit")))
-    return ET.fromstring(render_comparison_junit(report))
+    return ET.fromstring(render_junit(report))
 
 
 def children(root: ET.Element) -> dict[str, ET.Element | None]:

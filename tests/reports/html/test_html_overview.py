@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from evalwright.contracts.report import BothSides, QualityFlags
-from evalwright.reports.html.numbers import significance
+from evalwright.reports.figures import significance
 from evalwright.reports.html.pages import overview_row, render_overview, render_rows_chunk
 from reports.html.page_reader import Page
 from reports.html.samples import a_case, a_row, a_signal, a_summary, an_overview, many_rows
@@ -53,7 +53,7 @@ def test_significance_is_told_in_words():
 
 def test_a_change_that_may_be_chance_is_called_so():
     found = msgspec.structs.replace(a_summary().significance, significant=False, p_value=0.25)
-    assert "which may be chance (p = 0.250" in significance(found)
+    assert "which may be chance (p = 0.25," in significance(found)
     assert "no case to compare" in significance(msgspec.UNSET)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.reports.prompts import FORMATS
+from evalwright.reports.forms import renderer
 from reports.prompts.prompt_samples import a_context, a_result, an_error, records
 
 HEADER = (
@@ -17,12 +17,12 @@ HEADER = (
 
 
 def table(results):
-    text = FORMATS["csv"](results, a_context()).decode()
+    text = renderer("prompts", "csv")(results, a_context()).decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def test_the_columns_are_those_of_the_specification():
-    assert FORMATS["csv"]([], a_context()) == f"{HEADER}\r\n".encode()
+    assert renderer("prompts", "csv")([], a_context()) == f"{HEADER}\r\n".encode()
 
 
 def test_scores_are_percentages():

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
 from evalwright.prompts.change import compare_results, read_results
-from evalwright.reports.prompts import FORMATS, SUFFIXES, encode_record, render_console
+from evalwright.reports.forms import forms_of, renderer
+from evalwright.reports.prompts import encode_record, render_console
 from evalwright.reports.style import Style
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
@@ -19,30 +20,26 @@ from reports.prompts.prompt_samples import (
 )
 
 
-def test_every_suffix_has_a_format_and_every_format_a_suffix():
-    assert set(SUFFIXES.values()) == set(FORMATS)
-
-
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", forms_of("prompts"))
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25, deadline=None)
 @given(results=st.lists(records, max_size=5), before=st.lists(records, max_size=3))
 def test_any_records_can_be_written_and_always_in_the_same_bytes(name, results, before):
     texts = {each.input.path: "one\n two {three}\r\nfour" for each in results[::2]}
     context = a_context(texts, change=compare_results(before, results))
-    data = FORMATS[name](results, context)
-    assert data == FORMATS[name](list(results), context)
+    data = renderer("prompts", name)(results, context)
+    assert data == renderer("prompts", name)(list(results), context)
     data.decode()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", forms_of("prompts"))
 def test_hostile_records_can_be_written(name):
-    data = FORMATS[name](hostile_results(), a_context(HOSTILE_TEXTS))
+    data = renderer("prompts", name)(hostile_results(), a_context(HOSTILE_TEXTS))
     assert data.decode()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", forms_of("prompts"))
 def test_without_a_record_every_format_is_still_well_formed(name):
-    assert bool(FORMATS[name]([], a_context())) == (name != "jsonl")
+    assert bool(renderer("prompts", name)([], a_context())) == (name != "jsonl")
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=100)
@@ -53,21 +50,21 @@ def test_every_record_keeps_to_the_schema(record):
 
 class TestJson:
     def test_one_result_is_an_object(self):
-        data = FORMATS["json"]([a_result()], a_context())
+        data = renderer("prompts", "json")([a_result()], a_context())
         assert msgspec.json.decode(data)["grade"] == "Proficient"
         assert data.startswith(b'{\n  "schema_version": "1.0.0"')
 
     def test_several_results_are_an_array_in_their_order(self):
         results = [a_result("b.md"), an_error("a.md")]
-        found = msgspec.json.decode(FORMATS["json"](results, a_context()))
+        found = msgspec.json.decode(renderer("prompts", "json")(results, a_context()))
         assert [each["input"]["path"] for each in found] == ["b.md", "a.md"]
 
     def test_no_result_is_an_empty_array(self):
-        assert FORMATS["json"]([], a_context()) == b"[]\n"
+        assert renderer("prompts", "json")([], a_context()) == b"[]\n"
 
     def test_lines_are_records_that_can_be_streamed(self):
         results = [a_result("b.md", summary="two\nlines"), an_error("a.md")]
-        data = FORMATS["jsonl"](results, a_context())
+        data = renderer("prompts", "jsonl")(results, a_context())
         assert data == b"".join(encode_record(each) + b"\n" for each in results)
         assert read_results(data, "x.jsonl") == results
 

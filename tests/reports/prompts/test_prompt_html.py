@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalwright.prompts.change import compare_results
-from evalwright.reports.prompts import FORMATS
+from evalwright.reports.forms import renderer
 from evalwright.reports.prompts.distribution import distribution
 from evalwright.reports.prompts.source_view import masked, source_view
 from reports.html.hostile import HOSTILE
@@ -30,7 +30,7 @@ TEXT = "# Greeting\n\nGreet <some> people & more.\n\nEnd.\n"
 
 
 def page(results, texts=None, **more):
-    return Page(FORMATS["html"](results, a_context(texts, **more)))
+    return Page(renderer("prompts", "html")(results, a_context(texts, **more)))
 
 
 def policy(found):
@@ -157,7 +157,7 @@ class TestThePage:
             a_result(path, 6.0 + number % 4, findings=findings if number % 2 else ())
             for number, path in enumerate(paths)
         ]
-        data = FORMATS["html"](results, a_context(dict.fromkeys(paths, text)))
+        data = renderer("prompts", "html")(results, a_context(dict.fromkeys(paths, text)))
         assert len(data) < 5_000_000
         shown = Page(data).text
         assert "This is a large library" in shown
@@ -174,7 +174,7 @@ class TestThePage:
         assert "@import" not in style
 
     def test_it_allows_exactly_its_own_style_and_script(self):
-        data = FORMATS["html"]([a_result()], a_context())
+        data = renderer("prompts", "html")([a_result()], a_context())
         for tag in ("style", "script"):
             inner = data.partition(f"<{tag}>".encode())[2].partition(f"</{tag}>".encode())[0]
             digest = base64.b64encode(hashlib.sha256(inner).digest()).decode()

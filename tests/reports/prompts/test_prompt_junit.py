@@ -2,12 +2,12 @@
 
 from xml.etree import ElementTree as ET
 
-from evalwright.reports.prompts import FORMATS
+from evalwright.reports.forms import renderer
 from reports.prompts.prompt_samples import a_case, a_context, a_result, an_error, hostile_results
 
 
 def suite(results):
-    root = ET.fromstring(FORMATS["junit"](results, a_context()))
+    root = ET.fromstring(renderer("prompts", "junit")(results, a_context()))
     assert (
         root[0].attrib.items()
         >= {key: root.attrib[key] for key in ("tests", "failures", "errors")}.items()

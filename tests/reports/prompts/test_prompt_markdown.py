@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 
 from evalwright.prompts.change import compare_results
 from evalwright.prompts.results import percent
-from evalwright.reports.prompts import FORMATS
+from evalwright.reports.forms import renderer
+from evalwright.reports.markdown import inline, item
 from evalwright.reports.prompts.groups import share
-from evalwright.reports.prompts.markdown_text import inline, item
 from evalwright.reports.prompts.step_summary import append_step_summary, render_step_summary
 from reports.html.hostile import EVIL, HOSTILE
 from reports.prompts.prompt_samples import (
@@ -29,7 +29,7 @@ LOW = {"clarity": 6.0, "specificity": 5.0, "actionability": 5.5, "structure": 6.
 
 
 def markdown(results, **more):
-    return FORMATS["md"](results, a_context(**more)).decode()
+    return renderer("prompts", "md")(results, a_context(**more)).decode()
 
 
 def test_the_report_has_the_form_of_the_specification():
@@ -163,7 +163,7 @@ def test_test_cases_that_failed_are_issues():
 
 
 def shape(results, context):
-    tokens = READER.parse(FORMATS["md"](results, context).decode())
+    tokens = READER.parse(renderer("prompts", "md")(results, context).decode())
     blocks = [token.type for token in tokens]
     inner = [child.type for token in tokens for child in token.children or ()]
     return blocks, [kind for kind in inner if kind not in ("text", "softbreak", "text_special")]

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import pytest
 
 from evalwright.prompts.rules.catalogue import CATALOGUE
-from evalwright.reports.prompts import FORMATS
+from evalwright.reports.forms import renderer
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
     a_case,
@@ -22,7 +22,7 @@ RULE = CATALOGUE[0]
 
 
 def run_of(results, texts=None):
-    document = json.loads(FORMATS["sarif"](results, a_context(texts)))
+    document = json.loads(renderer("prompts", "sarif")(results, a_context(texts)))
     assert document["version"] == "2.1.0"
     (run,) = document["runs"]
     rules = run["tool"]["driver"]["rules"]

@@ -169,7 +169,8 @@ def _write(
 ) -> None:
     if not _is_told(request):
         return
-    from evalwright.reports.prompts import FORMATS, ReportContext
+    from evalwright.reports.forms import renderer
+    from evalwright.reports.prompts import ReportContext
     from evalwright.reports.prompts.step_summary import append_step_summary
 
     context = ReportContext(
@@ -183,10 +184,10 @@ def _write(
     records = [minimal(each) for each in results] if request.minimal else shared
     for path, name in request.outputs:
         told = records if name in RECORD_FORMATS else shared
-        write_file(path, [FORMATS[name](told, context)])
+        write_file(path, [renderer("prompts", name)(told, context)])
     append_step_summary(results, context)
     if request.as_json and not request.streams:
-        emit(FORMATS["json"](records, context))
+        emit(renderer("prompts", "json")(records, context))
     elif not request.quiet:
         _show(request, results, context, change)
 

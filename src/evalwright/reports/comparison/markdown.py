@@ -1,22 +1,21 @@
 """A comparison as Markdown: short enough for a pull request, complete about what got worse."""
 
-import re
-
 import msgspec
 
 from evalwright.comparison.summary import facts_of
-from evalwright.contracts.report import Item, Significance
+from evalwright.contracts.report import Item
 from evalwright.reports.comparison.machine import MachineReport
+from evalwright.reports.figures import short_significance
+from evalwright.reports.markdown import inline
 from evalwright.reports.text import one_line
 
 _MOST_CASES = 25
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~@&-])")
 
 
 def render_markdown(report: MachineReport) -> bytes:
     """The verdict, the numbers, and the cases that need a look."""
     summary = report.summary
-    lines = [f"# {escape(summary.verdict)}", ""]
+    lines = [f"# {inline(summary.verdict)}", ""]
     lines += [
         "| | baseline | new |",
         "| --- | ---: | ---: |",
@@ -26,7 +25,7 @@ def render_markdown(report: MachineReport) -> bytes:
         "",
     ]
     if summary.significance is not msgspec.UNSET:
-        lines += [escape(significance_in_words(summary.significance)), ""]
+        lines += [inline(short_significance(summary.significance)), ""]
     shown = [item for item in report.items if _needs_a_look(item)]
     lines += _table(sorted(shown, key=_order))
     return ("\n".join(lines).rstrip() + "\n").encode()
@@ -36,7 +35,7 @@ def _cause_rows(report: MachineReport) -> list[str]:
     before = report.summary.root_cause_breakdown_baseline
     after = report.summary.root_cause_breakdown
     return [
-        f"| {escape(cause)} | {before[cause]} | {count} |"
+        f"| {inline(cause)} | {before[cause]} | {count} |"
         for cause, count in after.items()
         if count or before[cause]
     ]
@@ -51,23 +50,6 @@ def _severity_rows(report: MachineReport) -> list[str]:
         for severity in reversed(list(after))
         if after[severity] or before[severity]
     ]
-
-
-def significance_in_words(found: Significance) -> str:
-    """How sure the change of the pass rate is."""
-    if not found.difference:
-        return f"Pass rate {found.new_rate:.1%} on both sides."
-    low, high = found.confidence_interval
-    chance = "more than chance" if found.significant else "within chance"
-    return (
-        f"Pass rate {found.baseline_rate:.1%} → {found.new_rate:.1%} "
-        f"({found.difference * 100:+.1f} points, 95 % interval {low * 100:+.1f} to "
-        f"{high * 100:+.1f}, {_chance_of(found.p_value)}): {chance}."
-    )
-
-
-def _chance_of(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3g}"
 
 
 def _needs_a_look(item: Item) -> bool:
@@ -101,9 +83,4 @@ def _row(item: Item) -> str:
     gate = f"{ruling.recommendation}: {one_line(ruling.reason, 120)}"
     change = item.change.replace("_", " ")
     cells = (item.case_id, f"{change} {root}".strip(), "; ".join(reasons), gate)
-    return f"| {' | '.join(escape(one_line(cell, 300)) for cell in cells)} |"
-
-
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return _SPECIAL.sub(r"\\\1", text)
+    return f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |"

@@ -1,14 +1,13 @@
 """A comparison as SARIF 2.1.0: regressions and signals of the new run, for code review tools."""
 
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from evalwright import __version__
 from evalwright.contracts.report import Item, Signal
 from evalwright.reports.comparison.machine import MachineReport
+from evalwright.reports.sarif import fingerprint, rule_name, sarif_document
 
 _LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 # What dashboards sort by: a number from 0 to 10.
@@ -19,26 +18,8 @@ def render_sarif(report: MachineReport) -> bytes:
     """All findings of the new run, with suppressed ones marked as such."""
     results = [result for item in report.items for result in _results(item)]
     rules = sorted({result["ruleId"] for result in results})
-    document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "evalwright",
-                        "version": __version__,
-                        "rules": [_rule(rule, results) for rule in rules],
-                    }
-                },
-                "automationDetails": {"id": f"compare/{report.report_id}"},
-                "results": [
-                    {**result, "ruleIndex": rules.index(result["ruleId"])} for result in results
-                ],
-            }
-        ],
-    }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    described = [_rule(rule, results) for rule in rules]
+    return sarif_document("evalwright", f"compare/{report.report_id}", described, results)
 
 
 def _results(item: Item) -> Iterator[dict[str, Any]]:
@@ -71,7 +52,6 @@ def _signal(item: Item, signal: Signal) -> dict[str, Any]:
 
 def _result(item: Item, rule: str, level: str, message: str) -> dict[str, Any]:
     place = item.artifacts.new_case_response_href or item.artifacts.replay_diff_href
-    print_ = sha256(f"{item.case_id}\0{rule}\0{message}".encode()).hexdigest()[:32]
     return {
         "ruleId": rule,
         "level": level,
@@ -82,7 +62,7 @@ def _result(item: Item, rule: str, level: str, message: str) -> dict[str, Any]:
                 "logicalLocations": [{"name": item.case_id, "kind": "case"}],
             }
         ],
-        "partialFingerprints": {"caseAndFinding/v1": print_},
+        "partialFingerprints": {"caseAndFinding/v1": fingerprint(item.case_id, rule, message)},
     }
 
 
@@ -99,13 +79,9 @@ def _rule(rule: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     properties = {"tags": ["security"], "security-severity": max(found)} if found else {}
     return {
         "id": rule,
-        "name": _camel(rule),
+        "name": rule_name(rule),
         "shortDescription": {"text": told},
         "fullDescription": {"text": f"{told}, found by comparing a new run with its baseline."},
         "help": {"text": "The page of the case shows causes, evidence and both traces."},
         **({"properties": properties} if properties else {}),
     }
-
-
-def _camel(rule: str) -> str:
-    return "".join(word.capitalize() for word in rule.replace("/", "_").split("_"))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.report import Governance, Integrity, Item, Repeats
-from evalwright.reports.html import numbers
+from evalwright.reports import figures as numbers
 from evalwright.reports.html.markup import badge_html, quoted_html
 from evalwright.reports.html.words import (
     INTEGRITIES,

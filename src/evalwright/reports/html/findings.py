@@ -40,6 +40,7 @@ def findings(item: Item, policy: Mapping[str, PolicyRule], baseline: Side, new: 
     if not (assertions or signals or suppressed or rules):
         return Findings()
     html = render(
+        "html",
         "findings.html",
         assertions=assertions,
         policy=rules,

@@ -6,7 +6,7 @@ a page without findings. All text comes in escaped, as `quoted_html` does it.
 
 from typing import NamedTuple
 
-from evalwright.reports.html.assets import case_policy
+from evalwright.reports.html.assets import CASE_POLICY
 from evalwright.reports.html.markup import quoted_html
 
 
@@ -36,7 +36,7 @@ SECRETS_ARE_SHOWN = (
 GATE = (
     '<span class="badge critical"><span aria-hidden="true">&#9632;</span> Gate recommended</span> '
 )
-_POLICY = quoted_html(case_policy())
+_POLICY = quoted_html(CASE_POLICY)
 _NO_STEPS = '<p class="muted">Neither side recorded a step.</p>\n'
 
 

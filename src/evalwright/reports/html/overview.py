@@ -16,7 +16,8 @@ from evalwright.contracts.report import (
     SeverityCounts,
     Summary,
 )
-from evalwright.reports.html import numbers, words
+from evalwright.reports import figures as numbers
+from evalwright.reports.html import words
 from evalwright.reports.html.charts import Bar, chart
 from evalwright.reports.html.display_text import clipped, display_text, relative_href
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from minijinja import safe
 
-from evalwright.reports.html.assets import ASSETS, OVERVIEW_SCRIPT, overview_policy
+from evalwright.reports.html.assets import ASSETS, OVERVIEW_POLICY, OVERVIEW_SCRIPT
 from evalwright.reports.html.case import CaseView, case_html
 from evalwright.reports.html.overview import (
     OverviewRow,
@@ -37,7 +37,7 @@ def render_overview(view: OverviewView) -> bytes:
     """The first page of the report, with the first rows of its table."""
     context = overview_context(view)
     script = safe(OVERVIEW_SCRIPT)
-    return render("overview.html", csp=overview_policy(), script=script, **context).encode()
+    return render("html", "overview.html", csp=OVERVIEW_POLICY, script=script, **context).encode()
 
 
 def render_rows_chunk(rows: Sequence[OverviewRow], number: int) -> bytes:

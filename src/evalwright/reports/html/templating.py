@@ -1,23 +1,41 @@
-"""The templates of the report."""
+"""Pages from templates, their content security policy, and the style sheet that they share."""
 
+import base64
+import hashlib
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from minijinja import Environment
 
+STYLE_SHEET = (files("evalwright.reports.html") / "style.css").read_bytes()
 
-def render(template: str, **values: Any) -> str:
-    """A template with its values; every value is escaped."""
-    return _environment().render_template(template, **values)
+
+def render(package: str, template: str, **values: Any) -> str:
+    """A template of a package of reports with its values; every value is escaped."""
+    return _environment(package).render_template(template, **values)
 
 
 @cache
-def _environment() -> Environment:
-    """The templates, compiled once in each process."""
-    folder = files("evalwright.reports.html") / "templates"
+def _environment(package: str) -> Environment:
+    """The templates of a package, compiled once in each process."""
+    found = (files(f"evalwright.reports.{package}") / "templates").iterdir()
+    pages = [each for each in found if each.name.endswith(".html")]
     return Environment(
-        templates={each.name: each.read_text(encoding="utf-8") for each in folder.iterdir()},
+        templates={each.name: each.read_text(encoding="utf-8") for each in pages},
         auto_escape_callback=lambda _: "html",
         undefined_behavior="strict",
     )
+
+
+def content_policy(style_src: str, script_src: str = "") -> str:
+    """A content security policy that allows styles and scripts from where is said, no more."""
+    scripts = f"; script-src {script_src}" if script_src else ""
+    nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
+    return f"{nothing}; style-src {style_src}{scripts}"
+
+
+def source_hash(source: str) -> str:
+    """How a content security policy names a style or a script that is part of the page."""
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,10 +1,9 @@
 """What a report is told besides the records."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
-from evalwright.contracts.prompt_result import PromptResult
 from evalwright.prompts.change import Change
 from evalwright.prompts.tiers import Tier
 
@@ -17,6 +16,3 @@ class ReportContext(msgspec.Struct, frozen=True):
     generated: str
     texts: Mapping[str, str] = {}  # path → the file's text
     change: Change | None = None
-
-
-Render = Callable[[Sequence[PromptResult], ReportContext], bytes]

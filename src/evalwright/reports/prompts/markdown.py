@@ -9,10 +9,10 @@ from msgspec import UNSET
 from evalwright.contracts.prompt_result import PromptResult, grade
 from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
 from evalwright.prompts.results import percent
+from evalwright.reports.markdown import inline, item, table
 from evalwright.reports.prompts.change import change_section, points
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
-from evalwright.reports.prompts.markdown_text import inline, item, table
 
 SIGNS: dict[FileStatus, str] = {"passed": "✅", "failed": "❌", "error": "⛔"}
 

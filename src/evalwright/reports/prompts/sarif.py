@@ -3,13 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
-from evalwright import __version__
 from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.change import percentages
 from evalwright.prompts.findings import Rule
@@ -17,6 +13,7 @@ from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import File, FileRuns, Overview
+from evalwright.reports.sarif import fingerprint, rule_name, sarif_document
 from evalwright.reports.text import printable
 
 BELOW_THRESHOLD = "below-threshold"
@@ -41,23 +38,15 @@ def render_sarif(results: Sequence[PromptResult], context: ReportContext) -> byt
     overview = Overview(results)
     found = [each for file in overview.files for each in _results(file, context.texts)]
     rules = _rules([each["ruleId"] for each in found])
-    places = {rule["id"]: place for place, rule in enumerate(rules)}
-    run = {
-        "tool": {"driver": {"name": "prompteval", "version": __version__, "rules": rules}},
-        "automationDetails": {"id": f"prompteval/tier-{context.tier.number}/"},
+    about = {
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {
             _ROOT: {"description": {"text": "The folder in which prompteval was called."}}
         },
         "invocations": [_invocation(overview)],
-        "results": [{**each, "ruleIndex": places[each["ruleId"]]} for each in found],
     }
-    document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [run],
-    }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    automation = f"prompteval/tier-{context.tier.number}/"
+    return sarif_document("prompteval", automation, rules, found, about)
 
 
 def _results(file: File, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -116,9 +105,7 @@ def _location(path: str, line: int | None = None, column: int | None = None) -> 
 
 
 def _fingerprint(*parts: str) -> dict[str, str]:
-    """What stays the same when the finding moves to another line."""
-    data = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return {"promptFinding/v1": sha256(data).hexdigest()[:32]}
+    return {"promptFinding/v1": fingerprint(*parts)}
 
 
 def _wordly(message: str) -> str:
@@ -152,7 +139,7 @@ def _rules(found: Sequence[str]) -> list[dict[str, Any]]:
 def _rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
-        "name": _camel(rule.name),
+        "name": rule_name(rule.name),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": f"{rule.summary} {rule.explanation}"},
         "help": {"text": rule.explanation},
@@ -164,11 +151,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 def _other_rule(rule: str) -> dict[str, Any]:
     summary, advice = _OUR_RULES.get(rule, (f"Rule {_text(rule)} of another version.", ""))
     help_ = {"help": {"text": advice}} if advice else {}
-    return {"id": rule, "name": _camel(rule), "shortDescription": {"text": summary}, **help_}
-
-
-def _camel(name: str) -> str:
-    return "".join(word.capitalize() for word in re.split(r"[\W_]+", name))
+    return {"id": rule, "name": rule_name(rule), "shortDescription": {"text": summary}, **help_}
 
 
 def _text(text: str) -> str:

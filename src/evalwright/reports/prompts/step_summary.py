@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evalwright.contracts.prompt_result import PromptResult
+from evalwright.reports.markdown import inline, table
 from evalwright.reports.prompts.change import change_section
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, Overview
 from evalwright.reports.prompts.markdown import SIGNS, outcome, summary_section
-from evalwright.reports.prompts.markdown_text import inline, table
 from evalwright.reports.text import one_line
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from evalwright.reports.text import printable
 
-# Characters that mean something anywhere in a line. An underscore within a word means nothing, and
-# file names are full of them.
-_SPECIAL = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
+# Characters that mean something anywhere in a line; # and @ do on the pages of code hosts. An
+# underscore within a word means nothing, and file names are full of them.
+_SPECIAL = re.compile(r"[\\`*\[\]<>|&~$#@]|(?<![^\W_])_|_(?![^\W_])")
 _AT_START = re.compile(r"([-+#=:]|\d{1,9}(?=[.)]))")
 
 

@@ -1,8 +1,9 @@
-"""Numbers in words: rates, changes, times and prices."""
+"""Figures in words: rates, changes, times, prices, and how sure a change is."""
 
 from msgspec import UNSET, UnsetType
 
 from evalwright.contracts.report import Delta, Significance
+from evalwright.scoring.statistics import p_in_words
 
 NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
@@ -65,11 +66,24 @@ def significance(found: Significance | UnsetType) -> str:
         return f"{same} ({found.cases:,} cases)."
     low, high = found.confidence_interval
     verdict = "more than chance would explain" if found.significant else "which may be chance"
-    p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.3f}"
     return (
         f"The pass rate went from {percent(found.baseline_rate, 1)} to "
         f"{percent(found.new_rate, 1)} ({points(found.difference)}, interval {points(low)} to "
-        f"{points(high)}): {verdict} ({p_value}, {found.cases:,} cases; {found.test})."
+        f"{points(high)}): {verdict} ({p_in_words(found.p_value)}, {found.cases:,} cases; "
+        f"{found.test})."
+    )
+
+
+def short_significance(found: Significance) -> str:
+    """The same in one short line."""
+    if not found.difference:
+        return f"Pass rate {found.new_rate:.1%} on both sides."
+    low, high = found.confidence_interval
+    chance = "more than chance" if found.significant else "within chance"
+    return (
+        f"Pass rate {found.baseline_rate:.1%} → {found.new_rate:.1%} "
+        f"({found.difference * 100:+.1f} points, 95 % interval {low * 100:+.1f} to "
+        f"{high * 100:+.1f}, {p_in_words(found.p_value)}): {chance}."
     )
 
 

@@ -1,0 +1,63 @@
+"""The forms of a report that are one file: one table for runs, comparisons and prompts.
+
+A new form is one module with a renderer and one line here. The commands offer what the table
+holds: `run` and `compare` an option with the form's name, `prompts` a value of `--format` and the
+form's suffixes for `-o`.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+
+if TYPE_CHECKING:
+    from evalwright.contracts.prompt_result import PromptResult
+    from evalwright.reports.comparison.machine import MachineReport
+    from evalwright.reports.prompts.context import ReportContext
+    from evalwright.reports.run.junit import FailedRun, ReportedRun
+
+Subject = Literal["run", "comparison", "prompts"]
+RenderRuns: TypeAlias = "Callable[[Sequence[ReportedRun | FailedRun]], bytes]"
+RenderComparison: TypeAlias = "Callable[[MachineReport], bytes]"
+RenderPrompts: TypeAlias = "Callable[[Sequence[PromptResult], ReportContext], bytes]"
+
+
+class ReportForm(NamedTuple):
+    """What is reported, the form's name on the command line and in words, and who renders it."""
+
+    subject: Subject
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    renderer: str  # module and function, in the package of the subject; loaded when wanted
+
+
+FORMS = (
+    ReportForm("run", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
+    ReportForm("comparison", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
+    ReportForm("comparison", "sarif", "SARIF", (".sarif",), "sarif:render_sarif"),
+    ReportForm("comparison", "markdown", "Markdown", (".md",), "markdown:render_markdown"),
+    ReportForm("prompts", "json", "JSON", (".json",), "records:render_json"),
+    ReportForm("prompts", "jsonl", "JSON lines", (".jsonl",), "records:render_json_lines"),
+    ReportForm("prompts", "md", "Markdown", (".md",), "markdown:render_markdown"),
+    ReportForm("prompts", "csv", "CSV", (".csv",), "csv_table:render_csv"),
+    ReportForm("prompts", "sarif", "SARIF", (".sarif",), "sarif:render_sarif"),
+    ReportForm("prompts", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
+    ReportForm("prompts", "html", "HTML", (".html",), "html:render_html"),
+)
+
+
+def forms_of(subject: Subject) -> dict[str, ReportForm]:
+    """The forms of a subject by their names, in the order of the table."""
+    return {form.name: form for form in FORMS if form.subject == subject}
+
+
+@overload
+def renderer(subject: Literal["run"], name: str) -> RenderRuns: ...
+@overload
+def renderer(subject: Literal["comparison"], name: str) -> RenderComparison: ...
+@overload
+def renderer(subject: Literal["prompts"], name: str) -> RenderPrompts: ...
+def renderer(subject: Subject, name: str) -> Any:
+    """The function that writes a form; its module is loaded here, not at start-up."""
+    module, _, function = forms_of(subject)[name].renderer.partition(":")
+    return getattr(import_module(f"evalwright.reports.{subject}.{module}"), function)

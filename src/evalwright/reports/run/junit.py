@@ -1,0 +1,74 @@
+"""Runs as JUnit: one test case per task, and one for each reason not to ship."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.reports.findings import TaskStory
+from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
+from evalwright.reports.text import one_line
+
+
+class ReportedRun(NamedTuple):
+    """A run that has a result, with the stories of the tasks that did not pass."""
+
+    run_id: str
+    summary: EvalSummary
+    reasons: Sequence[str]
+    stories: Sequence[TaskStory]
+    nondeterministic: bool = False
+
+
+class FailedRun(NamedTuple):
+    """A run that ended without a result, and why."""
+
+    run_id: str
+    code: str
+    message: str
+
+
+def render_junit(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+    """A suite per run; one that ended without a result is a single error."""
+    return junit_document(
+        [_failed(run) if isinstance(run, FailedRun) else _suite(run) for run in runs]
+    )
+
+
+def _failed(run: FailedRun) -> JunitSuite:
+    problem = JunitProblem("error", run.code, run.message)
+    return JunitSuite(run.run_id, [JunitCase("evalwright", "run", problem=problem)])
+
+
+def _suite(run: ReportedRun) -> JunitSuite:
+    summary = run.summary
+    stories = {story.task.task_id: story for story in run.stories}
+    name = f"{summary.suite_id}@{summary.suite_version}"
+    properties = [("runId", run.run_id)]
+    if run.nondeterministic:
+        properties.append(("nondeterministic", "live-shadow"))
+    cases = [_case(name, result, stories.get(result.task_id)) for result in summary.tasks]
+    cases += [
+        JunitCase(name, f"threshold-{number}", None, JunitProblem("failure", "threshold", reason))
+        for number, reason in enumerate(run.reasons, 1)
+    ]
+    took = sum(result.latency_ms or 0 for result in summary.tasks)
+    return JunitSuite(name, cases, took, properties)
+
+
+def _case(suite: str, result: TaskResult, story: TaskStory | None) -> JunitCase:
+    problem = None if story is None else _problem(story)
+    return JunitCase(suite, result.task_id, result.latency_ms or 0, problem)
+
+
+def _problem(story: TaskStory) -> JunitProblem:
+    error = story.error
+    if error is not None:
+        message = f"{error.get('code')}: {one_line(error.get('message', ''))}"
+        return JunitProblem("error", str(error.get("code")), message)
+    expected = story.task.expected
+    found = "".join(f"{each.severity} {each.kind}; " for each in story.findings)
+    match = expected.match
+    wanted = f"expected {match.strategy} {one_line(match.value)}; " if match else ""
+    message = f"{found}{wanted}got {one_line(story.decision)}"
+    kind = "safety" if found else expected.kind
+    return JunitProblem("failure", kind, message, one_line(story.decision, None))
