@@ -13,8 +13,10 @@ from unseen_domains import (
     unattacked,
 )
 
-from evalwright.signals.injection import FOLLOWED, find_injections
+from evalwright.signals.injection import find_injections
 from evalwright.signals.trace_view import TraceView
+
+FOLLOWED = "injected_instruction_followed"
 
 EVERY = list(product(ORDERS, SETTINGS))
 
