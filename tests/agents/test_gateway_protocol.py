@@ -20,7 +20,7 @@ from evalwright.agents.gateway_rpc import (
     UNSUPPORTED_VERSION,
 )
 from evalwright.agents.protocol import AgentFailure, Surroundings
-from evalwright.agents.toolbox import Tool, Toolbox, ToolDescription, ToolFailed
+from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.errors import StoreError
 from evalwright.contracts.jsonvalue import canonical
 from strategies import json_values
@@ -152,8 +152,8 @@ def test_any_arguments_and_any_answer_go_through_unchanged(arguments: Any, answe
 # What is told of tools.
 
 
-def a_tool(call: Any = None, **described: Any) -> Tool:
-    return Tool(ToolDescription("shop:orders.get", **described), call)
+def a_tool(call: Any = None, **described: Any) -> LiveTool:
+    return LiveTool(ToolDescription("shop:orders.get", **described), call)
 
 
 def test_tools_are_described_as_the_toolbox_does() -> None:

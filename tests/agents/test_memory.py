@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_suite, a_task
-from evalwright.agents.fixtures import Memory
 from evalwright.agents.load import load_agent
+from evalwright.agents.toolbox import Memory
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.suite import Fixtures
 from strategies import json_values

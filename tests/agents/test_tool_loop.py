@@ -13,7 +13,7 @@ from loop_subjects import USAGE, Script, an_agent, answered_by, invoke, says, us
 
 from builders import a_task
 from evalwright.agents.protocol import Surroundings
-from evalwright.agents.toolbox import Tool, Toolbox, ToolDescription, ToolFailed
+from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.models.protocol import Message, ModelError, Reply
 
 ORDERS = "shop:orders.get"
@@ -21,12 +21,12 @@ REFUND = "shop:refund"
 BOTH = answered_by((ORDERS, {"status": "shipped"}), (REFUND, "done"))
 
 
-def live(*tools: Tool, read_only: bool = False) -> Surroundings:
+def live(*tools: LiveTool, read_only: bool = False) -> Surroundings:
     return Surroundings(toolbox=Toolbox(tools), live=True, read_only=read_only)
 
 
-def a_tool(name: str, call: Any, *, writes: bool = True) -> Tool:
-    return Tool(ToolDescription(name, writes=writes), call)
+def a_tool(name: str, call: Any, *, writes: bool = True) -> LiveTool:
+    return LiveTool(ToolDescription(name, writes=writes), call)
 
 
 # What the model is asked.
@@ -54,7 +54,7 @@ def test_an_input_that_is_no_text_is_sent_as_json(tmp_path: Path):
 
 def test_the_whole_allowlist_is_offered_whatever_the_fixtures_answer(tmp_path: Path):
     model = Script(says("yes"))
-    toolbox = Toolbox([Tool(ToolDescription(REFUND, "Gives money back.", {"type": "object"}))])
+    toolbox = Toolbox([LiveTool(ToolDescription(REFUND, "Gives money back.", {"type": "object"}))])
     agent = an_agent(tmp_path, model, toolAllowlist=[ORDERS, REFUND, ORDERS])
     invoke(agent, answered_by((ORDERS, 1), ("shop:other", 2)), Surroundings(toolbox=toolbox))
     orders, refund = model.requests[0].tools
@@ -69,7 +69,7 @@ def test_a_live_run_offers_the_allowed_tools_that_can_be_called(tmp_path: Path):
 
     model = Script(says("yes"))
     agent = an_agent(tmp_path, model, toolAllowlist=[ORDERS, REFUND, "shop:none"])
-    told_only = Tool(ToolDescription(REFUND))
+    told_only = LiveTool(ToolDescription(REFUND))
     invoke(agent, BOTH, live(a_tool(ORDERS, call), told_only, a_tool("shop:other", call)))
     assert [tool.name for tool in model.requests[0].tools] == ["shop_orders_get"]
 

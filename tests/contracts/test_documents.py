@@ -120,9 +120,9 @@ def test_a_mistake_in_yaml_is_told_with_line_and_column(source, where):
     [
         ("{'a': 1}", "x.json", "not valid JSON: object keys must be strings"),
         ("a: b: c", "x.yaml", "not valid YAML: mapping values are not allowed in this context"),
-        ("a: 1\na: 2", "x.yaml", "not valid YAML: the key 'a' stands twice"),
+        ("a: 1\na: 2", "x.yaml", "not valid YAML: duplicate key 'a'"),
         ("a: \x01", "x.yaml", "not valid YAML: control characters are not allowed (#x0001)"),
-        ('{"a": 1, "a": 2}', "x.json", "the key 'a' stands twice in one object"),
+        ('{"a": 1, "a": 2}', "x.json", "duplicate key 'a'"),
     ],
 )
 def test_a_mistake_is_told_in_words(source, name, message):

@@ -4,7 +4,7 @@ from typing import Any
 
 from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings, ToolError
-from evalwright.agents.toolbox import Tool, Toolbox, ToolDescription, ToolFailed
+from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.execution import Means
 from subjects.runs import Recording, Workshop
@@ -26,10 +26,10 @@ async def broken(arguments: dict[str, Any]) -> str:
 
 def surroundings(**more: Any) -> Surroundings:
     tools = [
-        Tool(ToolDescription("clock.now", writes=False), now),
-        Tool(ToolDescription("mail.send"), now),
-        Tool(ToolDescription("door.open", writes=False), broken),
-        Tool(ToolDescription("only.described")),
+        LiveTool(ToolDescription("clock.now", writes=False), now),
+        LiveTool(ToolDescription("mail.send"), now),
+        LiveTool(ToolDescription("door.open", writes=False), broken),
+        LiveTool(ToolDescription("only.described")),
     ]
     return Surroundings(Toolbox(tools), live=True, **more)
 

@@ -138,8 +138,8 @@ def test_an_empty_name_is_refused() -> None:
 @pytest.mark.parametrize(
     ("names", "rule"),
     [
-        (["pack.json", "pack.json"], "stands twice"),
-        (["pack.json", "./pack.json"], "stands twice"),
+        (["pack.json", "pack.json"], "duplicate name"),
+        (["pack.json", "./pack.json"], "duplicate name"),
         (["pack.json", "Pack.json"], "by case alone"),
         (["prompts/a", "Prompts/b"], "by case alone"),
         (["stra\xdfe", "strasse"], "by case alone"),

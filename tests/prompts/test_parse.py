@@ -75,7 +75,7 @@ def test_a_key_that_stands_twice_is_noted_and_the_last_counts():
     prompt = parse("---\ntitle: First\ntype: x\ntitle: Last\n---\nText\n")
     assert prompt.title == "Last"
     assert prompt.notes == (
-        "line 4, column 1: front matter: the key 'title' stands twice; the last one counts",
+        "line 4, column 1: front matter: duplicate key 'title'; the last one counts",
     )
 
 

@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_refused_with_its_place(fields: dict[str, Any], tol
     [
         ("", "line 1, column 1: the file is empty"),
         ("messages: ]", "line 1, column 11: not valid YAML"),
-        ("a: 1\na: 2", "line 2, column 1: not valid YAML: the key 'a' stands twice"),
+        ("a: 1\na: 2", "line 2, column 1: not valid YAML: duplicate key 'a'"),
         ("- a", "$: it is a list, and must be a mapping"),
         ("messages: !!python/object:os.system {}", "line 1, column 11: not valid YAML"),
         ("messages: &a [*a]", "line 1, column 11: not valid YAML: found unconstructable"),

@@ -30,7 +30,9 @@ def load_agent(
     if is_manifest(ref):
         return _load_manifest(ref, agent_id, model_class, model, gateway)
     if model is not None:
-        raise BadInput(f"--model is for an agent manifest, and --agent {ref} is none; leave it out")
+        raise BadInput(
+            f"--model is for an agent manifest, which --agent {ref} is not; leave it out"
+        )
     if ref.lower().startswith(("http://", "https://")):
         from evalwright.agents.http import load_http
 
@@ -53,13 +55,13 @@ def is_manifest(ref: str) -> bool:
     if ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:"):
         return False
     path = ref.partition("#")[0]
-    if path.lower().endswith(_DOCUMENTS) or is_archive(path):
+    if path.lower().endswith((*_DOCUMENTS, *_ARCHIVES)):
         return True
     return bool(path) and Path(path).is_dir()
 
 
 def is_archive(path: str) -> bool:
-    """Whether a path is named as the archives of packs are."""
+    """Whether a path has the ending of a pack's archive."""
     return path.lower().endswith(_ARCHIVES)
 
 
@@ -74,11 +76,11 @@ def _load_manifest(
         raise BadInput(f"--agent {ref}: a manifest runs on a model; name it with --model")
     if agent_id is not None or model_class is not None:
         raise BadInput(
-            f"--agent {ref}: its id and model class stand in the manifest; "
+            f"--agent {ref}: its id and model class are in the manifest; "
             "leave out --agent-id and --model-class"
         )
     if gateway is not None:
-        raise BadInput("--gateway is for agents outside this process; a manifest agent needs none")
+        raise BadInput("--gateway is for agents outside this process; leave it out for a manifest")
     if is_archive(ref.partition("#")[0]):
         from evalwright.agents.packs.pack import load_packed
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from evalwright.agents.http_tools import MAX_ANSWER_BYTES, resolve_headers, variable_value
-from evalwright.agents.toolbox import CallTool, Tool, ToolDescription, ToolFailed, abandon, within
+from evalwright.agents.toolbox import (
+    CallTool,
+    LiveTool,
+    ToolDescription,
+    ToolFailed,
+    abandon,
+    within,
+)
 from evalwright.contracts.errors import BadInput, CannotEvaluate, InvalidDocument
 from evalwright.contracts.jsonvalue import NotJson, canonical
 from evalwright.contracts.schema import ValueSchema
@@ -45,7 +52,7 @@ class McpServer:
         self.secrets: dict[str, str] = {}
         self._open = self._opener(folder.resolve())
 
-    async def start(self) -> list[Tool]:
+    async def start(self) -> list[LiveTool]:
         """Connect, and list the tools; raises `CannotEvaluate` where that fails."""
         try:
             connection = await self._connected()
@@ -104,9 +111,9 @@ class McpServer:
             )
         return [tool for tool in found if tool.name in allow]
 
-    def _tool(self, tool: "ServerTool") -> Tool:
+    def _tool(self, tool: "ServerTool") -> LiveTool:
         reads_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-        return Tool(
+        return LiveTool(
             ToolDescription(
                 f"mcp:{self._entry.name}.{tool.name}",
                 tool.description or "",

@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from evalwright.agents.fixtures import Memory, NoFixture, ToolFixtures
-from evalwright.agents.toolbox import Tool, Toolbox, ToolFailed
+from evalwright.agents.toolbox import LiveTool, Memory, NoFixture, Toolbox, ToolFailed, ToolFixtures
 from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
@@ -254,7 +253,7 @@ class _Call(NamedTuple):
 
     name: str
     call_id: str
-    tool: Tool | None = None
+    tool: LiveTool | None = None
     arguments: dict[str, Any] | None = None
 
 

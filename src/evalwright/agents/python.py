@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalwright.agents.code_files import load_code
-from evalwright.agents.fixtures import Memory
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
-from evalwright.agents.threads import Threads
+from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
+from evalwright.agents.user_code import Threads, load_code
 from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
@@ -74,7 +73,10 @@ class PythonAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self._function = function
-        self._is_async = _is_async(function)
+        called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            called
+        )
         self._threads = Threads()
 
     async def invoke(self, invocation: Invocation) -> Any:
@@ -168,11 +170,6 @@ def _load_file(path: Path, ref: str) -> Any:
         return load_code(path)
     except (Exception, SystemExit) as error:
         raise _broken(ref, error) from error
-
-
-def _is_async(function: Any) -> bool:
-    called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _failure(error: BaseException) -> AgentFailure:

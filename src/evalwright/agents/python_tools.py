@@ -9,9 +9,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from evalwright.agents.code_files import load_code
-from evalwright.agents.threads import Threads
 from evalwright.agents.toolbox import ToolFailed
+from evalwright.agents.user_code import Threads, load_code
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 
 _ARGUMENTS = "Arguments"

@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from evalwright.agents.python_tools import PythonFiles, PythonTool
-from evalwright.agents.threads import Threads
-from evalwright.agents.toolbox import CallTool, Tool, Toolbox, ToolDescription, ToolFailed, within
+from evalwright.agents.toolbox import (
+    CallTool,
+    LiveTool,
+    Toolbox,
+    ToolDescription,
+    ToolFailed,
+    within,
+)
+from evalwright.agents.user_code import Threads
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.tools import HttpCall, ServerEntry, ToolEntry, parse_tools
@@ -46,7 +53,7 @@ class _Loading:
         self._threads = Threads()
         resources.callback(self._threads.close)
 
-    def tool(self, entry: ToolEntry) -> Tool:
+    def tool(self, entry: ToolEntry) -> LiveTool:
         place = f"{self._place}: {entry.name}"
         description, parameters = entry.description, entry.parameters
         call: CallTool | None = None
@@ -62,9 +69,9 @@ class _Loading:
         told = ToolDescription(
             entry.name, description, parameters or ANY_ARGUMENTS, writes=entry.writes
         )
-        return Tool(told, call)
+        return LiveTool(told, call)
 
-    async def servers(self, entries: list[ServerEntry]) -> list[Tool]:
+    async def servers(self, entries: list[ServerEntry]) -> list[LiveTool]:
         """The tools of all MCP servers, which start side by side."""
         if not entries:
             return []

@@ -1,28 +1,31 @@
-"""Live tools by name: what they are called, what they take, and what they do."""
+"""What answers an agent's tool calls: live tools or a task's fixtures; and its seeded memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
+from evalwright.contracts.suite import Fixtures
 
 CallTool = Callable[[dict[str, Any]], Awaitable[Any]]
 Close = Callable[[], Awaitable[None]]
 
 
 class ToolDescription(msgspec.Struct, frozen=True):
-    """What is told of a tool, whether it is live or answered from fixtures."""
+    """What a model is told about a tool, live or answered from fixtures."""
 
     name: str  # as in a manifest's toolAllowlist: `<scope>:<tool-id>`
     description: str = ""
     parameters: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
-    writes: bool = True  # unless it is said that the tool only reads
+    writes: bool = True  # unless the tool is declared to read only
 
 
-class Tool(msgspec.Struct, frozen=True):
-    """A live tool; without `call` it is only described, and answered from fixtures."""
+class LiveTool(msgspec.Struct, frozen=True):
+    """A tool of a run; without `call` it is only described, and answered from fixtures."""
 
     description: ToolDescription
     call: CallTool | None = None
@@ -42,12 +45,12 @@ class Toolbox:
 
     def __init__(
         self,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[LiveTool] = (),
         close: Sequence[Close] = (),
         secrets: Mapping[str, str] | None = None,
     ) -> None:
         self.secrets = dict(secrets or {})
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, LiveTool] = {}
         self._close = close
         for tool in tools:
             name = tool.description.name
@@ -60,11 +63,11 @@ class Toolbox:
         return list(self._tools)
 
     def describe(self, name: str) -> ToolDescription:
-        """What is known of a tool; of one that nobody described, its name alone."""
+        """What is known about a tool; the name alone if nobody described it."""
         tool = self._tools.get(name)
         return tool.description if tool else ToolDescription(name)
 
-    def find(self, name: str) -> Tool | None:
+    def find(self, name: str) -> LiveTool | None:
         """The tool with this name."""
         return self._tools.get(name)
 
@@ -74,8 +77,75 @@ class Toolbox:
             await close()
 
 
+class NoFixture(LookupError):
+    """A call to a tool that the fixtures do not answer."""
+
+
+class ToolFixtures:
+    """The canned answers of one task: each tool's in order, then its last one again."""
+
+    def __init__(self, fixtures: Fixtures | None) -> None:
+        self._answers: dict[str, list[Any]] = {}
+        self._taken: dict[str, int] = {}
+        for entry in fixtures.tool_responses if fixtures else ():
+            self._answers.setdefault(entry.tool, []).append(
+                None if entry.response is msgspec.UNSET else entry.response
+            )
+
+    def names(self) -> list[str]:
+        """The tools that have an answer."""
+        return list(self._answers)
+
+    def take(self, tool: str) -> msgspec.Raw:
+        """The next answer of a tool, as JSON: every call gets its own copy."""
+        answers = self._answers.get(tool)
+        if answers is None:
+            known = ", ".join(sorted(self._answers)) or "none"
+            raise NoFixture(
+                f"the task has no toolResponses entry for {tool!r} (it has: {known}); "
+                "live tools are never called in its place"
+            )
+        taken = self._taken.get(tool, 0)
+        self._taken[tool] = taken + 1
+        return msgspec.Raw(msgspec.json.encode(answers[min(taken, len(answers) - 1)]))
+
+
+class Memory(list[dict[str, Any]]):
+    """The memory entries an agent starts with: those of its own task only."""
+
+    @classmethod
+    def seeded(
+        cls,
+        fixtures: Fixtures | None,
+        redactor: Redactor = NOTHING_SECRET,
+        now: datetime | None = None,
+    ) -> "Memory":
+        """A copy of the task's seed without known secrets; the agent may change it freely.
+
+        An entry whose `expiresAt` is not after `now` is left out.
+        """
+        if fixtures is None or not fixtures.memory_seed:
+            return cls()
+        seed = msgspec.json.decode(redactor.redact(msgspec.json.encode(fixtures.memory_seed)))
+        now = now or datetime.now(UTC)
+        return cls(entry for entry in seed if not _has_expired(entry, now))
+
+    def get(self, entry_id: str) -> dict[str, Any] | None:
+        """The entry with this id."""
+        return next((entry for entry in self if entry.get("id") == entry_id), None)
+
+
+def _has_expired(entry: dict[str, Any], now: datetime) -> bool:
+    """Whether an entry has expired; a value that is not a date-time never expires."""
+    try:
+        end = datetime.fromisoformat(entry["expiresAt"].upper())
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return False
+    return (end if end.tzinfo else end.replace(tzinfo=UTC)) <= now
+
+
 async def within(seconds: float, call: Awaitable[Any]) -> Any:
-    """What a call returns, if it does so in time; one that does not want to stop is left behind."""
+    """What a call returns, if it does so in time; a call that does not stop is abandoned."""
     task = asyncio.ensure_future(call)
     try:
         await asyncio.wait((task,), timeout=seconds)
@@ -87,7 +157,7 @@ async def within(seconds: float, call: Awaitable[Any]) -> Any:
         raise ToolFailed("tool_timeout", f"no answer within {seconds:g} s")
     if task.cancelled():
         raise ToolFailed("tool_error", "the tool cancelled itself")
-    if isinstance(task.exception(), GeneratorExit):  # no one may raise it but Python
+    if isinstance(task.exception(), GeneratorExit):  # only Python may raise it
         raise ToolFailed("tool_error", "GeneratorExit: the tool closed itself")
     return task.result()
 
@@ -100,4 +170,4 @@ def abandon(task: "asyncio.Future[Any]") -> None:
 
 def _look_at_result(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled():
-        task.exception()  # so that asyncio does not complain that nobody looked
+        task.exception()  # else asyncio warns that nobody looked

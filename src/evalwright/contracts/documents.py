@@ -1,5 +1,6 @@
 """Documents as people write them: JSON or YAML text to plain JSON values, with exact errors."""
 
+import functools
 import math
 import re
 from typing import Any
@@ -9,6 +10,7 @@ import msgspec
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import MAX_DEPTH, JsonPath, child, repeated_key
 
+YAML_ENDINGS = (".yaml", ".yml")
 MAX_VALUES = 5_000_000  # bounds what YAML aliases can expand to
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -17,12 +19,14 @@ _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 
 def parse_document(source: bytes, name: str) -> Any:
     """Parse a file's content; the name decides between YAML (`.yaml`, `.yml`) and JSON."""
-    return _parse_yaml(source, name) if _is_yaml(name) else parse_json(source, name)
+    if name.lower().endswith(YAML_ENDINGS):
+        return _parse_yaml(source, name)
+    return parse_json(source, name)
 
 
 def to_json(source: bytes, name: str) -> bytes:
-    """A file's content as JSON text; what was JSON already is not looked at."""
-    if _is_yaml(name):
+    """A file's content as JSON text; a JSON file is not parsed here."""
+    if name.lower().endswith(YAML_ENDINGS):
         return msgspec.json.encode(_parse_yaml(source, name))
     return source.removeprefix(_BYTE_ORDER_MARK)
 
@@ -32,8 +36,8 @@ def parse_json(source: bytes, name: str) -> Any:
     text = _decode(source, name)
     key = repeated_key(source)
     if key is not None:
-        message = f"the key {key!r} stands twice in one object"
-        raise InvalidDocument(name, [Problem("$", message, "keep one of them")])
+        problem = Problem("$", f"duplicate key {key!r}", "keep one of them")
+        raise InvalidDocument(name, [problem])
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -50,10 +54,6 @@ def _json_reason(error: msgspec.DecodeError) -> str:
 
 def _remedy(name: str) -> str:
     return "" if name.lower().endswith(".json") else "a YAML file is named .yaml or .yml"
-
-
-def _is_yaml(name: str) -> bool:
-    return name.lower().endswith((".yaml", ".yml"))
 
 
 def _decode(source: bytes, name: str) -> str:
@@ -103,21 +103,30 @@ def _parse_yaml(source: bytes, name: str) -> Any:
 
 
 def unfit_for_json(value: Any) -> list[Problem]:
-    """What no run could carry: NaN, endless, exploding or all too deep structures."""
+    """What no run could carry: NaN, and structures that are endless, explode or nest too deeply."""
     problems: list[Problem] = []
-    waiting: list[tuple[Any, JsonPath, int]] = [(value, "$", 0)]
+    # Of each value the way to it, from the last key to the first: paths are seldom asked for.
+    waiting: list[tuple[Any, tuple[Any, ...], int]] = [(value, (), 0)]
     seen = 0
     while waiting:
-        item, path, depth = waiting.pop()
+        item, way, depth = waiting.pop()
         seen += 1
         if depth > MAX_DEPTH:
-            return [Problem(f"{path[:60]}…", f"nested more than {MAX_DEPTH} levels deep")]
+            return [Problem(f"{_path(way)[:60]}…", f"nested more than {MAX_DEPTH} levels deep")]
         if seen > MAX_VALUES:
             return [Problem("$", f"more than {MAX_VALUES} values, aliases written out")]
         if isinstance(item, dict):
-            waiting += ((item[key], child(path, key), depth + 1) for key in item)
+            waiting += ((item[key], (key, way), depth + 1) for key in item)
         elif isinstance(item, list):
-            waiting += ((entry, child(path, n), depth + 1) for n, entry in enumerate(item))
+            waiting += ((entry, (n, way), depth + 1) for n, entry in enumerate(item))
         elif isinstance(item, float) and not math.isfinite(item):
-            problems.append(Problem(path, f"{item} is not a number that JSON can carry"))
+            problems.append(Problem(_path(way), f"{item} is not a number that JSON can carry"))
     return problems
+
+
+def _path(way: tuple[Any, ...]) -> JsonPath:
+    keys: list[str | int] = []
+    while way:
+        key, way = way
+        keys.append(key)
+    return functools.reduce(child, reversed(keys), "$")

@@ -12,16 +12,16 @@ import msgspec
 JsonPath = str
 MAX_DEPTH = 200
 
-# The parser takes 200 times as long for numbers such as 1e308, and lets nobody else work meanwhile.
+# The parser takes 200 times as long for numbers such as 1e308, and nothing else runs meanwhile.
 MOST_EXTREME = 10_000
 _EXTREME = re.compile(rb"[0-9][eE][+-]?[0-9]{3}")
 
-# A string without an end goes to the end of the text: to look for its end again and again from
-# every quote in it would take the square of its length.
+# A string without an end extends to the end of the text: searching for its end again from every
+# quote in it would take quadratic time.
 _ANY_STRING = rb'"(?:[^"\\]++|\\.)*+"?'
 _STRING = re.compile(_ANY_STRING, re.DOTALL)
-# A pattern lets nobody else work while it is matched, so a long text is taken in pieces. None of
-# them ends within a number.
+# Nothing else runs while a pattern is matched, so a long text is taken in pieces, none of which
+# ends within a number.
 _PIECE = re.compile(rb".{1,65536}+[-+.0-9eE]*+", re.DOTALL)
 _PIECE_OF_STRINGS = re.compile(
     rb'(?:[^"]{1,65536}+[-+.0-9eE]*+|' + _ANY_STRING + rb"){1,1000}+", re.DOTALL
@@ -32,7 +32,7 @@ _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r
 
 
 class NotJson(ValueError):
-    """A value that JSON cannot carry, with the place where it stands."""
+    """A value that JSON cannot carry, with its path."""
 
     def __init__(self, path: JsonPath, reason: str) -> None:
         self.path = path
@@ -52,9 +52,9 @@ def parse(text: str | bytes) -> Any:
 
 
 def burden(text: bytes, most_values: int) -> str | None:
-    """Why a JSON text of a stranger should not be parsed, however short it is; None if it may be.
+    """Why a JSON text of a stranger should not be parsed, however short it is; None if it may.
 
-    Nobody else can work while it is parsed, and `[]` takes 20 times the memory of its text.
+    Nothing else runs while it is parsed, and `[]` takes 20 times the memory of its text.
     """
     if _values(text) > most_values and _exceed(map(_values, _outside(text)), most_values):
         return f"it has more than {most_values} values; send fewer"
@@ -92,12 +92,12 @@ class _RepeatedKey(Exception):
 
 
 def repeated_key(text: bytes) -> str | None:
-    """A key that stands twice in one object: parsers take the last one without a word."""
+    """A key that one object has twice: parsers silently take the last one."""
     try:
         json.loads(text, object_pairs_hook=_refuse_repeated)
     except _RepeatedKey as error:
         return str(error)
-    except (ValueError, RecursionError):  # no JSON, which is another matter
+    except (ValueError, RecursionError):  # not JSON, which is reported elsewhere
         return None
     return None
 
@@ -111,7 +111,7 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
 
 
 def canonical(value: Any) -> str:
-    """The canonical JSON text of a value (RFC 8785); raises `NotJson` where there is none.
+    """The canonical JSON text of a value (RFC 8785); raises `NotJson` if it has none.
 
     Whole numbers too large for a double keep all their digits: rounding them would make
     different values equal.
@@ -122,10 +122,9 @@ def canonical(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value as plain JSON values; raises `NotJson` where there are none.
+    """The value as plain JSON values; raises `NotJson` if it is not a JSON value.
 
-    Subclasses of str, int, float, dict and list, as libraries return them, become what they stand
-    for.
+    Subclasses of str, int, float, dict and list, as libraries return them, become the plain type.
     """
     if type(value) is str and value.isascii():
         return value
@@ -174,6 +173,8 @@ def _write(value: Any, parts: list[str], path: JsonPath, depth: int) -> None:
         _write_object(value, parts, path, depth)
     elif isinstance(value, list | tuple):
         _write_array(value, parts, path, depth)
+    elif isinstance(value, str):
+        parts.append(_string(value, path))
     else:
         parts.append(_scalar(value, path))
 
@@ -207,8 +208,6 @@ def _scalar(value: Any, path: JsonPath) -> str:
             return "null"
         case bool():
             return "true" if value else "false"
-        case str():
-            return _string(value, path)
         case int():
             return _whole_number(value, path)
         case float():
@@ -218,7 +217,7 @@ def _scalar(value: Any, path: JsonPath) -> str:
 
 
 def _string(text: str, path: JsonPath) -> str:
-    text = str.__str__(text)  # a subclass may say something else of itself
+    text = str.__str__(text)  # a subclass may override it
     if not text.isascii():
         try:
             text.encode("utf-8")

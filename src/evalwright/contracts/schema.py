@@ -6,8 +6,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.jsonvalue import JsonPath, child, parse
+from evalwright.contracts.jsonvalue import JsonPath, child
 from evalwright.contracts.schema_cost import MOST_PARTS, Unfolding, unfold
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ PROMPT_RESULT = "prompt-result"
 MANIFEST = "agent-manifest"
 MANIFEST_FIELDS = "agent-manifest without its choice of prompts"
 TOOLS = "tools"
+
+_PART_OF = {SUITE_OUTLINE: SUITE, SUITE_TASK: SUITE, MANIFEST_FIELDS: MANIFEST}
 
 _EXAMPLES = {
     "suiteId": "for example acme.shop.evals.refunds",
@@ -41,9 +45,14 @@ MOST_TOLD_PARTS = 4_000  # of a schema; a list of what is wrong takes a thousand
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema document itself."""
-    source = files("evalwright.contracts") / "schemas" / f"{name}.schema.json"
-    schema: dict[str, Any] = parse(source.read_bytes())
+    """A schema document that ships with Evalwright, or a part of one."""
+    source = files("evalwright.contracts") / "schemas" / f"{_PART_OF.get(name, name)}.schema.json"
+    schema: dict[str, Any] = msgspec.json.decode(source.read_bytes())
+    if name == MANIFEST_FIELDS:
+        del schema["oneOf"]
+    elif name in (SUITE_OUTLINE, SUITE_TASK):
+        task: dict[str, Any] = schema["properties"]["tasks"].pop("items")
+        return task if name == SUITE_TASK else schema
     return schema
 
 
@@ -52,7 +61,7 @@ def check_schema(document: Any, name: str) -> list[Problem]:
     validator = _validator(name)
     if validator.is_valid(document):
         return []
-    schema = _part(name)
+    schema = load_schema(name)
     try:
         return [_problem(error, schema) for error in _errors(validator, document)]
     except ValueError as error:  # the validator cannot quote a value that is nested too deeply
@@ -163,19 +172,7 @@ def _schema_remedy(error: "ValidationError") -> str:
 def _validator(name: str) -> "Draft202012Validator":
     import jsonschema_rs
 
-    return jsonschema_rs.Draft202012Validator(_part(name))
-
-
-def _part(name: str) -> dict[str, Any]:
-    if name == MANIFEST_FIELDS:
-        manifest = load_schema(MANIFEST)
-        del manifest["oneOf"]
-        return manifest
-    if name not in {SUITE_OUTLINE, SUITE_TASK}:
-        return load_schema(name)
-    suite = load_schema(SUITE)
-    task: dict[str, Any] = suite["properties"]["tasks"].pop("items")
-    return task if name == SUITE_TASK else suite
+    return jsonschema_rs.Draft202012Validator(load_schema(name))
 
 
 def _problem(error: "ValidationError", schema: dict[str, Any]) -> Problem:

@@ -108,7 +108,7 @@ def parse_suite(source: bytes, name: str, strategies: Collection[str] = ()) -> S
 
 
 def check_suite_document(document: Any, strategies: Collection[str] = ()) -> list[Problem]:
-    """Every rule a suite document breaks: those of the schema, then those it cannot say."""
+    """Every rule a suite document breaks: those of the schema, then those it cannot express."""
     return _read(msgspec.json.encode(document), "suite", strategies)[1]
 
 
@@ -121,9 +121,10 @@ def _read(
         raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
         tasks, problems = _read_tasks(raw_tasks, strategies)
-        problems += _repeated_keys(source, raw_tasks)
+        if (key := repeated_key(source)) is not None:
+            problems.append(_duplicate_key(key, raw_tasks))
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
-        # no JSON, or no list of tasks
+        # not JSON, or without a list of tasks
         return None, check_schema(parse_json(source, name), SUITE)
     outline = {**rest, "tasks": [None] * min(1, len(raw_tasks))}
     problems = check_schema(outline, SUITE_OUTLINE) + problems
@@ -136,13 +137,9 @@ def _read(
         return None, [Problem(place.strip("`") or "$", reason)]
 
 
-def _repeated_keys(source: bytes, raw_tasks: list[msgspec.Raw]) -> list[Problem]:
-    key = repeated_key(source)
-    if key is None:
-        return []
+def _duplicate_key(key: str, raw_tasks: list[msgspec.Raw]) -> Problem:
     inside = (f"$.tasks[{n}]" for n, raw in enumerate(raw_tasks) if repeated_key(bytes(raw)))
-    message = f"the key {key!r} stands twice in one object"
-    return [Problem(next(inside, "$"), message, "keep one of them")]
+    return Problem(next(inside, "$"), f"duplicate key {key!r}", "keep one of them")
 
 
 def _read_tasks(
@@ -155,7 +152,9 @@ def _read_tasks(
         found = check_schema(document, SUITE_TASK)
         if found and _strategy(document) in strategies:
             found = [problem for problem in found if problem.path != _STRATEGY]
-        if _openings(raw) > MAX_DEPTH and (too_deep := unfit_for_json(document)):
+        text = bytes(raw)
+        openings = text.count(b"{") + text.count(b"[")  # the depth is at most their number
+        if openings > MAX_DEPTH and (too_deep := unfit_for_json(document)):
             found += too_deep
         elif isinstance(document, dict):
             found += _check_task(document, first)
@@ -173,14 +172,8 @@ def _strategy(task: Any) -> str | None:
     return task if isinstance(task, str) else None
 
 
-def _openings(raw: msgspec.Raw) -> int:
-    """How many objects and arrays a text may open at the most."""
-    text = bytes(raw)
-    return text.count(b"{") + text.count(b"[")
-
-
 def _check_task(task: dict[str, Any], first: dict[Any, int]) -> list[Problem]:
-    """What the schema cannot say of a task; `first` tells which task had an id before."""
+    """The rules for a task that the schema cannot express; `first` maps ids to earlier tasks."""
     problems = []
     task_id = task.get("taskId")
     if isinstance(task_id, str) and task_id in first:
@@ -224,5 +217,7 @@ def _check_weights(rubric: Any, path: str) -> list[Problem]:
     weights = [entry.get("weight") for entry in rubric if isinstance(entry, dict)]
     numbers = [weight for weight in weights if isinstance(weight, int | float)]
     if len(numbers) == len(rubric) and sum(numbers) == 0:
-        return [Problem(path, "the weights sum to 0, so no score exists", "weigh one above 0")]
+        return [
+            Problem(path, "the weights sum to 0, so there is no score", "give one a weight above 0")
+        ]
     return []

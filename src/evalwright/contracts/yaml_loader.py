@@ -1,7 +1,7 @@
 """A YAML loader whose plain scalars mean what they mean in JSON (the YAML 1.2 core schema).
 
 PyYAML follows YAML 1.1, where `no` is false, `12:30` a number and `2026-01-01` a date. In a suite
-these are texts.
+these are strings.
 """
 
 import re
@@ -13,6 +13,7 @@ import yaml
 from evalwright.contracts.jsonvalue import MAX_DEPTH
 
 MAX_QUOTED = 40
+DUPLICATE_KEY = "duplicate key"
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -25,7 +26,7 @@ class JsonLoader(_Base):  # type: ignore[misc]  # the base is chosen at run time
 
 
 def load_yaml(text: str) -> Any:
-    """The one document of a text; nesting is bounded first, for PyYAML overruns the stack."""
+    """The document in a text; nesting is bounded first, since PyYAML overruns the stack."""
     if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
         _refuse_deep(text)
     return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
@@ -47,32 +48,18 @@ def _refuse(node_or_event: Any, message: str) -> NoReturn:
 
 
 def _mapping(loader: JsonLoader, node: yaml.Node) -> dict[str, Any]:
-    """Build a mapping; refuse keys that are no strings and keys that stand twice."""
+    """Build a mapping; refuse duplicate keys and keys that are not strings."""
     if not isinstance(node, yaml.MappingNode):
-        _refuse(node, "what is tagged as a mapping is none")
+        _refuse(node, "tagged as a mapping, but not one")
     built: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
             _refuse(key_node, f"the key {key!r} is not a string: put it in quotes")
         if key in built:
-            _refuse(key_node, f"the key {key!r} stands twice")
+            _refuse(key_node, f"{DUPLICATE_KEY} {key!r}")
         built[key] = loader.construct_object(value_node, deep=True)
     return built
-
-
-def _scalar(read: Callable[[str], Any]) -> Callable[[JsonLoader, yaml.Node], Any]:
-    """A constructor that reads a scalar's text, and says where it stands if it cannot."""
-
-    def construct(loader: JsonLoader, node: yaml.Node) -> Any:
-        text = loader.construct_scalar(node)
-        try:
-            return read(text)
-        except (ValueError, KeyError):
-            short = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
-            _refuse(node, f"{short!r} cannot be read as {node.tag.rpartition(':')[2]}")
-
-    return construct
 
 
 def _read_int(text: str) -> int:
@@ -88,17 +75,30 @@ def _read_float(text: str) -> float:
 
 
 _BOOLEANS = {"true": True, "false": False}
+_TAG = "tag:yaml.org,2002:"
+_READERS: dict[str, Callable[[str], Any]] = {
+    f"{_TAG}str": str,
+    f"{_TAG}int": _read_int,
+    f"{_TAG}float": _read_float,
+    f"{_TAG}bool": lambda text: _BOOLEANS[text.lower()],
+    f"{_TAG}null": lambda _: None,
+}
 
-for _tag, _construct in (
-    ("map", _mapping),
-    ("seq", yaml.SafeLoader.construct_yaml_seq),
-    ("str", _scalar(str)),
-    ("int", _scalar(_read_int)),
-    ("float", _scalar(_read_float)),
-    ("bool", _scalar(lambda text: _BOOLEANS[text.lower()])),
-    ("null", _scalar(lambda _: None)),
-):
-    JsonLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct)
+
+def _scalar(loader: JsonLoader, node: yaml.Node) -> Any:
+    """Read a scalar by its tag; say where it is if it cannot be read."""
+    text = loader.construct_scalar(node)
+    try:
+        return _READERS[node.tag](text)
+    except (ValueError, KeyError):
+        short = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+        _refuse(node, f"{short!r} cannot be read as {node.tag.removeprefix(_TAG)}")
+
+
+JsonLoader.add_constructor(f"{_TAG}map", _mapping)
+JsonLoader.add_constructor(f"{_TAG}seq", yaml.SafeLoader.construct_yaml_seq)
+for _tag in _READERS:
+    JsonLoader.add_constructor(_tag, _scalar)
 JsonLoader.add_constructor(None, yaml.SafeLoader.construct_undefined)
 
 for _tag, _pattern, _first in (
@@ -112,7 +112,7 @@ for _tag, _pattern, _first in (
     ),
 ):
     JsonLoader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}",
+        f"{_TAG}{_tag}",
         re.compile(f"^(?:{_pattern})$"),
         list(_first.replace("\0", "")) + ([""] if _tag == "null" else []),
     )

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from evalwright.contracts.prompt_result import InputType
-from evalwright.contracts.yaml_loader import JsonLoader, load_yaml
+from evalwright.contracts.yaml_loader import DUPLICATE_KEY, JsonLoader, load_yaml
 from evalwright.prompts.document import Block, Prompt, UnfitPrompt
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.placeholders import find_placeholders
@@ -148,7 +148,7 @@ def _load(source: str, first_line: int, what: str, notes: list[str] | None = Non
     try:
         loaded = _read(load_yaml, source, first_line, what)
     except UnfitPrompt as unfit:
-        if notes is None or not unfit.message.endswith(" stands twice"):
+        if notes is None or DUPLICATE_KEY not in unfit.message:
             raise
         notes.append(f"{unfit.message}; the last one counts")
         loaded = _read(_load_last, source, first_line, what)

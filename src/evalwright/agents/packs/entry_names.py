@@ -50,7 +50,7 @@ class EntryNames:
         for length in range(1, len(parts)):
             self._claim("/".join(parts[:length]), is_file=False)
         if is_file and self._known.get(name.casefold()) == (name, True):
-            raise Refused("the name stands twice in the archive (keep one of them)")
+            raise Refused("duplicate name in the archive (keep one of them)")
         self._claim(name, is_file=is_file)
 
     def _claim(self, name: str, *, is_file: bool) -> None:

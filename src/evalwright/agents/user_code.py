@@ -1,15 +1,33 @@
-"""Threads for sync agents: one round trip costs a fraction of `run_in_executor`.
+"""A user's Python code: its file is loaded here, and its sync functions run in threads.
 
-A call that outlives its timeout keeps its thread, which cannot be stopped; another takes its place.
-Threads are daemons, so a stuck agent never keeps the process alive.
+A round trip to a thread costs a fraction of `run_in_executor`. A call that outlives its timeout
+keeps its thread, which cannot be stopped; another takes its place. Threads are daemons, so a stuck
+agent never keeps the process alive.
 """
 
 import asyncio
+import importlib.util
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
+
+
+def load_code(path: Path) -> Any:
+    """The module in a file, with the modules beside it; exceptions of its code are not caught."""
+    directory = str(path.resolve().parent)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 class _Job(NamedTuple):
@@ -18,7 +36,7 @@ class _Job(NamedTuple):
     answer: "asyncio.Future[Any]"
 
 
-class _Result(NamedTuple):
+class _FinishedJob(NamedTuple):
     answer: "asyncio.Future[Any]"
     value: Any
     error: Exception | None
@@ -29,7 +47,7 @@ class Threads:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._results: deque[_Result] = deque()
+        self._results: deque[_FinishedJob] = deque()
         self._started = 0
         self._unfinished = 0
         self._delivery_due = False
@@ -53,13 +71,15 @@ class Threads:
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while (job := self._jobs.get()) is not None:
             try:
-                result = _Result(job.answer, job.function(job.argument), None)
+                result = _FinishedJob(job.answer, job.function(job.argument), None)
             except Exception as error:  # noqa: BLE001 - handed to whoever waits
-                result = _Result(job.answer, None, error)
+                result = _FinishedJob(job.answer, None, error)
             self._results.append(result)
             if not self._delivery_due:  # checked after the append, cleared before the delivery
                 self._delivery_due = True
-                if not _deliver_soon(loop, self._deliver):
+                try:
+                    loop.call_soon_threadsafe(self._deliver)
+                except RuntimeError:  # the loop has ended; nobody waits any more
                     return
 
     def _deliver(self) -> None:
@@ -73,11 +93,3 @@ class Threads:
                 answer.set_result(value)
             else:
                 answer.set_exception(error)
-
-
-def _deliver_soon(loop: asyncio.AbstractEventLoop, deliver: Callable[[], None]) -> bool:
-    try:
-        loop.call_soon_threadsafe(deliver)
-    except RuntimeError:  # the loop has ended; nobody waits any more
-        return False
-    return True
