@@ -65,7 +65,7 @@ def test_a_run_that_passed_lets_its_version_be_promoted(desk):
 
 def test_a_promotion_without_evidence_is_refused_and_the_refusal_is_on_record(desk):
     refused = refusal(desk, None)
-    assert refused.details["unmet"] == ["the request names no evalRunId"]
+    assert refused.details["unmet"] == ["the request has no evalRunId"]
     _, _, (kind, failure) = desk.events(refused.details["runId"])
     assert (kind, failure["error"]["code"]) == ("run.failed", "eval_gate_unmet")
     (record,) = asyncio.run(desk.deployments().list("acme", AGENT_ID))

@@ -163,7 +163,7 @@ def test_who_becomes_the_canary_is_decided_between_two_hosts_as_well(desk):
         for other in others:
             in_another_thread(other)
 
-    with pytest.raises(IllegalTransition, match=r"3\.0\.0 is the canary"):
+    with pytest.raises(IllegalTransition, match=r"3\.0\.0 is already the canary"):
         asyncio.run(ask(desk.deployments(act), version="2.0.0", canary_percent=10))
 
 

@@ -362,4 +362,4 @@ def test_a_log_that_cannot_be_read_does_not_disturb_the_run(at_station, caplog):
         place.notify(an_event())
 
     at_station(scene)
-    assert "webhooks of run run_1 cannot be read" in caplog.text
+    assert "cannot read the webhooks for run run_1" in caplog.text

@@ -157,7 +157,7 @@ def test_every_problem_is_told_at_once(desk):
 def test_a_tenant_can_have_only_so_many(desk):
     for _ in range(MAX_PER_TENANT):
         desk.create()
-    assert "webhooks already (delete one first)" in desk.problems()
+    assert "the tenant already has 50 webhooks (delete one first)" in desk.problems()
     desk.create(tenant="other")
 
 

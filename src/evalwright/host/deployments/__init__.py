@@ -1,1 +1,1 @@
-"""Deployments: which version of an agent serves, who let it, and by what evidence."""
+"""Deployments: which version of an agent serves, who allowed it, and on what evidence."""

@@ -1,4 +1,4 @@
-"""Promotions that wait for people: asked, voted on, decided, and rejected when time is up."""
+"""Promotions that wait for approval: requested, voted on, decided, and rejected on timeout."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +23,7 @@ from evalwright.host.deployments.gate import (
 )
 from evalwright.host.deployments.management import ManagingRun
 from evalwright.host.deployments.proposal import Proposal, Proposals
-from evalwright.host.deployments.record import AgentDeployment, tell
+from evalwright.host.deployments.record import AgentDeployment, public_records
 from evalwright.host.deployments.refusals import (
     ApprovalPending,
     DeploymentRefusal,
@@ -42,7 +42,7 @@ Status = Literal["waiting-approval", "completed", "failed"]
 
 
 class Approvals:
-    """The gates of all tenants; whoever calls it holds the lock of the tenant."""
+    """The approval gates of all tenants; the caller holds the tenant's lock."""
 
     def __init__(self, log: EventLog, archive: Archive, proposals: Proposals, clock: Clock) -> None:
         self._log = log
@@ -58,7 +58,7 @@ class Approvals:
         run: ManagingRun,
         frame: Sequence[Payload],
     ) -> AgentDeployment:
-        """Let the promotion wait; gives the record, which is what it was but for the gate's id."""
+        """Open a gate for the promotion; returns the record, which changes only in its gate id."""
         request, deployments = proposal.request, proposal.deployments
         self._refuse_second(proposal)
         record, events = deployments.get(request.version), []
@@ -81,11 +81,11 @@ class Approvals:
         marked = replace(record, approval_gate_id=gate.gate_id)
         changes = [*deployments.changes([marked]), new_gate(deployments.tenant, gate)]
         await run.write([*frame, *events, management.asked(gate)], changes)
-        told = tell(deployments.with_changes([marked]))
-        return next(each for each in told if each.version == request.version)
+        shown = public_records(deployments.with_changes([marked]))
+        return next(each for each in shown if each.version == request.version)
 
     async def vote(self, principal: Principal, run_id: str, node_id: str, ballot: Ballot) -> Status:
-        """Count a vote; the last one that was missing makes the promotion."""
+        """Count a vote; the vote that completes the quorum makes the promotion."""
         tenant = principal.tenant
         kept = self._open_gate(principal, run_id, node_id)
         gate = kept.gate
@@ -99,27 +99,27 @@ class Approvals:
             )
             await run.write([denial], [kept.same(tenant)])
             raise
-        verdict = count_vote(gate, ballot, principal.principal)
+        result = count_vote(gate, ballot, principal.principal)
         allowed = management.decided(principal, scope, gate.gate_id, allowed=True)
-        told: list[Payload] = [allowed, verdict.told]
-        if verdict.outcome == "open":
-            await run.write(told, [kept.change(tenant, verdict.gate)])
+        events: list[Payload] = [allowed, result.event]
+        if result.outcome == "open":
+            await run.write(events, [kept.change(tenant, result.gate)])
             return "waiting-approval"
         now = self._clock.now_us()
-        told.append(management.answered(gate, ballot.action, principal.principal, now))
-        if verdict.outcome == "granted":
-            return await self._promote(tenant, kept, told)
+        events.append(management.answered(gate, ballot.action, principal.principal, now))
+        if result.outcome == "granted":
+            return await self._promote(tenant, kept, events)
         rejection = management.failed("approval_rejected", "the promotion was rejected")
-        return await self._close(tenant, kept, [*told, rejection])
+        return await self._close(tenant, kept, [*events, rejection])
 
     async def expire(self, tenant: str, now_us: int) -> int:
-        """Reject what has waited too long, and forget what was ended by other means.
+        """Reject the promotions past their deadline, and forget those whose run has ended.
 
-        Gives how many gates are gone.
+        Returns how many gates were removed.
         """
         gone = 0
         for kept in self._archive.gates(tenant):
-            with suppress(RecordConflict):  # then another host was first
+            with suppress(RecordConflict):  # another host was first
                 if self._has_ended(kept.gate):
                     await self._archive.write(self._endings(tenant, kept))
                 elif kept.gate.deadline_us <= now_us:
@@ -130,48 +130,50 @@ class Approvals:
         return gone
 
     async def _time_out(self, tenant: str, kept: KeptGate, now_us: int) -> None:
-        told = [
-            time_out(kept.gate).told,
+        events = [
+            time_out(kept.gate).event,
             management.answered(kept.gate, "timeout", HOST, now_us),
             management.failed("approval_rejected", "nobody approved the promotion in time"),
         ]
-        await self._close(tenant, kept, told)
+        await self._close(tenant, kept, events)
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None) -> bool:
-        """Give up a promotion that waits; gives whether there was one."""
+        """Cancel a promotion that waits for approval; returns whether there was one."""
         kept = self._gate(principal, run_id)
         if kept is None:
             return False
         if not principal.may("deploy:promote"):
-            raise NotAllowed("this needs the scope deploy:promote", scopeRequired="deploy:promote")
+            raise NotAllowed(
+                "the key lacks the scope deploy:promote", scopeRequired="deploy:promote"
+            )
         by = principal.principal
-        told = management.answered(kept.gate, "cancel", by, self._clock.now_us())
-        await self._close(principal.tenant, kept, [told, RunCancelled(reason, by)])
+        resolved = management.answered(kept.gate, "cancel", by, self._clock.now_us())
+        await self._close(principal.tenant, kept, [resolved, RunCancelled(reason, by)])
         return True
 
-    async def _promote(self, tenant: str, kept: KeptGate, told: Sequence[Payload]) -> Status:
-        """Make the promotion if everything but the approval still is as it must be."""
+    async def _promote(self, tenant: str, kept: KeptGate, events: Sequence[Payload]) -> Status:
+        """Make the promotion if its other conditions still hold."""
         gate = kept.gate
         try:
             proposal = self._proposals.propose(tenant, gate.partition, gate.agent_id, gate.request)
             decision = proposal.decide(gate.gate_id)
             await proposal.check_evidence(self._log)
         except DeploymentRefusal as refusal:
-            return await self._close(tenant, kept, [*told, management.refused(refusal)])
-        done = management.completed(proposal.told(decision))
+            return await self._close(tenant, kept, [*events, management.refused(refusal)])
+        done = management.completed(proposal.record_after(decision))
         changes = proposal.deployments.changes(decision.changed)
         await self._run(gate).write(
-            [*told, *decision.events, done], [*changes, kept.removal(tenant)]
+            [*events, *decision.events, done], [*changes, kept.removal(tenant)]
         )
         return "completed"
 
-    async def _close(self, tenant: str, kept: KeptGate, told: Sequence[Payload]) -> Status:
+    async def _close(self, tenant: str, kept: KeptGate, events: Sequence[Payload]) -> Status:
         """End the run without the promotion."""
-        await self._run(kept.gate).write(told, self._endings(tenant, kept))
+        await self._run(kept.gate).write(events, self._endings(tenant, kept))
         return "failed"
 
     def _endings(self, tenant: str, kept: KeptGate) -> list[RecordChange]:
-        """What is left of a promotion that was not made: the gate goes, its id as well."""
+        """The changes that remove a gate, and its id from the record."""
         gate = kept.gate
         deployments = self._archive.deployments(tenant, gate.agent_id)
         record = deployments.get(gate.request.version)
@@ -199,8 +201,8 @@ class Approvals:
             if kept is not None:
                 return kept
             if self._has_asked(principal.partition, run_id):
-                raise GateClosed("this was decided already")
-        raise NoSuchGate("there is no run that waits for this")
+                raise GateClosed("this approval is already decided")
+        raise NoSuchGate("no such run waits for approval at this node")
 
     def _has_asked(self, partition: str, run_id: str) -> bool:
         try:
@@ -214,5 +216,5 @@ class Approvals:
             if (gate.agent_id, gate.request.version) == subject:
                 known = {"runId": gate.run_id} if gate.partition == proposal.partition else {}
                 raise ApprovalPending(
-                    "a promotion of this version waits for approval already", **known
+                    "a promotion of this version is already waiting for approval", **known
                 )

@@ -1,4 +1,4 @@
-"""Where deployments and gates are kept: one document each, beside the log."""
+"""Storage of deployments and approval gates: one record each, beside the log."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class DeploymentSet:
-    """The deployments of one agent, as they were read; what is written must find them so."""
+    """The deployments of one agent as read; writes fail if any of them has changed since."""
 
     def __init__(self, tenant: str, agent_id: str, documents: Iterable[Record]) -> None:
         self.tenant = tenant
@@ -37,10 +37,10 @@ class DeploymentSet:
         return list(versions.values())
 
     def changes(self, changed: Iterable[Deployment]) -> list[RecordChange]:
-        """The writes of a change, which fail together if any of the agent's versions moved on.
+        """The writes of a change, which fail together if any version of the agent has changed.
 
-        What does not change is written again: who serves depends on all versions, so a change
-        that two requests make at once to different versions must not happen twice.
+        Unchanged versions are written again: which one serves depends on all of them, so two
+        concurrent requests for different versions must not both succeed.
         """
         bodies = dict(self._bodies)
         bodies.update((f"{self._agent_id}@{record.version}", _encode(record)) for record in changed)
@@ -51,7 +51,7 @@ class DeploymentSet:
 
 
 class Archive:
-    """The documents of all agents and gates."""
+    """The records of all deployments and gates."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -61,20 +61,20 @@ class Archive:
         return DeploymentSet(tenant, agent_id, self._all(DEPLOYMENT, tenant, f"{agent_id}@"))
 
     def gates(self, tenant: str) -> list["KeptGate"]:
-        """Everything of the tenant that waits for approval."""
+        """All promotions of the tenant that wait for approval."""
         return [KeptGate.of(document.body) for document in self._all(_GATE, tenant)]
 
     def gate(self, tenant: str, run_id: str) -> "KeptGate | None":
-        """What a run waits for."""
+        """The gate that a run waits at."""
         body = self._records.get(_GATE, tenant, run_id)
         return None if body is None else KeptGate.of(body)
 
     def tenants_with_gates(self) -> Sequence[str]:
-        """The tenants that have something waiting."""
+        """The tenants with a promotion that waits."""
         return sorted({tenant for tenant, _ in self._records.of_all_tenants(_GATE)})
 
     async def write(self, changes: Sequence[RecordChange]) -> None:
-        """Write documents as one unit; fails with `RecordConflict`."""
+        """Write records as one unit; raises `RecordConflict`."""
         await asyncio.wrap_future(self._records.write(changes))
 
     def _all(self, kind: str, tenant: str, prefix: str = "") -> Iterator[Record]:
@@ -85,26 +85,26 @@ class Archive:
 
 
 class KeptGate(NamedTuple):
-    """A gate as it was read; what is written must find it so."""
+    """A gate as read; writes fail if it has changed since."""
 
     gate: ApprovalGate
     body: bytes
 
     @classmethod
     def of(cls, body: bytes) -> "KeptGate":
-        """Read a document."""
+        """Decode a stored gate."""
         return cls(msgspec.json.decode(body, type=ApprovalGate), body)
 
     def change(self, tenant: str, after: ApprovalGate) -> RecordChange:
-        """The write of another state of the gate."""
+        """The write of a new state of the gate."""
         return RecordChange(_GATE, tenant, self.gate.run_id, _encode(after), self.body)
 
     def same(self, tenant: str) -> RecordChange:
-        """A write that changes nothing, and fails where the gate is another by now."""
+        """A write that changes nothing and fails if the gate has changed."""
         return RecordChange(_GATE, tenant, self.gate.run_id, self.body, self.body)
 
     def removal(self, tenant: str) -> RecordChange:
-        """The end of the gate."""
+        """The write that removes the gate."""
         return RecordChange(_GATE, tenant, self.gate.run_id, None, self.body)
 
 

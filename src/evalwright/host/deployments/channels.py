@@ -1,7 +1,7 @@
-"""The versions of one agent: who is where on which channel, and what a transition changed.
+"""The versions of one agent: which serves on which channel, and what a transition changed.
 
-A channel has two seats. One is of the version that takes it in full; the other is of a canary,
-which takes a share. A paused version keeps its seat until another one takes it.
+A channel has two seats: one for the version that serves it in full, one for a canary that serves a
+share. A paused version keeps its seat until another version takes it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,26 +15,26 @@ _SEATED = ("active", "paused")
 
 
 class Channels:
-    """The records of an agent, some of them changed."""
+    """The deployments of an agent by channel, with the changes of a transition."""
 
     def __init__(self, records: Iterable[Deployment]) -> None:
         self._before = {record.version: record for record in records}
         self._records = dict(self._before)
 
     def get(self, version: str) -> Deployment | None:
-        """The record of a version, as it is by now."""
+        """The current record of a version."""
         return self._records.get(version)
 
     def __getitem__(self, version: str) -> Deployment:
-        """The record of a version that has one."""
+        """The current record of a version that must exist."""
         return self._records[version]
 
     def put(self, record: Deployment) -> None:
-        """Let this be the record of its version."""
+        """Replace the record of its version."""
         self._records[record.version] = record
 
     def changed(self) -> list[Deployment]:
-        """The records that are not what they were."""
+        """The records that differ from those read."""
         return [
             record
             for version, record in self._records.items()
@@ -42,44 +42,44 @@ class Channels:
         ]
 
     def holder(self, channel: str) -> Deployment | None:
-        """The version that has the channel in full."""
+        """The version that serves the channel in full."""
         return self._seated(channel, is_canary=False)
 
     def canary(self, channel: str) -> Deployment | None:
-        """The version that has a share of the channel."""
+        """The version that serves a share of the channel."""
         return self._seated(channel, is_canary=True)
 
     def active_canary(self, record: Deployment) -> Deployment | None:
-        """An active canary that leaves the rest of its channel to this version."""
+        """An active canary on a channel that this version otherwise serves."""
         if record.is_canary:
             return None
         found = (self.canary(channel) for channel in record.channels)
         return next((canary for canary in found if canary and canary.state == "active"), None)
 
     def active_holder(self, channel: str) -> Deployment:
-        """The version that serves what a canary of the channel leaves; there must be one."""
+        """The active version that serves the rest beside a canary; raises if there is none."""
         holder = self.holder(channel)
         if holder is None or holder.state != "active":
             raise IllegalTransition(
-                f"no active version has {channel} in full, "
-                "so nobody would serve what a canary leaves"
+                f"no active version serves {channel} in full, "
+                "so nothing would serve the rest of the canary's traffic"
             )
         return holder
 
     def free_canary_seat(self, channel: str) -> None:
-        """Make room for another canary; one that is active does not give way."""
+        """Remove a paused canary to make room for another; an active one stays."""
         canary = self.canary(channel)
         if canary is None:
             return
         if canary.state == "active":
             raise IllegalTransition(
-                f"version {canary.version} is the canary of {channel}: "
+                f"version {canary.version} is already the canary of {channel}: "
                 "raise its share to 100 or roll it back first"
             )
         self.leave(canary, channel)
 
     def predecessor(self, record: Deployment, channel: str) -> Deployment | None:
-        """Of the others, the one that last had the channel in full and still could."""
+        """The other version that served the channel in full most recently and still can."""
         able = [
             other
             for other in self._records.values()
@@ -89,7 +89,7 @@ class Channels:
         return max(able, key=lambda other: other.turns[channel], default=None)
 
     def take_in_full(self, record: Deployment, channel: str) -> Deployment | None:
-        """Give the version the channel; gives whom it was taken from."""
+        """Give the channel to the version; returns the version that had it before."""
         before = self.holder(channel)
         if before is not None:
             self.leave(before, channel)
@@ -99,7 +99,7 @@ class Channels:
         return before
 
     def leave(self, record: Deployment, channel: str) -> None:
-        """Take the channel from the version, whatever its share was."""
+        """Take the channel from the version."""
         channels = tuple(other for other in record.channels if other != channel)
         self.put(replace(record, channels=channels, canary_percent=None))
 
@@ -117,9 +117,9 @@ class Channels:
 
 
 def resolve(records: Sequence[Deployment], channel: str, draw: float) -> str:
-    """The version that serves the channel; `draw`, from 0 up to 1, chooses between two of them.
+    """The version that serves the channel; `draw`, in [0, 1), chooses between canary and rest.
 
-    It is called once for a run, which records the version and never asks again.
+    Called once per run, which records the version.
     """
     found = latest(records) if channel == LATEST else _drawn(Channels(records), channel, draw)
     if found is None:

@@ -1,4 +1,4 @@
-"""Events of the runs that manage deployments; none has a field for content but a masked reason."""
+"""Events of the runs that manage deployments; the only free text in them is a masked reason."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -9,11 +9,11 @@ from evalwright.contracts.events import ClosedPayload
 from evalwright.contracts.planning import AgentId, Text
 from evalwright.host.deployments.record import Channel, Percent, State, Version
 
-APPROVAL_NODE = "approval"  # the node of a managing run that waits for people
+APPROVAL_NODE = "approval"  # the node of a managing run that waits for approval
 
 
 class AuthorizationDecided(ClosedPayload, frozen=True):
-    """Whether a key may do what it asked for."""
+    """Whether a key was allowed to do what it requested."""
 
     TYPE: ClassVar[str] = "authorization.decided"
     principal: Text
@@ -24,7 +24,7 @@ class AuthorizationDecided(ClosedPayload, frozen=True):
 
 
 class DeploymentPromoted(ClosedPayload, frozen=True, kw_only=True):
-    """A version entered a state, or took a channel."""
+    """A version entered a state or took a channel."""
 
     TYPE: ClassVar[str] = "deployment.promoted"
     agent_id: AgentId
@@ -38,7 +38,7 @@ class DeploymentPromoted(ClosedPayload, frozen=True, kw_only=True):
 
 
 class DeploymentRolledBack(ClosedPayload, frozen=True, kw_only=True):
-    """A version gave way to the one that served before it."""
+    """A version was replaced by the one that served before it."""
 
     TYPE: ClassVar[str] = "deployment.rolled-back"
     agent_id: AgentId
@@ -49,7 +49,7 @@ class DeploymentRolledBack(ClosedPayload, frozen=True, kw_only=True):
 
 
 class DeploymentCanaryAdjusted(ClosedPayload, frozen=True, kw_only=True):
-    """A version takes another share of its channel."""
+    """The share of a version on its channel changed."""
 
     TYPE: ClassVar[str] = "deployment.canary.adjusted"
     agent_id: AgentId
@@ -74,7 +74,7 @@ DeploymentEvent = (
 
 
 class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What people are asked to approve, by its name only."""
+    """What people are asked to approve, by name only."""
 
     artifact_id: Text
     artifact_type: Text
@@ -85,7 +85,7 @@ class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class InterruptRequested(ClosedPayload, frozen=True, kw_only=True):
-    """The run waits for people."""
+    """The run waits for approval."""
 
     TYPE: ClassVar[str] = "interrupt.requested"
     node_id: Text
@@ -98,7 +98,7 @@ class InterruptRequested(ClosedPayload, frozen=True, kw_only=True):
 
 
 class InterruptResolved(ClosedPayload, frozen=True, kw_only=True):
-    """The run waits no longer."""
+    """The run no longer waits."""
 
     TYPE: ClassVar[str] = "interrupt.resolved"
     node_id: Text
@@ -110,14 +110,14 @@ class InterruptResolved(ClosedPayload, frozen=True, kw_only=True):
 
 
 class QuorumProgress(msgspec.Struct, frozen=True):
-    """How many have agreed, of how many that must."""
+    """How many approvals there are, and how many are required."""
 
     granted: int
     required: int
 
 
 class ApprovalGranted(ClosedPayload, frozen=True, kw_only=True):
-    """Somebody agreed."""
+    """A key approved."""
 
     TYPE: ClassVar[str] = "approval.granted"
     gate_id: Text
@@ -126,7 +126,7 @@ class ApprovalGranted(ClosedPayload, frozen=True, kw_only=True):
 
 
 class ApprovalRejected(ClosedPayload, frozen=True, kw_only=True):
-    """Somebody did not agree, or nobody answered in time."""
+    """A key rejected, or the deadline passed."""
 
     TYPE: ClassVar[str] = "approval.rejected"
     gate_id: Text
@@ -135,7 +135,7 @@ class ApprovalRejected(ClosedPayload, frozen=True, kw_only=True):
 
 
 class ApprovalOverridden(ClosedPayload, frozen=True, kw_only=True):
-    """Somebody who may decided alone."""
+    """A key with the override scope decided alone."""
 
     TYPE: ClassVar[str] = "approval.overridden"
     gate_id: Text

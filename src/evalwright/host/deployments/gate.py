@@ -1,4 +1,4 @@
-"""The approval of a promotion: who has agreed so far, and what one more voice comes to; pure."""
+"""The approval of a promotion: the votes so far, and what one more vote leads to; pure."""
 
 from typing import Annotated, Literal
 
@@ -17,20 +17,20 @@ from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.principal import Principal
 from evalwright.host.settings import ApprovalSettings
 
-HOST = "host"  # who rejects what nobody answered in time
+HOST = "host"  # the principal that rejects on timeout
 
 Vote = ApprovalGranted | ApprovalRejected | ApprovalOverridden
 
 
 class Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody says to a promotion that waits for approval."""
+    """A vote on a promotion that waits for approval."""
 
     action: Literal["accept", "reject", "override"]
     reason: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
 
 
 class ApprovalGate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A promotion that waits; the policy is that of the time at which it was asked for."""
+    """A promotion that waits for approval, with the policy in force when it was requested."""
 
     run_id: str
     partition: str  # of the log: whose run it is
@@ -44,19 +44,19 @@ class ApprovalGate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def gate_id(self) -> str:
-        """The id that records and events name it by."""
+        """Its id in records and events."""
         return gate_id_of(self.run_id)
 
     @property
     def deadline_us(self) -> int:
-        """When it is rejected if too few have agreed."""
+        """When it is rejected if the quorum is not reached."""
         return self.asked_at_us + int(self.policy.timeout_s * 1_000_000)
 
 
 class VoteResult(msgspec.Struct, frozen=True):
-    """What a vote comes to: what is told of it, and the gate, unless it is decided."""
+    """The result of a vote: its event, the outcome, and the gate after it."""
 
-    told: Vote
+    event: Vote
     outcome: Literal["open", "granted", "rejected"]
     gate: ApprovalGate
 
@@ -67,35 +67,35 @@ def gate_id_of(run_id: str) -> str:
 
 
 def required_scope(gate: ApprovalGate, ballot: Ballot) -> str:
-    """What a key needs for this vote; raises where nobody may vote like this."""
+    """The scope that this vote needs; raises if the policy does not allow such a vote."""
     if ballot.action != "override":
         return gate.policy.scope
     if gate.policy.override_scope is None:
-        raise IllegalTransition("this approval cannot be overridden: accept or reject it")
+        raise IllegalTransition("this approval cannot be overridden; accept or reject it")
     return gate.policy.override_scope
 
 
 def check_voter(gate: ApprovalGate, ballot: Ballot, principal: Principal) -> None:
-    """Raise `NotAllowed` for a key that may not vote, or not like this."""
+    """Raise `NotAllowed` if the key may not cast this vote."""
     scope = required_scope(gate, ballot)
     if not principal.may(scope):
-        raise NotAllowed(f"this needs the scope {scope}", scopeRequired=scope)
+        raise NotAllowed(f"the key lacks the scope {scope}", scopeRequired=scope)
     if ballot.action != "reject" and principal.principal == gate.requester:
-        raise NotAllowed("who asks for a promotion cannot approve it: another key must")
+        raise NotAllowed("the key that requested a promotion cannot approve it; use another key")
 
 
 def count_vote(gate: ApprovalGate, ballot: Ballot, voter: str) -> VoteResult:
-    """Count a vote of a key that may vote."""
+    """Count a vote of a key that is allowed to cast it."""
     if ballot.action == "reject":
         return _rejected(gate, voter, ballot.reason)
     if voter in gate.granted_by:
-        raise AlreadyVoted("this key has agreed already: the others are missing")
+        raise AlreadyVoted("this key has already approved; other keys must approve too")
     if ballot.action == "override":
         if ballot.reason is None:
             raise IllegalTransition("an override needs a reason")
         if gate.policy.override_bypasses_quorum:
-            told = ApprovalOverridden(gate_id=gate.gate_id, principal=voter, reason=ballot.reason)
-            return VoteResult(told, "granted", gate)
+            event = ApprovalOverridden(gate_id=gate.gate_id, principal=voter, reason=ballot.reason)
+            return VoteResult(event, "granted", gate)
     granted_by = (*gate.granted_by, voter)
     required = gate.policy.quorum
     progress = QuorumProgress(len(granted_by), required)
@@ -105,10 +105,10 @@ def count_vote(gate: ApprovalGate, ballot: Ballot, voter: str) -> VoteResult:
 
 
 def time_out(gate: ApprovalGate) -> VoteResult:
-    """Reject what nobody answered in time."""
+    """Reject on timeout."""
     return _rejected(gate, HOST, "timeout")
 
 
 def _rejected(gate: ApprovalGate, voter: str, reason: str | None) -> VoteResult:
-    told = ApprovalRejected(gate_id=gate.gate_id, principal=voter, reason=reason)
-    return VoteResult(told, "rejected", gate)
+    event = ApprovalRejected(gate_id=gate.gate_id, principal=voter, reason=reason)
+    return VoteResult(event, "rejected", gate)

@@ -1,4 +1,4 @@
-"""The runs that manage deployments: one for each transition that was asked for."""
+"""The runs that manage deployments: one for each requested transition."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _OF_THE_GATE = ("interrupt.", "approval.")
 
 
 class ManagingRun:
-    """One run in the log of a tenant; what is written together is durable together."""
+    """One managing run; events and records that are written together become durable together."""
 
     def __init__(self, log: EventLog, run_id: str, clock: Clock) -> None:
         self._log = log
@@ -48,7 +48,7 @@ class ManagingRun:
     async def write(
         self, payloads: Sequence[Payload], changes: Sequence[RecordChange] = ()
     ) -> None:
-        """Append events and documents as one unit; fails with `RecordConflict`."""
+        """Append events and write records as one unit; raises `RecordConflict`."""
         now = self._clock.now_us()
         events = [
             NewEvent(payload.TYPE, _node(payload), now, msgspec.json.encode(payload))
@@ -65,7 +65,7 @@ def _node(payload: Payload) -> str | None:
 def opened(
     principal: Principal, agent_id: str, request: TransitionRequest, *, allowed: bool
 ) -> list[Payload]:
-    """What every managing run begins with: what was asked, and whether it may be."""
+    """The first events of every managing run: the request, and whether it is allowed."""
     inputs: dict[str, Any] = {"agentId": agent_id, **msgspec.to_builtins(request)}
     inputs.pop("reason", None)
     owner = Owner(principal.tenant, principal.workspace, principal.principal)
@@ -78,12 +78,12 @@ def opened(
 def decided(
     principal: Principal, scope: str, resource: str, *, allowed: bool, reason: str | None = None
 ) -> AuthorizationDecided:
-    """Whether a key may do something, as it is recorded."""
+    """The event that records whether a key is allowed to do something."""
     return AuthorizationDecided(principal.principal, scope, resource, allowed, reason)
 
 
 def asked(gate: ApprovalGate) -> InterruptRequested:
-    """The question to people."""
+    """The request for approval."""
     request = gate.request
     return InterruptRequested(
         node_id=APPROVAL_NODE,
@@ -102,7 +102,7 @@ def asked(gate: ApprovalGate) -> InterruptRequested:
 
 
 def answered(gate: ApprovalGate, action: str, by: str, at_us: int) -> InterruptResolved:
-    """The end of the waiting."""
+    """The end of the wait for approval."""
     return InterruptResolved(
         node_id=APPROVAL_NODE,
         interrupt_id=gate.gate_id,
@@ -114,15 +114,15 @@ def answered(gate: ApprovalGate, action: str, by: str, at_us: int) -> InterruptR
 
 
 def completed(record: AgentDeployment) -> RunCompleted:
-    """The end of a run whose transition was made."""
+    """The end of a run that made its transition."""
     return RunCompleted({"record": msgspec.to_builtins(record)})
 
 
 def failed(code: str, message: str) -> RunFailed:
-    """The end of a run whose transition was not made."""
+    """The end of a run that did not make its transition."""
     return RunFailed(ErrorDetail(code, message))
 
 
 def refused(refusal: DeploymentRefusal) -> RunFailed:
-    """The same, for what is refused."""
+    """The end of a run whose transition was refused."""
     return failed(refusal.code, refusal.message)

@@ -1,4 +1,4 @@
-"""Promotion: the next state, and with the last one a seat on a channel; pure."""
+"""Promotion: a version enters its next state, and as an active version takes a channel; pure."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ _NEXT: dict[State, State] = {
 
 
 class _Seat(NamedTuple):
-    """What is told of the channel that a version took."""
+    """The channel that a version took, as the event names it."""
 
     channel: str | None = None
     from_version: str | None = None
@@ -32,14 +32,14 @@ _NO_SEAT = _Seat()
 
 
 def target_state(record: Deployment | None, request: TransitionRequest) -> State:
-    """The state that a promotion leads to; raises where there is no way from here."""
+    """The state that a promotion leads to; raises if there is none from here."""
     state: State = record.state if record else "draft"
     following = _NEXT.get(state)
     target = request.to_state or following
     if record is None and target == "draft":
         return target
     if following is None or target != following:
-        possible = f"the next state is {following}" if following else "it is a final state"
+        possible = f"the next state is {following}" if following else "that is a final state"
         raise IllegalTransition(
             f"version {request.version} is {state} and cannot be promoted"
             f"{f' to {request.to_state}' if request.to_state else ''}: {possible}"
@@ -54,7 +54,7 @@ def promote(
     policy: DeploymentSettings,
     proof: Proof,
 ) -> DeploymentPromoted | DeploymentStateChanged:
-    """Let the version enter its next state; gives what is told of it."""
+    """Move the version to its next state; returns the event."""
     record = channels.get(request.version)
     target = target_state(record, request)
     if record is None:
@@ -73,7 +73,7 @@ def promote(
         seat = _take_seat(channels, record, request, policy)
     elif request.channel is not None or request.canary_percent is not None:
         raise IllegalTransition(
-            f"channel and canaryPercent are for a promotion to active, not to {target}"
+            f"channel and canaryPercent apply to a promotion to active, not to {target}"
         )
     else:
         channels.put(record)
@@ -90,11 +90,11 @@ def promote(
 def _resume(
     channels: Channels, record: Deployment, request: TransitionRequest
 ) -> DeploymentStateChanged:
-    """A paused version comes back to what it had and nobody has taken since."""
+    """A paused version returns to the channels that no other version has taken since."""
     if request.channel is not None or request.canary_percent is not None:
         raise IllegalTransition(
-            f"version {record.version} is paused and comes back as it was: "
-            "leave out channel and canaryPercent, and change them afterwards"
+            f"version {record.version} is paused and resumes with its channels: "
+            "omit channel and canaryPercent, and change them afterwards"
         )
     if record.is_canary:
         channels.active_holder(record.channels[0])
@@ -105,11 +105,11 @@ def _resume(
 def _take_seat(
     channels: Channels, record: Deployment, request: TransitionRequest, policy: DeploymentSettings
 ) -> _Seat:
-    """Bind an active version to a channel; gives what the event says of it."""
+    """Bind an active version to a channel."""
     channel = _channel(request, policy)
     if channel in record.channels:
         raise IllegalTransition(
-            f"version {record.version} is on {channel} already: change its share with adjust-canary"
+            f"version {record.version} is already on {channel}: change its share with adjust-canary"
         )
     if request.canary_percent in (None, FULL):
         if record.is_canary:
@@ -122,8 +122,8 @@ def _take_seat(
     share = request.canary_percent
     if record.channels:
         raise IllegalTransition(
-            f"version {record.version} has {', '.join(record.channels)} in full: "
-            "a canary is on one channel only"
+            f"version {record.version} serves {', '.join(record.channels)} in full: "
+            "a canary can be on one channel only"
         )
     holder = channels.active_holder(channel)
     channels.free_canary_seat(channel)
@@ -134,21 +134,23 @@ def _take_seat(
 def _channel(request: TransitionRequest, policy: DeploymentSettings) -> str:
     channel = request.channel or _default_channel(policy)
     if channel == LATEST:
-        raise IllegalTransition(f"{LATEST} is the highest active version by itself; name another")
+        raise IllegalTransition(
+            f"{LATEST} always follows the highest active version; name another channel"
+        )
     if channel not in policy.channels:
         raise IllegalTransition(
-            f"there is no channel {channel}; this host has {', '.join(policy.channels)}"
+            f"no such channel: {channel}; this host has {', '.join(policy.channels)}"
         )
     return channel
 
 
 def _default_channel(policy: DeploymentSettings) -> str:
-    """`stable`, unless the host has other channels only."""
+    """`stable`, or the first channel where the host has no `stable`."""
     return DEFAULT_CHANNEL if DEFAULT_CHANNEL in policy.channels else policy.channels[0]
 
 
 def state_changed(record: Deployment, before: State) -> DeploymentStateChanged:
-    """What is told of a version that is in another state than before."""
+    """The event for a version whose state changed."""
     return DeploymentStateChanged(
         agent_id=record.agent_id,
         version=record.version,

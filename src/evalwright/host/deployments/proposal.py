@@ -1,4 +1,4 @@
-"""A transition on its way: what is asked, of which versions, and what it needs to be made."""
+"""A requested transition: the versions it concerns, and the evidence and approval it needs."""
 
 import asyncio
 from typing import Protocol
@@ -11,7 +11,7 @@ from evalwright.engine.replay import replay_run
 from evalwright.engine.verdict import gates
 from evalwright.host.deployments.archive import Archive, DeploymentSet
 from evalwright.host.deployments.promotion import target_state
-from evalwright.host.deployments.record import AgentDeployment, tell
+from evalwright.host.deployments.record import AgentDeployment, public_records
 from evalwright.host.deployments.refusals import EvalGateUnmet, IllegalTransition, NoSuchAgent
 from evalwright.host.deployments.request import Proof, TransitionRequest
 from evalwright.host.deployments.transition import Decision, transition
@@ -21,14 +21,14 @@ from evalwright.store.protocol import EventLog
 
 
 class KnownAgents(Protocol):
-    """Which agents a tenant can run."""
+    """The agents that a tenant can run."""
 
     def agent(self, tenant: str, agent_id: str, version: str | None = None) -> object | None:
         """An agent in a version, or in any."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A request beside the records that it is about."""
+    """A request with the deployments that it concerns."""
 
     partition: str  # of the log: whose evaluations count
     agent_id: str
@@ -40,12 +40,12 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     eval_run_id: str | None = None
 
     def decide(self, gate_id: str | None = None) -> Decision:
-        """What changes; raises `IllegalTransition` where the request does not fit."""
+        """What the request changes; raises `IllegalTransition` if it does not fit their state."""
         proof = Proof(self.eval_run_id, gate_id)
         return transition(self.agent_id, self.deployments.records, self.request, self.policy, proof)
 
     async def check_evidence(self, log: EventLog) -> None:
-        """Raise `EvalGateUnmet` where an evaluation must show something and does not."""
+        """Raise `EvalGateUnmet` if the required evaluation is missing or did not pass."""
         if self.needs_evidence:
             await asyncio.to_thread(
                 check_evidence,
@@ -56,14 +56,14 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
                 self.policy.required_pass_score,
             )
 
-    def told(self, decision: Decision) -> AgentDeployment:
-        """The version's record after the decision, as others see it."""
-        after = tell(self.deployments.with_changes(decision.changed))
+    def record_after(self, decision: Decision) -> AgentDeployment:
+        """The version's record after the decision, as clients see it."""
+        after = public_records(self.deployments.with_changes(decision.changed))
         return next(record for record in after if record.version == self.request.version)
 
 
 class Proposals:
-    """Looks up what requests are about."""
+    """Looks up the deployments that requests concern."""
 
     def __init__(self, archive: Archive, agents: KnownAgents, policy: DeploymentSettings) -> None:
         self._archive = archive
@@ -74,13 +74,13 @@ class Proposals:
         """The deployments of an agent; raises `NoSuchAgent`."""
         deployments = self._archive.deployments(tenant, agent_id)
         if not deployments.records and self._agents.agent(tenant, agent_id) is None:
-            raise NoSuchAgent("there is no such agent")
+            raise NoSuchAgent("no such agent")
         return deployments
 
     def propose(
         self, tenant: str, partition: str, agent_id: str, request: TransitionRequest
     ) -> Proposal:
-        """The request beside what it is about; raises where there is no such agent or version."""
+        """A request with its deployments; raises if the agent or the version does not exist."""
         deployments = self.deployments(tenant, agent_id)
         plain = Proposal(
             partition=partition,
@@ -105,7 +105,7 @@ class Proposals:
         )
 
 
-UNMET = "no completed evaluation of this version by its own tenant shows that it is good enough"
+UNMET = "the version has no completed evaluation by this tenant that passed"
 
 
 def check_evidence(
@@ -115,13 +115,13 @@ def check_evidence(
     eval_run_id: str | None,
     required_pass_score: float | None,
 ) -> None:
-    """Raise `EvalGateUnmet` unless the run shows that this version may be promoted.
+    """Raise `EvalGateUnmet` unless the run is a passed evaluation of this version.
 
-    The log is that of the tenant, so another tenant's run is not there. The words are the same
-    whatever is wrong; only details of a run that is there say which bar it did not reach.
+    The log holds the tenant's own runs only. The message is always the same; only for a run that
+    exists do the details say which bar it did not reach.
     """
     if eval_run_id is None:
-        raise EvalGateUnmet(UNMET, unmet=["the request names no evalRunId"])
+        raise EvalGateUnmet(UNMET, unmet=["the request has no evalRunId"])
     try:
         outcome = replay_run(log, eval_run_id)
     except (RunNotFound, DamagedEventLog):  # not there, or not the log of an evaluation
@@ -142,7 +142,7 @@ def _unmet(
     if (agent.agent_id, agent.version) != (agent_id, version):
         return ["the run evaluated another agent or version"]
     if outcome.plan.origin and "mockProvider" in (outcome.plan.origin.configurable or {}):
-        return ["the run asked a mock in place of a model"]
+        return ["the run used a mock instead of a model"]
     return [
         *_missed_scores(outcome, required_pass_score),
         *_safety_findings(outcome),
@@ -151,7 +151,7 @@ def _unmet(
 
 
 def _missed_scores(outcome: Outcome, required_pass_score: float | None) -> list[str]:
-    """A required score stands in for the bars of the suite."""
+    """A score required by the host replaces the thresholds of the suite."""
     summary = outcome.summary
     if required_pass_score is None:
         return [] if summary.passed else (outcome.broken_bars or ["the run did not pass"])
@@ -161,8 +161,8 @@ def _missed_scores(outcome: Outcome, required_pass_score: float | None) -> list[
 
 
 def _safety_findings(outcome: Outcome) -> list[str]:
-    """Findings count even in a run that was told not to fail on them."""
-    if "findings" in gates(outcome.plan):  # then they are among the reasons already
+    """Findings count even in a run that was not gated by them."""
+    if "findings" in gates(outcome.plan):  # they are among the reasons already
         return []
     unsafe = any(is_blocking(task.safety_findings or ()) for task in outcome.summary.tasks)
     return ["there are high or critical safety findings"] if unsafe else []

@@ -1,4 +1,4 @@
-"""The record of one version: how far it has come, and what it serves."""
+"""The record of one version: its state and the channels it serves."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, get_args
@@ -24,7 +24,7 @@ LATEST = "latest"  # the highest active version; nothing is promoted to it by na
 class AgentDeployment(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """What is told of a version; `latest` is among the channels of the one that it stands for."""
+    """A version as clients see it; the highest active version also has the channel `latest`."""
 
     agent_id: AgentId
     version: Version
@@ -37,21 +37,21 @@ class AgentDeployment(
 
 
 class Deployment(AgentDeployment, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A version as it is kept: also when it last took each channel in full, counted in turns.
+    """A version as stored: also in which turn it last took each channel in full.
 
-    `canary_percent` is that of a version that shares its one channel with another; a version
-    without it takes all of the traffic that canaries leave.
+    `canary_percent` is set for a version that shares its one channel with another; a version
+    without it serves all of the traffic that canaries leave.
     """
 
     turns: dict[Channel, int] = {}
 
     @property
     def is_canary(self) -> bool:
-        """Whether the version takes a share of its channel only."""
+        """Whether the version serves only a share of its channel."""
         return self.canary_percent is not None
 
-    def told(self, *, is_latest: bool) -> AgentDeployment:
-        """What others may know of it."""
+    def public(self, *, is_latest: bool) -> AgentDeployment:
+        """The record as clients see it."""
         fields = {name: getattr(self, name) for name in AgentDeployment.__struct_fields__}
         channels = (*self.channels, LATEST) if is_latest else self.channels
         return AgentDeployment(**fields | {"channels": channels})
@@ -63,8 +63,8 @@ def latest(records: Iterable[Deployment]) -> Deployment | None:
     return max(active, key=lambda record: version_key(record.version), default=None)
 
 
-def tell(records: Iterable[Deployment]) -> list[AgentDeployment]:
-    """The records of an agent as others see them, lowest version first."""
+def public_records(records: Iterable[Deployment]) -> list[AgentDeployment]:
+    """The records of an agent as clients see them, lowest version first."""
     kept = sorted(records, key=lambda record: version_key(record.version))
     highest = latest(kept)
-    return [record.told(is_latest=record is highest) for record in kept]
+    return [record.public(is_latest=record is highest) for record in kept]

@@ -1,15 +1,15 @@
-"""Why a transition is refused; which HTTP status that is, is for the wire to say.
+"""Why a transition is refused; `host/v1` maps each class to an HTTP status.
 
 Refusal
-├── NoSuchAgent          the tenant has no agent of this id
-├── IllegalTransition    the request does not fit the state that the versions are in
+├── NoSuchAgent          the tenant has no agent with this id
+├── IllegalTransition    the request does not fit the state of the versions
 ├── NotAllowed           the key may not do this
-├── EvalGateUnmet        no evaluation shows that this version is good enough
-├── NoActiveDeployment   no version serves on the channel
-├── NoSuchGate           the run waits for nobody's approval
-└── Conflict             somebody else was first
-    ├── ApprovalPending  the same promotion waits for approval already
-    ├── GateClosed       the approval was decided already
+├── EvalGateUnmet        the version has no evaluation that passed
+├── NoActiveDeployment   no version serves the channel
+├── NoSuchGate           the run does not wait for approval
+└── Conflict             another request was first
+    ├── ApprovalPending  the same promotion is already waiting
+    ├── GateClosed       the approval is already decided
     └── AlreadyVoted
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class DeploymentRefusal(Exception):
-    """A transition, or a vote on one, that does not happen; `code` is for programs."""
+    """A transition or vote that is refused; `code` is for programs."""
 
     code: str
 
@@ -28,13 +28,13 @@ class DeploymentRefusal(Exception):
 
 
 class NoSuchAgent(DeploymentRefusal):
-    """The tenant has no agent of this id."""
+    """The tenant has no agent with this id."""
 
     code = "not_found"
 
 
 class IllegalTransition(DeploymentRefusal):
-    """The request does not fit the state that the versions are in."""
+    """The request does not fit the state of the versions."""
 
     code = "validation_error"
 
@@ -46,37 +46,37 @@ class NotAllowed(DeploymentRefusal):
 
 
 class EvalGateUnmet(DeploymentRefusal):
-    """No evaluation shows that this version is good enough."""
+    """The version has no evaluation that passed."""
 
     code = "eval_gate_unmet"
 
 
 class NoActiveDeployment(DeploymentRefusal):
-    """No version serves on the channel."""
+    """No version serves the channel."""
 
     code = "no_active_deployment"
 
 
 class NoSuchGate(DeploymentRefusal):
-    """The run waits for nobody's approval."""
+    """The run does not wait for approval."""
 
     code = "interrupt_not_found"
 
 
 class Conflict(DeploymentRefusal):
-    """Somebody else was first."""
+    """Another request was first."""
 
     code = "deployment_conflict"
 
 
 class ApprovalPending(Conflict):
-    """The same promotion waits for approval already."""
+    """The same promotion is already waiting for approval."""
 
     code = "approval_pending"
 
 
 class GateClosed(Conflict):
-    """The approval was decided already."""
+    """The approval is already decided."""
 
     code = "interrupt_already_resolved"
 

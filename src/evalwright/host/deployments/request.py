@@ -1,4 +1,4 @@
-"""What is asked of a deployment."""
+"""A requested transition of a deployment."""
 
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ class TransitionRequest(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """A transition of one version; which fields it may have besides depends on its kind."""
+    """A transition of one version; its kind decides which other fields it may have."""
 
     version: Version
     transition: Transition
@@ -39,12 +39,12 @@ class TransitionRequest(
 
     @property
     def scope(self) -> str:
-        """What a key needs to ask for this."""
+        """The scope that a key needs for this."""
         return SCOPES[self.transition]
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """What a promotion stands on: an evaluation, and the approval of people."""
+    """The evidence for a promotion: an evaluation and an approval."""
 
     eval_run_id: str | None = None
     approval_gate_id: str | None = None

@@ -1,7 +1,7 @@
-"""Deployments as the host offers them: read, changed by those who may, and resolved for runs.
+"""The deployments of the host: listed, changed by authorized keys, and resolved for runs.
 
-A transition is authorized, then approved, then shown to rest on an evaluation. What comes of it is
-one run in the log, written together with the records that it changes.
+A transition is authorized, its evaluation is checked, and the policy may require approval. Each one
+is a run in the log, written together with the records that it changes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from evalwright.host.deployments.channels import resolve
 from evalwright.host.deployments.gate import Ballot
 from evalwright.host.deployments.management import ManagingRun
 from evalwright.host.deployments.proposal import KnownAgents, Proposals
-from evalwright.host.deployments.record import AgentDeployment, tell
+from evalwright.host.deployments.record import AgentDeployment, public_records
 from evalwright.host.deployments.refusals import (
     Conflict,
     EvalGateUnmet,
@@ -34,12 +34,12 @@ from evalwright.host.settings import DeploymentSettings
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordConflict
 
-ATTEMPTS = 5  # at a change that other processes make as well
+ATTEMPTS = 5  # at a change that races with other processes
 LONGEST_ID = 256
 
 
 class Transitioned(msgspec.Struct, frozen=True):
-    """What a request came to: the record, and the run that tells of it."""
+    """The result of a request: the record, and the run that recorded it."""
 
     run_id: str
     status: Status
@@ -47,7 +47,7 @@ class Transitioned(msgspec.Struct, frozen=True):
 
 
 class Deployments:
-    """The deployments of all tenants; there is one of it in a host."""
+    """The deployments of all tenants; one instance per host."""
 
     def __init__(
         self,
@@ -62,25 +62,25 @@ class Deployments:
         self._archive = Archive(log.records)
         self._proposals = Proposals(self._archive, agents, policy)
         self._approvals = Approvals(log, self._archive, self._proposals, self._clock)
-        # Who loses a race for a document leaves a run behind that can take no more events.
+        # A request that lost a race would leave a run behind that can take no more events.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def list(self, tenant: str, agent_id: str) -> "list[AgentDeployment]":
         """The deployments of an agent, lowest version first."""
         async with self._turns[tenant]:
             await self._approvals.expire(tenant, self._clock.now_us())
-        return tell(self._proposals.deployments(tenant, agent_id).records)
+        return public_records(self._proposals.deployments(tenant, agent_id).records)
 
     def resolve(self, tenant: str, agent_id: str, channel: str, draw: float) -> str:
-        """The version that a new run gets on a channel; `draw` is from 0 up to 1."""
+        """The version that a new run gets on a channel; `draw` is in [0, 1)."""
         return resolve(self._archive.deployments(tenant, agent_id).records, channel, draw)
 
     async def request(
         self, principal: Principal, agent_id: str, request: TransitionRequest
     ) -> Transitioned:
-        """Make a transition, or let it wait for approval; raises a `Refusal`."""
-        if len(agent_id) > LONGEST_ID:  # a refusal would be put on record with it
-            raise NoSuchAgent("there is no such agent")
+        """Make a transition, or let it wait for approval; raises a `DeploymentRefusal`."""
+        if len(agent_id) > LONGEST_ID:  # a refusal would be recorded with it
+            raise NoSuchAgent("no such agent")
         request = replace(request, reason=masked_reason(request.reason))
         if not principal.may(request.scope):
             await self._deny(principal, agent_id, request)
@@ -91,25 +91,27 @@ class Deployments:
                     return await self._attempt(principal, agent_id, request)
                 except RecordConflict:
                     continue
-        raise Conflict("the agent's deployments were changed at the same time; try again")
+        raise Conflict("the agent's deployments changed at the same time; try again")
 
     async def vote(self, principal: Principal, run_id: str, node_id: str, ballot: Ballot) -> Status:
-        """Accept, reject or override a promotion that waits; raises a `Refusal`."""
+        """Accept, reject or override a promotion that waits; raises a `DeploymentRefusal`."""
         ballot = replace(ballot, reason=masked_reason(ballot.reason))
         async with self._turns[principal.tenant]:
             await self._approvals.expire(principal.tenant, self._clock.now_us())
             try:
                 return await self._approvals.vote(principal, run_id, node_id, ballot)
             except (RecordConflict, LogConflict):
-                raise Conflict("somebody else decided at the same time; look again") from None
+                raise Conflict(
+                    "another vote decided at the same time; read the run again"
+                ) from None
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None = None) -> bool:
-        """Give up a promotion that waits; gives whether this run was one."""
+        """Cancel a promotion that waits for approval; returns whether this run was one."""
         async with self._turns[principal.tenant]:
             return await self._approvals.cancel(principal, run_id, masked_reason(reason))
 
     async def sweep(self, now_us: int) -> int:
-        """Reject everything that has waited too long; gives how many there were."""
+        """Reject all promotions past their deadline; returns how many there were."""
         rejected = 0
         for tenant in self._archive.tenants_with_gates():
             async with self._turns[tenant]:
@@ -119,7 +121,9 @@ class Deployments:
     async def _deny(
         self, principal: Principal, agent_id: str, request: TransitionRequest
     ) -> NoReturn:
-        refusal = NotAllowed(f"this needs the scope {request.scope}", scopeRequired=request.scope)
+        refusal = NotAllowed(
+            f"the key lacks the scope {request.scope}", scopeRequired=request.scope
+        )
         run = self._new_run(principal)
         frame = management.opened(principal, agent_id, request, allowed=False)
         await run.write([*frame, management.refused(refusal)])
@@ -130,21 +134,21 @@ class Deployments:
         self, principal: Principal, agent_id: str, request: TransitionRequest
     ) -> Transitioned:
         proposal = self._proposals.propose(principal.tenant, principal.partition, agent_id, request)
-        decision = proposal.decide()  # before people are asked for what cannot be
+        decision = proposal.decide()  # before asking for approval of what is impossible
         run = self._new_run(principal)
         frame = management.opened(principal, agent_id, request, allowed=True)
         try:
             await proposal.check_evidence(self._log)
         except EvalGateUnmet as unmet:
             await run.write([*frame, management.refused(unmet)])
-            told = unmet.details if principal.may("runs:read") else {}
-            raise EvalGateUnmet(unmet.message, runId=run.run_id, **told) from None
+            details = unmet.details if principal.may("runs:read") else {}
+            raise EvalGateUnmet(unmet.message, runId=run.run_id, **details) from None
         if proposal.needs_approval and self._policy.approval is not None:
             waiting = await self._approvals.ask(
                 principal, proposal, self._policy.approval, run, frame
             )
             return Transitioned(run.run_id, "waiting-approval", waiting)
-        record = proposal.told(decision)
+        record = proposal.record_after(decision)
         events = [*frame, *decision.events, management.completed(record)]
         await run.write(events, proposal.deployments.changes(decision.changed))
         return Transitioned(run.run_id, "completed", record)

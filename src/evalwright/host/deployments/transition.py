@@ -1,4 +1,4 @@
-"""The state machine: from the records of an agent and a request to what changes; pure.
+"""The state machine: the records of an agent and a request in, the changes out; pure.
 
 draft → test → staged → active, active ↔ paused, active → deprecated, active → rolled-back.
 """
@@ -38,7 +38,7 @@ _OPTIONAL = {
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a transition comes to: the version's record, all that change, and what is told."""
+    """The result of a transition: the version's record, all changed records, and the events."""
 
     record: Deployment
     changed: list[Deployment]
@@ -52,7 +52,7 @@ def transition(
     policy: DeploymentSettings,
     proof: Proof = NO_PROOF,
 ) -> Decision:
-    """What the request changes; raises `IllegalTransition` where it does not fit."""
+    """What the request changes; raises `IllegalTransition` if it does not fit."""
     _check_fields(request)
     channels = Channels(records)
     if request.transition == "promote":
@@ -67,7 +67,7 @@ def _check_fields(request: TransitionRequest) -> None:
     given = [name for name in _OPTIONAL if getattr(request, name) is not None]
     for name in given:
         if name not in _FIELDS[request.transition]:
-            raise IllegalTransition(f"{_OPTIONAL[name]} does not belong to {request.transition}")
+            raise IllegalTransition(f"{_OPTIONAL[name]} does not apply to {request.transition}")
 
 
 def _active_record(channels: Channels, request: TransitionRequest) -> Deployment:
@@ -79,7 +79,7 @@ def _active_record(channels: Channels, request: TransitionRequest) -> Deployment
     if record.state != "active":
         raise IllegalTransition(
             f"version {request.version} is {record.state}: "
-            f"{request.transition} is for an active version"
+            f"{request.transition} needs an active version"
         )
     return record
 
@@ -87,11 +87,11 @@ def _active_record(channels: Channels, request: TransitionRequest) -> Deployment
 def _withdraw(
     channels: Channels, record: Deployment, request: TransitionRequest
 ) -> list[DeploymentEvent]:
-    """Pause a version, which keeps its place, or deprecate it, which does not."""
+    """Pause a version, which keeps its channels, or deprecate it, which loses them."""
     canary = channels.active_canary(record)
     if canary is not None:
         raise IllegalTransition(
-            f"version {record.version} serves what the canary {canary.version} leaves: "
+            f"version {record.version} serves the rest of the traffic of canary {canary.version}: "
             "raise the canary to 100 or roll it back first"
         )
     if request.transition == "pause":
@@ -109,7 +109,7 @@ def _roll_back(
     restored = channels.predecessor(record, channel)
     if restored is None:
         raise IllegalTransition(
-            f"no version that could serve now had {channel} before version {record.version}"
+            f"no version that can still serve had {channel} before version {record.version}"
         )
     given_up = replace(
         record,
@@ -144,7 +144,7 @@ def _adjust_canary(
         raise IllegalTransition("adjust-canary needs canaryPercent")
     before = FULL if record.canary_percent is None else record.canary_percent
     if share == before:
-        raise IllegalTransition(f"version {record.version} takes {share} percent already")
+        raise IllegalTransition(f"version {record.version} already serves {share} percent")
     channel = _own_channel(record, request)
     if share == FULL:
         channels.take_in_full(record, channel)
@@ -167,29 +167,29 @@ def _share_with_predecessor(
 ) -> None:
     if len(record.channels) > 1:
         raise IllegalTransition(
-            f"version {record.version} has {', '.join(record.channels)} in full: "
-            "a canary is on one channel only"
+            f"version {record.version} serves {', '.join(record.channels)} in full: "
+            "a canary can be on one channel only"
         )
     channels.free_canary_seat(channel)
     other = channels.predecessor(record, channel)
     if other is None or other.state != "active":
         raise IllegalTransition(
-            f"no active version had {channel} before, so nobody would serve what a canary leaves"
+            f"no active version had {channel} before, so nothing would serve the rest"
         )
     channels.put(replace(record, canary_percent=share))
     channels.take_in_full(other, channel)
 
 
 def _own_channel(record: Deployment, request: TransitionRequest) -> str:
-    """The channel that is meant, among those that the version is on."""
+    """The channel that the request means, among those of the version."""
     if not record.channels:
         raise IllegalTransition(f"version {record.version} is on no channel")
     if request.channel is None:
         return DEFAULT_CHANNEL if DEFAULT_CHANNEL in record.channels else record.channels[0]
     if request.channel not in record.channels:
         raise IllegalTransition(
-            f"version {record.version} is not on {request.channel}, "
-            f"but on {', '.join(record.channels)}"
+            f"version {record.version} is not on {request.channel}; "
+            f"it is on {', '.join(record.channels)}"
         )
     return request.channel
 

@@ -32,17 +32,16 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 METADATA_NAMES = ("metadata", "metadata.google.internal", "instance-data.ec2.internal")
 _PRIVATE_DOMAINS = ("localhost", "internal", "local", "localdomain", "lan", "home.arpa")
 
-# The special-purpose registries of IANA, and where clouds tell their machines secrets. The first
-# match counts.
+# The special-purpose registries of IANA, and the metadata services of clouds; the first match wins.
 _KINDS_V4: tuple[tuple[IPv4Network, AddressKind], ...] = (
     (IPv4Network("169.254.169.254/32"), "metadata"),  # most clouds
     (IPv4Network("169.254.170.0/24"), "metadata"),  # containers on AWS
-    (IPv4Network("168.63.129.16/32"), "metadata"),  # Azure, in the midst of public addresses
+    (IPv4Network("168.63.129.16/32"), "metadata"),  # Azure, among public addresses
     (IPv4Network("100.100.100.200/32"), "metadata"),  # Alibaba
     (IPv4Network("192.0.0.192/32"), "metadata"),  # Oracle
     (IPv4Network("0.0.0.0/8"), "reserved"),
     (IPv4Network("10.0.0.0/8"), "private"),
-    (IPv4Network("100.64.0.0/10"), "private"),  # shared by the customers of a carrier
+    (IPv4Network("100.64.0.0/10"), "private"),  # carrier-grade NAT
     (IPv4Network("127.0.0.0/8"), "loopback"),
     (IPv4Network("169.254.0.0/16"), "link-local"),
     (IPv4Network("172.16.0.0/12"), "private"),
@@ -66,10 +65,10 @@ _KINDS_V6: tuple[tuple[IPv6Network, AddressKind], ...] = (
     (IPv6Network("2001::/23"), "reserved"),  # Teredo and other protocols
     (IPv6Network("2001:db8::/32"), "reserved"),
     (IPv6Network("3fff::/20"), "reserved"),
-    (IPv6Network("2000::/3"), "public"),  # all that is given out to the public so far
+    (IPv6Network("2000::/3"), "public"),  # all public allocations so far
 )
-# Forms that carry an IPv4 address, with the number of bits behind it: mapped, NAT64, 6to4, and the
-# old "compatible" one, of which `::` and `::1` are no examples.
+# Forms that carry an IPv4 address, with the number of bits after it: mapped, NAT64, 6to4, and the
+# deprecated "compatible" form, which `::` and `::1` do not belong to.
 _CARRIERS: tuple[tuple[IPv6Network, int], ...] = (
     (IPv6Network("::ffff:0:0/96"), 0),
     (IPv6Network("64:ff9b::/96"), 0),
@@ -80,7 +79,7 @@ _OLDEST_COMPATIBLE = 0x10000
 
 
 def kind_of(address: Address) -> AddressKind:
-    """The kind of an address; one that carries an IPv4 address is what that one is."""
+    """The kind of an address; an IPv6 form of an IPv4 address has the kind of that address."""
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _KINDS_V4 if address in network), "public")
     carried = _carried(address)
@@ -100,9 +99,9 @@ def _carried(address: IPv6Address) -> IPv4Address | None:
 
 
 class EgressRefused(EvalwrightError, ValueError):
-    """The host does not connect there; `reason` says which rule forbids it.
+    """The host does not connect there; `reason` is the rule that forbids it.
 
-    It does not say what a name resolves to: that would tell tenants about the operator's network.
+    It does not say what a name resolves to: that would reveal the operator's network.
     """
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -111,7 +110,7 @@ class EgressRefused(EvalwrightError, ValueError):
 
 
 class EgressTarget(NamedTuple):
-    """What an address in text leads to; `address` is None where a name must be looked up."""
+    """Where a URL leads; `address` is None for a host name, which must be looked up."""
 
     host: str
     port: int
@@ -124,7 +123,8 @@ def split_url(url: str) -> SplitResult:
         raise EgressRefused("malformed_url", f"the URL is longer than {MAX_URL_LENGTH} characters")
     if not _VISIBLE.fullmatch(url):
         raise EgressRefused(
-            "malformed_url", "the URL must be visible ASCII without backslashes; encode the rest"
+            "malformed_url",
+            "the URL must be printable ASCII without spaces or backslashes; encode the rest",
         )
     try:
         parts = urlsplit(url)
@@ -132,7 +132,7 @@ def split_url(url: str) -> SplitResult:
     except ValueError as error:
         raise EgressRefused("malformed_url", f"not a URL: {error}") from None
     if not has_port:
-        raise EgressRefused("port_forbidden", "port 0 cannot be reached")
+        raise EgressRefused("port_forbidden", "port 0 is not a valid port")
     return parts
 
 
@@ -142,7 +142,7 @@ def plain_host(host: str) -> str:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a host is written as; None for a name. Other notations are refused.
+    """The address that a host is written as; None for a name. Refuses ambiguous notations.
 
     C libraries read `2130706433`, `0x7f.1` and `0177.0.0.1` as addresses too.
     """
@@ -153,11 +153,11 @@ def literal_address(host: str) -> Address | None:
             return IPv4Address(host)
     except ValueError:
         raise EgressRefused(
-            "host_forbidden", f"{host} is not how an address is written; use 192.0.2.1 or [::1]"
+            "host_forbidden", f"{host} is not a valid address; write it like 192.0.2.1 or [::1]"
         ) from None
     if len(host) > 253 or not _NAME.fullmatch(host):
         raise EgressRefused(
-            "host_forbidden", f"{host} is not a host name; write letters beyond ASCII as xn--…"
+            "host_forbidden", f"{host} is not a valid host name; write non-ASCII names as xn--…"
         )
     return None
 

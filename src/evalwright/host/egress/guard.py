@@ -1,8 +1,8 @@
-"""Where the host may connect to on a tenant's word: webhooks and HTTP agents.
+"""The guard of connections to addresses that tenants choose: webhooks and HTTP agents.
 
-The address in the text is checked first (`Egress.check_url`). A name is looked up once for each
-connection, every answer is checked, and the connection goes to an answer that was checked: a name
-that changes its mind between the check and the connection gains nothing.
+The URL is checked first (`Egress.check_url`). A name is looked up once per connection, all of its
+addresses are checked, and the connection uses one of those addresses: a name that resolves
+differently between the check and the connection gains nothing.
 """
 
 import asyncio
@@ -40,15 +40,15 @@ _FIRST_FREE_PORT = 1024
 
 
 class EgressPolicy(msgspec.Struct, frozen=True):
-    """What an operator allows beyond public addresses; a tenant has no say in it."""
+    """What the operator allows beyond public addresses; tenants cannot change it."""
 
-    allow_private: bool = False  # private and loopback addresses, never those of metadata services
-    allow_http: bool = False  # also where https is the rule
-    allowed_hosts: frozenset[str] = frozenset()  # reached wherever they lead to
+    allow_private: bool = False  # private and loopback addresses, never metadata services
+    allow_http: bool = False  # even where https is required
+    allowed_hosts: frozenset[str] = frozenset()  # whatever they resolve to
 
 
 class Egress:
-    """The guard of outgoing connections."""
+    """Checks outgoing connections against the operator's policy."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Egress:
         self._lookup = lookup or SystemLookup()
 
     def check_url(self, url: str, *, https_only: bool) -> EgressTarget:
-        """Check all that an address shows without a lookup; raises `EgressRefused`."""
+        """Check a URL without a lookup; raises `EgressRefused`."""
         parts = split_url(url)
         if "@" in parts.netloc:
-            raise EgressRefused("credentials_forbidden", "the URL must not hold credentials")
+            raise EgressRefused("credentials_forbidden", "the URL must not contain credentials")
         if parts.fragment or url.endswith("#"):
             raise EgressRefused("malformed_url", "the URL must not have a fragment")
         return self.check_target(parts.scheme, parts.hostname, parts.port, https_only=https_only)
@@ -74,10 +74,10 @@ class Egress:
     def check_target(
         self, scheme: str, host: str | None, port: int | None, *, https_only: bool
     ) -> EgressTarget:
-        """Check an address that was taken apart already; raises `EgressRefused`."""
+        """Check the parts of a URL; raises `EgressRefused`."""
         self._check_scheme(scheme, https_only=https_only)
         if not host:
-            raise EgressRefused("malformed_url", "the URL names no host")
+            raise EgressRefused("malformed_url", "the URL has no host")
         plain = plain_host(host)
         port = _DEFAULT_PORTS[scheme] if port is None else port
         address = literal_address(plain)
@@ -87,9 +87,9 @@ class Egress:
         return EgressTarget(plain, port, address)
 
     async def check_destination(self, url: str, *, https_only: bool) -> None:
-        """Check an address and what its name leads to now; raises `EgressRefused`.
+        """Check a URL and the current addresses of its host; raises `EgressRefused`.
 
-        A name that nobody knows yet passes: nothing is sent to it before it was checked again.
+        A name that does not resolve passes: every connection is checked again.
         """
         target = self.check_url(url, https_only=https_only)
         if target.address is not None:
@@ -97,11 +97,11 @@ class Egress:
         try:
             async with asyncio.timeout(LOOKUP_S):
                 await self.resolve(target.host, target.port)
-        except OSError:  # of the lookup; a timeout is one too
+        except OSError:  # of the lookup; TimeoutError is one too
             return
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """Look a name up; raises `EgressRefused` when any of its addresses is forbidden."""
+        """Look a name up; raises `EgressRefused` if any of its addresses is forbidden."""
         found = await self._lookup(host, port)
         plain = plain_host(host)
         if plain not in self._allowed_hosts:
@@ -117,10 +117,10 @@ class Egress:
         keep_alive: bool = True,
         headers: Mapping[str, str] | None = None,
     ) -> "aiohttp.ClientSession":
-        """A session all of whose connections are guarded; it knows no proxies and no cookies.
+        """A session whose connections are all checked; it uses no proxies and no cookies.
 
-        Callers say `allow_redirects=False`. A redirect that is followed all the same is checked
-        like any other address.
+        Callers pass `allow_redirects=False`. A redirect that is followed anyway is checked like any
+        other URL.
         """
         from evalwright.host.egress.sessions import open_session
 
@@ -136,7 +136,7 @@ class Egress:
         if scheme == "https" or (scheme == "http" and self._permits_http(https_only=https_only)):
             return
         wanted = "https" if https_only else "http or https"
-        raise EgressRefused("scheme_forbidden", f"the URL must begin with {wanted}")
+        raise EgressRefused("scheme_forbidden", f"the URL scheme must be {wanted}")
 
     def _permits_http(self, *, https_only: bool) -> bool:
         return self._policy.allow_http or not https_only
@@ -146,32 +146,32 @@ class Egress:
             self._check_address(host, address)
         elif host in METADATA_NAMES or (is_private_name(host) and not self._policy.allow_private):
             raise EgressRefused(
-                "host_forbidden", f"{host} is no public host; use one with a public address"
+                "host_forbidden", f"{host} is not a public host; use one with a public address"
             )
 
     def _check_address(self, host: str, address: Address) -> None:
         kind = kind_of(address)
         if kind == "public" or (kind in {"private", "loopback"} and self._policy.allow_private):
             return
-        raise EgressRefused("address_forbidden", f"{host} does not lead to a public address")
+        raise EgressRefused("address_forbidden", f"{host} does not resolve to a public address")
 
     def _check_port(self, port: int) -> None:
         if port in _DEFAULT_PORTS.values() or self._policy.allow_private:
             return
         if port < _FIRST_FREE_PORT:
             raise EgressRefused(
-                "port_forbidden", f"port {port} is not for the web; use 443, 80 or one from 1024 on"
+                "port_forbidden", f"port {port} is not allowed; use 443, 80 or a port from 1024 up"
             )
 
 
 class SystemLookup:
-    """The resolver of this machine, in threads of its own: slow names hold up nothing else."""
+    """The resolver of this machine, in its own threads, so that slow names delay nothing else."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="egress-lookup")
 
     async def __call__(self, host: str, port: int) -> list[str]:
-        """The addresses of a name, each once; raises `OSError` when there are none."""
+        """The distinct addresses of a name; raises `OSError` if there are none."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._threads, _getaddrinfo, host, port)
         return list(dict.fromkeys(found))

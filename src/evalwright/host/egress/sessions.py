@@ -1,7 +1,7 @@
-"""Sessions of aiohttp that connect only to what the egress guard has checked.
+"""aiohttp sessions that connect only to addresses that the egress guard has checked.
 
-aiohttp looks names up through our resolver and connects to the numbers it gave, without a second
-lookup. Hosts that are written as numbers never get to a resolver, so each request is checked too.
+aiohttp looks names up through this resolver and connects to the addresses it returned, without a
+second lookup. Numeric hosts never reach a resolver, so each request is checked too.
 """
 
 import socket
@@ -23,7 +23,7 @@ def open_session(
     keep_alive: bool,
     headers: Mapping[str, str] | None,
 ) -> aiohttp.ClientSession:
-    """A session behind the guard, for the event loop that runs now."""
+    """A guarded session for the running event loop."""
 
     async def check(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -58,7 +58,7 @@ class _CheckedResolver(AbstractResolver):
         port: int = 0,
         family: socket.AddressFamily = socket.AF_INET,  # noqa: ARG002
     ) -> list[ResolveResult]:
-        """Every address of the name, all of them checked; aiohttp tries them in turn."""
+        """All addresses of the name, checked; aiohttp tries them in turn."""
         return [
             ResolveResult(
                 hostname=host,

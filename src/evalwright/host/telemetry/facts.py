@@ -1,4 +1,4 @@
-"""What the events of a run say that is worth measuring: never its content."""
+"""The measurable facts in the events of a run: never its content."""
 
 import re
 from collections.abc import Callable, Iterator, Set
@@ -10,8 +10,8 @@ from evalwright.contracts.events import TERMINAL_TYPES, CapKind, Event
 from evalwright.host.telemetry.prometheus import OTHER
 from evalwright.host.telemetry.trace_context import TraceContext
 
-TASK_TYPE = "evalwright.task"  # the node type of an agent's work on one task
-TOOL = "tool"  # the provider that calls of tools are counted under
+TASK_TYPE = "evalwright.task"  # the node type of an agent's invocation for one task
+TOOL = "tool"  # the provider name of tool calls
 
 NodeStatus = Literal["completed", "failed", "cancelled"]
 ActivityStatus = Literal["success", "error", "idempotent_hit"]
@@ -22,12 +22,12 @@ _DONE_OUTCOMES = frozenset(("completed", "handed-off", "escalated"))
 
 
 class ForkOrigin(msgspec.Struct, frozen=True):
-    """Which run another was forked from, and where."""
+    """The run that another was forked from, and at which event."""
 
     source_run_id: str
     from_seq: int
     mode: Literal["replay", "branch"]
-    source: TraceContext | None = None  # the span of the source, where it is known
+    source: TraceContext | None = None  # the span of the source, if known
 
 
 class RunBegan(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +44,7 @@ class NodeBegan(msgspec.Struct, frozen=True, gc=False):
     attempt: int  # from 0
     at_us: int
     sequence: int
-    waited_s: float | None  # since the creation of the run; only of the first
+    waited_s: float | None  # since the creation of the run; for the first node only
 
 
 class NodeEnded(msgspec.Struct, frozen=True, gc=False):
@@ -67,7 +67,7 @@ class NodeEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 class ModelUsage(msgspec.Struct, frozen=True, gc=False):
-    """What a model call took."""
+    """Tokens and cost of a model call."""
 
     input_tokens: int
     output_tokens: int
@@ -80,15 +80,15 @@ class ActivityEnded(msgspec.Struct, frozen=True, gc=False):
     provider: str
     status: ActivityStatus
     node_id: str | None
-    within: NodeBegan | None  # the node that was at work then
+    within: NodeBegan | None  # the node that made the call
     at_us: int
     sequence: int
-    seconds: float | None = None  # None: nobody recorded it
-    usage: ModelUsage | None = None  # None: it was a tool
+    seconds: float | None = None  # None: not recorded
+    usage: ModelUsage | None = None  # None: a tool call
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the call was made by an earlier run, and only its record was taken over."""
+        """Whether an earlier run made the call and this run only copied its record."""
         return self.status == "idempotent_hit"
 
 
@@ -105,7 +105,7 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False):
 
     status: str
     error_code: str | None
-    seconds: float | None  # None: when it began is not known
+    seconds: float | None  # None: its start is not known
     at_us: int
     sequence: int
 
@@ -113,7 +113,7 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False):
 Fact = RunBegan | NodeBegan | NodeEnded | ActivityEnded | LimitReached | RunEnded
 
 
-# Of each payload only what is measured is decoded; the rest, content above all, is skipped.
+# Only the measured fields of a payload are decoded; everything else, above all content, is skipped.
 
 
 _ABSENT = msgspec.Raw()
@@ -173,7 +173,7 @@ def _decoded(event: Event, kind: type[T]) -> T:
 
 
 class RunFold:
-    """Reads the events of one run, in order, and tells what they amount to."""
+    """Reads the events of one run, in order, and returns the facts in them."""
 
     def __init__(self, providers: Set[str], fork: ForkOrigin | None = None) -> None:
         self.workflow_id = OTHER
@@ -186,7 +186,7 @@ class RunFold:
         self._repeats_some = fork is not None
 
     def resume(self, started: Event) -> None:
-        """Take note of a beginning that was counted by another process."""
+        """Take in the start of a run that another process has counted."""
         said = _decoded(started, _Started)
         self.workflow_id = said.workflow_id
         self.began_us = started.at_us
@@ -194,7 +194,7 @@ class RunFold:
             self._repeats_some = True
 
     def take(self, event: Event) -> list[Fact]:
-        """The facts in an event; none in one that cannot be read."""
+        """The facts in an event; none if it cannot be decoded."""
         read = _READERS.get(event.type)
         try:
             return list(read(self, event)) if read else []
@@ -202,9 +202,9 @@ class RunFold:
             return []
 
     def _is_repeated(self, event: Event) -> bool:
-        """Whether an event only repeats what an earlier run recorded.
+        """Whether an event only repeats a record of an earlier run.
 
-        Such facts are written together with the beginning of a run, and stamped just before it.
+        Such events are written together with the start of a run, with a time just before it.
         """
         is_old = self.began_us is not None and event.at_us <= self.began_us
         return self._repeats_all or (self._repeats_some and is_old)
@@ -310,7 +310,7 @@ def _is_there(value: msgspec.Raw) -> bool:
 
 
 def code(text: str) -> str | None:
-    """A text that is shaped like the name of a type or of an error; None for any other."""
+    """The text if it looks like the name of a type or an error, else None."""
     return text if _CODE.fullmatch(text) else None
 
 

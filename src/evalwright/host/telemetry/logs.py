@@ -1,8 +1,8 @@
-"""The log of the host: one JSON object a line, or lines for people on a terminal.
+"""The log of the host: one JSON object per line, or readable lines on a terminal.
 
-What the host says about itself is an `Entry`, a closed type that has no field for content. Of what
-libraries say, the first line is kept, masked; of an exception its type and where it came from, as
-its message may hold anything.
+The host logs `LogEntry` objects, a closed type without a field for content. From messages of
+libraries, the first line is kept, masked; from exceptions, the type and the stack, because their
+messages may hold anything.
 """
 
 import logging
@@ -20,7 +20,7 @@ from evalwright.host.telemetry.facts import ActivityEnded, LimitReached, RunEnde
 from evalwright.host.telemetry.masking import masked, may_hold_credential
 
 MAX_TEXT = 512  # characters of any field
-MAX_FRAMES = 12  # of an exception's origin, the innermost
+MAX_FRAMES = 12  # the innermost frames of an exception
 
 _SERVER_ERROR = 500
 
@@ -28,7 +28,7 @@ _logger = logging.getLogger("evalwright.host")
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One thing that happened; `metric_kind` where the protocol has a name for it."""
+    """One logged event; `metric_kind` is its name in the protocol, if it has one."""
 
     event: str
     metric_kind: str | None = None
@@ -60,7 +60,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
 
 class AnsweredRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An answered request; the route is its template, None where none matched."""
+    """An answered request; the route is its template, None if none matched."""
 
     method: str
     route: str | None
@@ -74,7 +74,7 @@ class AnsweredRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunNames(msgspec.Struct, frozen=True):
-    """By which names a run is found again in the log."""
+    """The ids by which a run is found in the log."""
 
     run_id: str
     workflow_id: str
@@ -104,13 +104,13 @@ def access(request: AnsweredRequest) -> None:
 
 
 def _is_harmless(request: AnsweredRequest) -> bool:
-    """Whether what the caller chose can be written as it is."""
+    """Whether the texts that the caller chose can be written unmasked."""
     chosen = f"{request.run_id} {request.correlation_id}"
     return len(chosen) < MAX_TEXT and chosen.isprintable() and not may_hold_credential(chosen)
 
 
 def run_created(run: RunNames) -> None:
-    """Log that a run exists."""
+    """Log that a run was created."""
     _write(logging.INFO, _of_run(run, "run.created"))
 
 
@@ -128,7 +128,7 @@ def run_completed(run: RunNames, end: RunEnded) -> None:
 
 
 def cost_recorded(run: RunNames, activity: ActivityEnded) -> None:
-    """Log what a model call took."""
+    """Log the tokens and cost of a model call."""
     usage = activity.usage
     assert usage is not None, "tools have no usage"
     priced = usage.usd is not None
@@ -167,7 +167,7 @@ def audit(
     error_code: str | None = None,
     correlation_id: str | None = None,
 ) -> None:
-    """Log who did, or was refused, something that matters; `resource` is an id, never a text."""
+    """Log a sensitive action, done or refused; `resource` is an id, never free text."""
     _write(
         logging.WARNING if outcome == "denied" else logging.INFO,
         LogEntry(
@@ -206,7 +206,7 @@ class JsonLines(logging.Formatter):
     """A record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object, without the end of the line."""
+        """The object, without a line end."""
         moment = datetime.fromtimestamp(record.created, UTC)
         frame = {
             "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -216,7 +216,7 @@ class JsonLines(logging.Formatter):
 
 
 class _Shortcut:
-    """Writes what is logged for every request past `logging`, which takes three times as long."""
+    """Writes the log line of each request directly: `logging` takes three times as long."""
 
     def __init__(self, handler: "logging.StreamHandler[TextIO]") -> None:
         self._handler = handler
@@ -225,7 +225,7 @@ class _Shortcut:
         self._prefix = ""
 
     def take(self, entry: LogEntry) -> bool:
-        """Write an entry of level INFO; False where it has to go the long way."""
+        """Write an entry of level INFO; False if it must go through `logging`."""
         if not _logger.isEnabledFor(logging.INFO):
             return True
         now_ms = time.time_ns() // 1_000_000
@@ -233,8 +233,8 @@ class _Shortcut:
         if second != self._second:
             self._second = second
             self._prefix = f'{{"ts":"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}'
-        told = self._encode(entry).decode()
-        line = f'{self._prefix}.{fraction:03d}Z","level":"info",{told[1:]}\n'
+        fields = self._encode(entry).decode()
+        line = f'{self._prefix}.{fraction:03d}Z","level":"info",{fields[1:]}\n'
         self._handler.acquire()
         try:
             self._handler.stream.write(line)
@@ -246,20 +246,20 @@ class _Shortcut:
         return True
 
 
-_shortcuts: list[_Shortcut] = []  # of the streams that are logged to now
+_shortcuts: list[_Shortcut] = []  # of the streams that are logged to
 
 
 class PlainLines(logging.Formatter):
-    """A record as a line for people."""
+    """A record as a readable line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The time, what happened, and the rest as names and values."""
+        """The time, the event, and the other fields as names and values."""
         moment = datetime.fromtimestamp(record.created).astimezone()
         fields = _fields(record)
         fields.pop("metricKind", None)
-        told = [fields.pop(name) for name in ("event", "message") if name in fields]
-        told += [f"{name}={_shown(value)}" for name, value in fields.items()]
-        line = f"{moment:%H:%M:%S} {record.levelname:<8} {' '.join(map(str, told))}"
+        words = [fields.pop(name) for name in ("event", "message") if name in fields]
+        words += [f"{name}={_shown(value)}" for name, value in fields.items()]
+        line = f"{moment:%H:%M:%S} {record.levelname:<8} {' '.join(map(str, words))}"
         return "".join(each if each.isprintable() else "�" for each in line)
 
 
@@ -277,7 +277,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _foreign(record: logging.LogRecord) -> dict[str, Any]:
-    """What a library logged; further lines of its message often hold reprs of values."""
+    """The fields of a library's message: its first line, as others often hold values."""
     first, *_ = record.getMessage().strip().splitlines() or [""]
     fields: dict[str, Any] = {"event": "log", "logger": record.name, "message": first}
     error = record.exc_info[1] if record.exc_info else None
@@ -291,16 +291,16 @@ def _foreign(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text, without what cannot be written."""
+    """The start of a text, without characters that cannot be encoded."""
     return text[:MAX_TEXT].encode("utf-8", "replace").decode()
 
 
 @contextmanager
 def logging_to(stream: TextIO | None = None, level: int = logging.INFO) -> Iterator[None]:
-    """Write all logs to a stream, stderr unless another is given, until the block ends.
+    """Write all logs to a stream, by default stderr, until the block ends.
 
-    A server must be told to leave logging alone (`log_config=None, access_log=False`): its access
-    log holds queries, and the host has its own.
+    The server must not configure logging (`log_config=None, access_log=False`): its access log
+    holds query strings, and the host writes its own.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     is_for_people = handler.stream.isatty()

@@ -1,4 +1,4 @@
-"""The metrics of the host; no label ever holds a run, a tenant, a key or a text of a user."""
+"""The metrics of the host; no label holds a run, a tenant, a key or a user's text."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from evalwright.host.telemetry.facts import (
 from evalwright.host.telemetry.prometheus import OTHER, Counter, Family, Gauge, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-UNMATCHED = "unmatched"  # the route of a request that no route answers
+UNMATCHED = "unmatched"  # the route of a request that matches none
 WEBHOOK = "webhook"
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -30,7 +30,7 @@ _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 
 class Metrics:
-    """All metrics, by the names of the protocol where it has one."""
+    """All metrics, named as in the protocol where it names them."""
 
     def __init__(self) -> None:
         self._of_runs()
@@ -39,10 +39,8 @@ class Metrics:
 
     def _of_runs(self) -> None:
         ends = [kind.removeprefix("run.") for kind in TERMINAL_TYPES]
-        self.run_created = Counter("openwop_run_created_total", "Runs that were created.")
-        self.run_completed = Counter(
-            "openwop_run_completed_total", "Runs that ended.", ["status"], ends
-        )
+        self.run_created = Counter("openwop_run_created_total", "Runs created.")
+        self.run_completed = Counter("openwop_run_completed_total", "Runs ended.", ["status"], ends)
         self.run_duration = Histogram(
             "openwop_run_duration_seconds",
             "From the creation of a run to its end.",
@@ -55,9 +53,9 @@ class Metrics:
             "From the creation of a run to the start of its first task.",
             _BACKLOG_SECONDS,
         )
-        self.queue_depth = Gauge("openwop_queue_depth", "Appends that wait to be written.")
+        self.queue_depth = Gauge("openwop_queue_depth", "Appends waiting to be written.")
         self.node_completed = Counter(
-            "openwop_node_completed_total", "Tasks that ended.", ["node_type", "status"]
+            "openwop_node_completed_total", "Tasks ended.", ["node_type", "status"]
         )
         self.node_duration = Histogram(
             "openwop_node_duration_seconds",
@@ -65,29 +63,27 @@ class Metrics:
             _NODE_SECONDS,
             ["node_type", "status"],
         )
-        self.cap_exceeded = Counter(
-            "openwop_cap_exceeded_total", "Limits of runs that were reached.", ["kind"]
-        )
+        self.cap_exceeded = Counter("openwop_cap_exceeded_total", "Run limits reached.", ["kind"])
 
     def _of_activities(self) -> None:
         self.activity_invocations = Counter(
             "openwop_activity_invocations_total",
-            "Calls of models, by provider, of tools and of webhooks; "
-            "idempotent_hit is one that was recorded before and not made again.",
+            "Calls to models (by provider), tools and webhooks; "
+            "idempotent_hit: recorded by an earlier run and not repeated.",
             ["provider", "status"],
         )
         self.activity_duration = Histogram(
             "openwop_activity_duration_seconds",
-            "How long a call took, of those whose duration is recorded.",
+            "Duration of calls, where it is recorded.",
             _ACTIVITY_SECONDS,
             ["provider", "status"],
         )
         self.activity_tokens = Counter(
-            "openwop_activity_tokens_total", "Tokens of models.", ["provider", "direction"]
+            "openwop_activity_tokens_total", "Tokens used by models.", ["provider", "direction"]
         )
         self.cost_usd = Counter(
             "openwop_cost_usd_total",
-            "Cost of model calls in US dollars, where a price is known.",
+            "Cost of model calls in US dollars, where the price is known.",
             ["provider", "estimated"],
         )
 
@@ -106,35 +102,35 @@ class Metrics:
             "evalwright_webhook_deliveries_total", "Deliveries to webhooks.", ["outcome"]
         )
         self.events_appended = Counter(
-            "evalwright_events_appended_total", "Events that were made durable.", ["type"]
+            "evalwright_events_appended_total", "Events appended durably.", ["type"]
         )
         self.append_duration = Histogram(
             "evalwright_event_append_duration_seconds",
-            "From the time of an event to when the host learned that it is durable.",
+            "From the time of an event to its confirmed durability.",
             _APPEND_SECONDS,
         )
 
     def render(self) -> bytes:
-        """All metrics as Prometheus reads them."""
+        """All metrics in the Prometheus text format."""
         families = [each for each in vars(self).values() if isinstance(each, Family)]
         lines = [line for family in families for line in family.lines()]
         return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
     def count_request(self, route: str | None, method: str, status: int, seconds: float) -> None:
-        """Count an answered request; the route is its template, None where none matched."""
+        """Count an answered request; the route is its template, None if none matched."""
         template = route or UNMATCHED
         verb = method if method in _METHODS else OTHER
         self.http_requests.add(template, verb, str(status))
         self.http_duration.observe(seconds, template, verb)
 
     def count_append(self, events: Sequence[Event], now_us: int) -> None:
-        """Count events that are durable now and were appended together."""
+        """Count events that were appended together and are now durable."""
         for event in events:
             self.events_appended.add(event.type if event.type in _EVENT_TYPES else OTHER)
         self.append_duration.observe(max(0, now_us - events[0].at_us) / 1e6)
 
     def count_delivery(self, outcome: str, seconds: float | None) -> None:
-        """Count an attempt to deliver to a webhook, or one that the circuit breaker prevented."""
+        """Count a webhook delivery, attempted or not."""
         self.webhook_deliveries.add(outcome)
         if seconds is not None:
             status = "success" if outcome == "delivered" else "error"
@@ -142,7 +138,7 @@ class Metrics:
             self.activity_duration.observe(seconds, WEBHOOK, status)
 
     def count(self, fact: Fact) -> None:
-        """Count something that a run recorded."""
+        """Count a fact of a run."""
         match fact:
             case RunBegan():
                 self.run_created.add()
@@ -168,7 +164,7 @@ class Metrics:
         self.activity_invocations.add(fact.provider, fact.status)
         if fact.seconds is not None:
             self.activity_duration.observe(fact.seconds, fact.provider, fact.status)
-        if fact.usage is None or fact.is_repeated:  # nothing was spent again
+        if fact.usage is None or fact.is_repeated:  # nothing new was spent
             return
         self.activity_tokens.add(fact.provider, "input", by=fact.usage.input_tokens)
         self.activity_tokens.add(fact.provider, "output", by=fact.usage.output_tokens)

@@ -1,4 +1,4 @@
-"""Spans sent to an OpenTelemetry collector; needs the extra `otel`."""
+"""Sends spans to an OpenTelemetry collector; needs the extra `otel`."""
 
 import threading
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from evalwright import __version__
 from evalwright.host.telemetry.trace_context import TraceContext
 from evalwright.host.telemetry.tracing import RunSpan
 
-CLOSE_SECONDS = 5.0  # a collector that does not answer must not hold up the end of the host
+CLOSE_SECONDS = 5.0  # a collector that does not answer must not delay the shutdown
 _UNNAMED = "unknown_service"
 
 
 class OtlpTracer:
-    """Sends spans by OTLP over HTTP, in batches and from a thread of its own.
+    """Sends spans by OTLP over HTTP, in batches, from its own thread.
 
-    The OTEL_ variables for headers, time limits, batches, the sampler and the name of the service
-    have their usual meaning.
+    The OTEL_ variables for headers, timeouts, batches, the sampler and the service name have their
+    usual meaning.
     """
 
     is_recording = True
@@ -40,13 +40,13 @@ class OtlpTracer:
         self._tracer = self._provider.get_tracer("evalwright", __version__)
 
     def samples(self, trace_id: str) -> bool:
-        """Whether the sampler wants a trace that begins here."""
+        """Whether the sampler records a trace that starts here."""
         sampler = self._provider.sampler
         result = sampler.should_sample(None, int(trace_id, 16), "openwop.run")
         return result.decision is Decision.RECORD_AND_SAMPLE
 
     def export(self, span: RunSpan) -> None:
-        """Queue a span; the queue is limited, and what does not fit is dropped."""
+        """Queue a span; a span that does not fit in the bounded queue is dropped."""
         context = span.context
         self._ids.trace_id = int(context.trace_id, 16)
         self._ids.span_id = int(context.span_id, 16)
@@ -62,15 +62,15 @@ class OtlpTracer:
         sent.end(span.end_us * 1000)
 
     def close(self) -> None:
-        """Send what is queued, and wait for it a little."""
-        # The package waits for as long as its own retries take.
+        """Send the queued spans, waiting for a few seconds at most."""
+        # The package itself waits until all its retries are over.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(CLOSE_SECONDS)
 
 
 class _GivenIds(IdGenerator):
-    """Gives the ids of the span that is being sent."""
+    """Generates the ids of the span that is being sent."""
 
     trace_id = 0
     span_id = 0
@@ -83,7 +83,7 @@ class _GivenIds(IdGenerator):
 
 
 def _resource() -> Resource:
-    """The host's name and version; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go first."""
+    """The host's name and version; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win."""
     ours = Resource({SERVICE_NAME: "evalwright", SERVICE_VERSION: __version__})
     theirs = Resource.create()
     if str(theirs.attributes.get(SERVICE_NAME, _UNNAMED)).startswith(_UNNAMED):

@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms, and the text in which Prometheus reads them."""
+"""Counters, gauges and histograms, and the Prometheus text format."""
 
 import math
 import threading
@@ -7,14 +7,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import ClassVar
 
-MAX_SERIES = 1000  # of one metric; what comes later is counted together
+MAX_SERIES = 1000  # of one metric; further label values share one series
 OTHER = "other"
 
 Labels = tuple[str, ...]
 
 
 class Family(ABC):
-    """A metric: its name, what it tells, and a series for every set of label values."""
+    """A metric: its name, its help text, and a series for every set of label values."""
 
     kind: ClassVar[str]
 
@@ -35,10 +35,10 @@ class Family(ABC):
 
     @abstractmethod
     def _samples(self) -> Iterator[tuple[str, list[tuple[str, str]], float]]:
-        """What the metric stands at."""
+        """The current values."""
 
     def _key(self, known: Collection[Labels], values: Labels) -> Labels:
-        """The series that these label values belong to, whose number is limited."""
+        """The series of these label values; the number of series is bounded."""
         assert len(values) == len(self.labels), f"{self.name} has the labels {self.labels}"
         if values in known or len(known) < MAX_SERIES:
             return values

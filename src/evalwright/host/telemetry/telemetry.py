@@ -1,4 +1,4 @@
-"""The one door to telemetry: the host tells it what happens; it measures, logs and traces."""
+"""The entry point to telemetry: the host reports events; telemetry measures, logs and traces."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ from evalwright.models.names import PROVIDERS
 
 
 class RunOrigin(msgspec.Struct, frozen=True):
-    """Where a run comes from: the request that created it, the run it is a fork of."""
+    """The origin of a run: the request that created it, the run it was forked from."""
 
     correlation_id: str | None = None
     parent: TraceContext | None = None
@@ -34,7 +34,7 @@ UNKNOWN_ORIGIN = RunOrigin()
 
 
 class Telemetry:
-    """Measures, logs and traces; to be used by one thread, that of the event loop."""
+    """Measures, logs and traces; used on the event loop's thread only."""
 
     def __init__(
         self, clock: Clock, tracer: Tracer | None = None, providers: Iterable[str] = ()
@@ -54,31 +54,31 @@ class Telemetry:
         otlp_endpoint: str | None = None,
         providers: Iterable[str] = (),
     ) -> "Telemetry":
-        """Telemetry as configured; `providers` are those declared besides the built-in ones."""
+        """Telemetry as configured; `providers` are the declared ones beside those built in."""
         return cls(clock, open_tracer(environment, otlp_endpoint), providers)
 
     def expect(self, run_id: str, tenant: str, origin: RunOrigin) -> None:
-        """Say where a run comes from, before its first event is appended."""
+        """Announce the origin of a run before its first event is appended."""
         self._runs[run_id] = self._new_run(run_id, tenant, origin)
 
     def adopt(self, started: Event, tenant: str, origin: RunOrigin = UNKNOWN_ORIGIN) -> None:
-        """Take over a run that an earlier process began, by its `run.started`."""
+        """Take over a run that an earlier process started, from its `run.started` event."""
         run = self._new_run(started.run_id, tenant, origin)
         run.fold.resume(started)
         run.has_begun = True
         self._runs[started.run_id] = run
 
     def forget(self, run_id: str) -> None:
-        """Let go of a run that was expected and could not be created."""
+        """Forget a run that was announced and could not be created."""
         self._runs.pop(run_id, None)
 
     def on_request(self, request: logs.AnsweredRequest) -> None:
-        """Take in an answered request."""
+        """Count and log an answered request."""
         self.metrics.count_request(request.route, request.method, request.status, request.seconds)
         logs.access(request)
 
     def on_delivery(self, outcome: str, seconds: float | None) -> None:
-        """Take in what became of a delivery to a webhook; without seconds, it was not tried."""
+        """Count a webhook delivery; without seconds, it was not attempted."""
         self.metrics.count_delivery(outcome, seconds)
 
     def on_events(self, run_id: str, tenant: str, events: Sequence[Event]) -> None:
@@ -99,7 +99,7 @@ class Telemetry:
             del self._runs[run_id]
 
     def close(self) -> None:
-        """Send what is left to send."""
+        """Send the remaining spans."""
         self._tracer.close()
 
     def _active_runs(self) -> int:
@@ -136,7 +136,7 @@ class Telemetry:
 
 
 class _OpenRun:
-    """What is known of a run that has not ended."""
+    """The telemetry of a run that has not ended."""
 
     def __init__(
         self, run_id: str, tenant: str, origin: RunOrigin, fold: RunFold, spans: RunSpans
@@ -149,7 +149,7 @@ class _OpenRun:
         self.has_begun = False
 
     def names(self) -> logs.RunNames:
-        """By which names it is logged."""
+        """The ids under which it is logged."""
         return logs.RunNames(
             self._run_id,
             self.fold.workflow_id,

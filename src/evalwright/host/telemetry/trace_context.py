@@ -27,7 +27,7 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
     trace_id: str  # 32 hexadecimal digits
     span_id: str  # 16
     sampled: bool = True
-    state: str = ""  # of other tracing systems; passed on as it is
+    state: str = ""  # of other tracing systems; passed on unchanged
 
     @property
     def traceparent(self) -> str:
@@ -35,7 +35,7 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
         return f"00-{self.trace_id}-{self.span_id}-{int(self.sampled):02x}"
 
     def headers(self) -> dict[str, str]:
-        """The headers that tell another service, or a caller, of this place."""
+        """The headers that pass this place on to another service or a caller."""
         state = {"tracestate": self.state} if self.state else {}
         return {"traceparent": self.traceparent, **state}
 
@@ -45,12 +45,12 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
 
 
 def new_trace() -> TraceContext:
-    """A place in a trace of its own."""
+    """A place in a new trace."""
     return TraceContext(_random_id(16), _random_id(8))
 
 
 def read_trace(traceparent: str | None, tracestate: str | None = None) -> TraceContext | None:
-    """The place that a caller's headers name; None where they are absent or invalid."""
+    """The place named by a caller's headers; None if they are absent or invalid."""
     found = _TRACEPARENT.fullmatch(traceparent.strip(" \t")) if traceparent else None
     if found is None or found["version"] == "ff":
         return None
@@ -63,7 +63,7 @@ def read_trace(traceparent: str | None, tracestate: str | None = None) -> TraceC
 
 
 def _read_state(header: str) -> str:
-    """The members of a `tracestate` in order; nothing of it where one is invalid."""
+    """The members of a `tracestate` in order; empty if any of them is invalid."""
     members = [member for each in header.split(",") if (member := each.strip(" \t"))]
     found = [_STATE_MEMBER.fullmatch(member) for member in members]
     keys = {match[1] for match in found if match is not None}
@@ -74,12 +74,12 @@ def _read_state(header: str) -> str:
 
 
 def derived_trace_id(run_id: str) -> str:
-    """The trace of a run that no caller gave one: the same in every process."""
+    """The trace id of a run without a caller's trace: the same in every process."""
     return _derived("trace", run_id)[:32]
 
 
 def derived_span_id(run_id: str, part: str) -> str:
-    """The id of a span of a run: the same in every process, so that resumed runs go together."""
+    """The id of a span of a run: the same in every process, so resumed runs stay connected."""
     return _derived("span", run_id, part)[:16]
 
 

@@ -1,4 +1,4 @@
-"""Spans of a run, made of what its events recorded: names, times and numbers, never content."""
+"""Spans of a run, made from its events (names, times, numbers, never content), and the tracer."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol
@@ -29,7 +29,7 @@ class RunSpan(msgspec.Struct, frozen=True):
 
     name: str
     context: TraceContext
-    parent_id: str | None  # None: it is the first of its trace
+    parent_id: str | None  # None: the root of its trace
     start_us: int
     end_us: int
     attributes: dict[str, Attribute]
@@ -38,10 +38,10 @@ class RunSpan(msgspec.Struct, frozen=True):
 
 
 class RunSpans:
-    """Folds the facts of one run into spans.
+    """Turns the facts of one run into spans.
 
-    The ids of the spans follow from the run and the sequence of the event they begin with. So a
-    span that is sent before a crash has the parent that is sent after it.
+    Span ids are derived from the run and the sequence of the event they start with, so a span sent
+    before a crash fits the parent sent after it.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RunSpans:
         )
 
     def span(self, fact: Fact, workflow_id: str, began_us: int | None) -> RunSpan | None:
-        """The span that ends with a fact, if one does."""
+        """The span that a fact ends, if any."""
         shared: dict[str, Attribute] = {
             "openwop.run_id": self._run_id,
             "openwop.workflow_id": workflow_id,
@@ -79,7 +79,7 @@ class RunSpans:
                 return None
 
     def append(self, workflow_id: str, first: Event, last: Event, durable_us: int) -> RunSpan:
-        """The span of an append, which ends when the host learns that it is durable."""
+        """The span of an append, which ends when the append is confirmed durable."""
         return RunSpan(
             "openwop.event.append",
             self._at(f"append-{last.sequence}"),
@@ -119,7 +119,7 @@ class RunSpans:
         )
 
     def _activity(self, fact: ActivityEnded, shared: dict[str, Attribute]) -> RunSpan:
-        """A call; one whose duration nobody recorded is shown as a point in time."""
+        """A call; without a recorded duration it is a point in time."""
         within = self._node_context(fact.within) if fact.within else self.context
         took_us = round((fact.seconds or 0) * 1e6)
         node = {"openwop.node_id": fact.node_id} if fact.node_id else {}
@@ -152,15 +152,15 @@ def _cost(fact: ActivityEnded) -> dict[str, Attribute]:
     usage = fact.usage
     if usage is None or fact.is_repeated:
         return {}
-    told: dict[str, Attribute] = {
+    cost: dict[str, Attribute] = {
         "openwop.cost.provider": fact.provider,
         "openwop.cost.tokens.input": usage.input_tokens,
         "openwop.cost.tokens.output": usage.output_tokens,
         "openwop.cost.tokens.total": usage.input_tokens + usage.output_tokens,
     }
     if usage.usd is not None:
-        told |= {"openwop.cost.usd": usage.usd, "openwop.cost.currency": "USD"}
-    return told
+        cost |= {"openwop.cost.usd": usage.usd, "openwop.cost.currency": "USD"}
+    return cost
 
 
 def _replay(fork: ForkOrigin | None) -> dict[str, Attribute]:
@@ -179,20 +179,20 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 
 
 class Tracer(Protocol):
-    """Takes finished spans; it is used by one thread."""
+    """Takes finished spans; used by one thread."""
 
     @property
     def is_recording(self) -> bool:
-        """Whether anybody wants spans at all."""
+        """Whether spans are recorded at all."""
 
     def samples(self, trace_id: str) -> bool:
-        """Whether a trace that begins here is to be recorded."""
+        """Whether a trace that starts here is recorded."""
 
     def export(self, span: RunSpan) -> None:
-        """Send a span, some time later; never waits, never raises."""
+        """Send a span later; does not block and does not raise."""
 
     def close(self) -> None:
-        """Send what is left, for a few seconds at most."""
+        """Send the remaining spans, for a few seconds at most."""
 
 
 class NoTracer:
@@ -208,11 +208,11 @@ class NoTracer:
         """Drop it."""
 
     def close(self) -> None:
-        """There is nothing to send."""
+        """Nothing to send."""
 
 
 def open_tracer(environment: Mapping[str, str], endpoint: str | None = None) -> Tracer:
-    """A tracer for the configured endpoint, or the one that the usual OTEL_ variables name."""
+    """A tracer for the configured endpoint, or for the one named by the OTEL_ variables."""
     if _is_off(environment):
         return NoTracer()
     named = environment.get(_TRACES_ENDPOINT) or environment.get(_ENDPOINT)
@@ -224,7 +224,7 @@ def open_tracer(environment: Mapping[str, str], endpoint: str | None = None) -> 
     except ImportError:
         raise BadInput(
             f"an OTLP endpoint is configured ({_ENDPOINT} or [host] of evalwright.toml), but the "
-            "packages that send traces are missing: pip install 'evalwright[otel]'"
+            "packages to send traces are not installed: pip install 'evalwright[otel]'"
         ) from None
     return OtlpTracer(endpoint.rstrip("/") + "/v1/traces" if endpoint else None)
 
@@ -238,4 +238,6 @@ def _require_http(environment: Mapping[str, str]) -> None:
     for name in _PROTOCOLS:
         protocol = environment.get(name, "").strip()
         if protocol not in ("", "http/protobuf"):
-            raise BadInput(f"{name}={protocol}: traces are sent by http/protobuf; unset it")
+            raise BadInput(
+                f"{name}={protocol}: only http/protobuf is supported; unset the variable"
+            )

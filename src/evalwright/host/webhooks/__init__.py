@@ -1,1 +1,1 @@
-"""Webhooks: events of runs, signed and posted to whoever subscribed to them."""
+"""Webhooks: events of runs, signed and posted to subscribers."""

@@ -1,7 +1,7 @@
-"""What a webhook tells of an event by default: types and fields that cannot hold content.
+"""What a webhook sends of an event by default: types and fields that cannot hold content.
 
-A delivery leaves the host, so it is built from what is listed here. A type that is not listed is
-not delivered, and a field that is not listed is left out, unless the tenant asked for content.
+A delivery leaves the host, so it is built from an allow list. Unless the tenant asked for content,
+a type that is not listed is not delivered, and a field that is not listed is left out.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ def _fields(kind: type[Payload]) -> tuple[str, ...]:
     return tuple(field.encode_name for field in msgspec.structs.fields(kind))
 
 
-# By type, or by family where the name ends with a dot. A dot within a field leads into an object.
+# By type, or by family where the name ends with a dot. A dot within a field name is a path.
 _KEPT: dict[str, tuple[str, ...]] = {
     "run.started": ("workflowId",),
     "run.completed": ("outputs.evalSummary", "durationMs"),
@@ -57,12 +57,12 @@ _KEPT: dict[str, tuple[str, ...]] = {
 
 
 def is_content_free(event_type: str) -> bool:
-    """Whether events of a type can be told without content."""
+    """Whether events of a type can be sent without content."""
     return _kept(event_type) is not None
 
 
 def has_content_free(pattern: str) -> bool:
-    """Whether a pattern such as `eval.*` covers a type that can be told without content."""
+    """Whether a pattern such as `eval.*` covers a type that can be sent without content."""
     if not pattern.endswith("*"):
         return is_content_free(pattern)
     prefix = pattern.removesuffix("*")
@@ -70,15 +70,15 @@ def has_content_free(pattern: str) -> bool:
 
 
 def without_content(event: Event) -> Event | None:
-    """The event with only the fields that cannot hold content; None when its type has no such."""
+    """The event with only the fields that cannot hold content; None if its type is not listed."""
     kept = _kept(event.type)
     if kept is None:
         return None
     payload = event.payload()
-    told: dict[str, Any] = {}
+    sent: dict[str, Any] = {}
     for path in kept:
-        _copy(payload, told, path.split("."))
-    return msgspec.structs.replace(event, body=msgspec.json.encode(told))
+        _copy(payload, sent, path.split("."))
+    return msgspec.structs.replace(event, body=msgspec.json.encode(sent))
 
 
 def _kept(event_type: str) -> tuple[str, ...] | None:
@@ -91,7 +91,7 @@ def _is_family_of(known: str, prefix: str) -> bool:
 
 
 def _copy(source: Any, target: dict[str, Any], path: list[str]) -> None:
-    """Copy one field, and the objects that lead to it, when it is there."""
+    """Copy one field, if present, with the objects on its path."""
     name, *rest = path
     if not isinstance(source, dict) or name not in source:
         return

@@ -1,8 +1,8 @@
-"""Delivery: each event is posted at most once to each subscription, in order, beside the run.
+"""Delivery: each event is posted at most once to each subscription, in order.
 
-Every subscription has a lane of its own, so a slow receiver holds up nobody else. A lane is bounded
-in events and bytes; what finds no room is dropped, and said to be. Lanes and breakers live in
-memory: a restart delivers nothing twice, and forgets who failed.
+Each subscription has its own queue, so a slow receiver does not delay others. A queue is bounded in
+events and bytes; an event that does not fit is dropped and reported. Queues and circuit breakers
+live in memory: a restart delivers nothing twice and forgets which receivers failed.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ DeliveryOutcome = Literal["delivered", "failed", "refused", "skipped", "dropped"
 
 
 class DeliveryReport(NamedTuple):
-    """What became of one delivery, for metrics and logs; nothing in it is secret or content."""
+    """The outcome of one delivery, for metrics and logs; it holds no secret and no content."""
 
     outcome: DeliveryOutcome
     reason: str
@@ -45,7 +45,7 @@ class DeliveryReport(NamedTuple):
     webhook_id: str
     run_id: str
     event_type: str
-    seconds: float | None = None  # None: it was not tried
+    seconds: float | None = None  # None: not attempted
 
 
 class _QueuedEvent(NamedTuple):
@@ -58,12 +58,12 @@ class _QueuedEvent(NamedTuple):
 class _DeliveryBody(msgspec.Struct, frozen=True, rename="camel"):
     run_id: str
     workspace_id: str
-    type: str  # also within the event: receivers are known that look for it here
+    type: str  # repeated from the event: some receivers look for it here
     event: msgspec.Raw
 
 
 class _DeliveryQueue:
-    """The deliveries that wait for one receiver."""
+    """The events that wait for one receiver."""
 
     def __init__(self) -> None:
         self.breaker = Breaker()
@@ -76,7 +76,7 @@ class _DeliveryQueue:
         return not self._waiting
 
     def put(self, queued: _QueuedEvent) -> bool:
-        """Queue a delivery if there is room; a large one has room in an empty lane."""
+        """Queue an event if it fits; an empty queue takes an event of any size."""
         size = self._bytes + len(queued.event.body)
         if self._waiting and (len(self._waiting) >= MAX_WAITING or size > MAX_WAITING_BYTES):
             return False
@@ -112,20 +112,20 @@ class WebhookSender:
         self._is_closing = False
 
     def notify(self, tenant: str, workspace: str | None, tags: Sequence[str], event: Event) -> None:
-        """Queue an event of a tenant's run for the subscriptions that want it; never waits."""
+        """Queue an event for the tenant's subscriptions that want it; does not block."""
         if self._is_closing:
             return
         try:
             subscriptions = self._subscriptions.of_tenant(tenant)
         except StoreError as error:
-            _log.warning("webhooks of run %s cannot be read: %s", event.run_id, error)
+            _log.warning("cannot read the webhooks for run %s: %s", event.run_id, error)
             return
         for subscription in subscriptions:
             if subscription.wants(event.type, workspace, tags):
                 self._queue(_QueuedEvent(tenant, subscription.webhook_id, workspace, event))
 
     async def close(self, grace_s: float = TIMEOUT_S) -> None:
-        """Take nothing more, finish what can be finished in the time given, drop the rest."""
+        """Accept no more events, deliver what can be delivered in the given time, drop the rest."""
         self._is_closing = True
         tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
         if tasks:
@@ -149,7 +149,7 @@ class WebhookSender:
             queue.task = asyncio.create_task(self._empty(key, queue))
 
     def _open_queue(self, tenant: str, webhook_id: str) -> _DeliveryQueue:
-        """A new lane, and an end to those that a deleted subscription left behind open breakers."""
+        """A new queue; queues of deleted subscriptions, kept for their breakers, are removed."""
         alive = {subscription.webhook_id for subscription in self._subscriptions.of_tenant(tenant)}
         for owner, other in list(self._queues):
             if owner == tenant and other not in alive and not self._queues[owner, other].task:
@@ -176,7 +176,7 @@ class WebhookSender:
             self._report("failed", "store_error", queued)
             return
         if subscription is None:
-            queue.breaker.note_success()  # so that the lane is given up
+            queue.breaker.note_success()  # so that the queue is removed
             self._report("skipped", "unsubscribed", queued)
             return
         began_s = self._clock.monotonic_s()
@@ -215,8 +215,8 @@ class WebhookSender:
 
     def _open_session(self) -> "aiohttp.ClientSession":
         if self._session is None:
-            # Without kept connections: one that the receiver has just closed would cost the only
-            # attempt, and a new one means a new lookup.
+            # Connections are not reused: one that the receiver has just closed would cost the only
+            # attempt, and a new connection looks the name up again.
             self._session = self._egress.session(
                 https_only=True, timeout_s=self._timeout_s, keep_alive=False
             )
@@ -235,7 +235,7 @@ class WebhookSender:
 
 def _body(subscription: Subscription, queued: _QueuedEvent) -> bytes:
     event = queued.event if subscription.include_content else without_content(queued.event)
-    assert event is not None, "only events that a subscription may have are queued"
+    assert event is not None, "only events that a subscription may receive are queued"
     return msgspec.json.encode(
         _DeliveryBody(
             run_id=event.run_id,
@@ -251,9 +251,9 @@ OPEN_S = 3600.0
 
 
 class Breaker:
-    """Opens after failures in a row; after a while it lets one try through, which decides.
+    """Opens after failures in a row; later it lets one attempt through, which decides.
 
-    It is for one delivery at a time, so the try after the pause is alone by itself.
+    Deliveries to a receiver are sequential, so only one attempt follows the pause.
     """
 
     def __init__(self) -> None:
@@ -262,31 +262,31 @@ class Breaker:
 
     @property
     def is_untroubled(self) -> bool:
-        """Whether the last delivery succeeded: nothing would be lost with this breaker."""
+        """Whether the last delivery succeeded: this breaker holds no state worth keeping."""
         return self._failures == 0
 
     def allows(self, now_s: float) -> bool:
-        """Whether a delivery may be tried now."""
+        """Whether a delivery may be attempted now."""
         return self._opened_at is None or now_s - self._opened_at >= OPEN_S
 
     def note_success(self) -> None:
-        """Close, and count from zero."""
+        """Close, and reset the count."""
         self._failures, self._opened_at = 0, None
 
     def note_failure(self, now_s: float) -> None:
-        """Count a failure; open, or stay open for another while, when it was one too many."""
+        """Count a failure; after too many in a row, open for another period."""
         self._failures += 1
         if self._failures >= FAILURES_TO_OPEN:
             self._opened_at = now_s
 
 
-# The protocol is between two families of names: receivers may read either.
+# The protocol is changing the prefix of its headers: receivers may read either.
 HEADER_FAMILIES = ("X-openwop-", "OpenWOP-")
 ALGORITHM = "v1"
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """The signature of a body as it was sent at a time, in seconds since the epoch."""
+    """The signature of a body sent at a timestamp, in seconds since the epoch."""
     signed = f"{timestamp}.".encode() + body
     return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 

@@ -1,8 +1,8 @@
-"""Subscriptions: who is told of which events, and where.
+"""Subscriptions: which events are delivered, and where.
 
-The secret of a subscription is kept as it is, not as a hash: every delivery is signed with it. It
-is told once, when the subscription is made, and shows in no log, list or `repr`; what may be shown
-is its fingerprint.
+The secret of a subscription is stored as it is, not hashed, because it signs every delivery. It is
+returned once, when the subscription is created, and appears in no log, list or `repr`; only its
+fingerprint is shown.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
 SECRET_LENGTHS = range(16, 257)
 SECRET_BYTES = 32
-REMEMBERED_S = 5.0  # for how long the subscriptions that another process makes may be missed
+REMEMBERED_S = 5.0  # how long subscriptions made by another process may go unnoticed
 
 _PATTERN = re.compile(r"\*|[A-Za-z][\w-]*(?:\.[\w-]+)*(?:\.\*)?", re.ASCII)
 _MAX_PATTERN_LENGTH = 128
 
 
 class SubscriptionRequest(msgspec.Struct, frozen=True):
-    """What a caller asks for; without a secret, one is made."""
+    """A requested subscription; without a secret, one is generated."""
 
     url: str
     events: Sequence[str]
@@ -43,7 +43,7 @@ class SubscriptionRequest(msgspec.Struct, frozen=True):
 
 
 class Subscription(msgspec.Struct, frozen=True, rename="camel"):
-    """A subscription as it is kept."""
+    """A subscription as stored."""
 
     webhook_id: str
     tenant: str
@@ -57,13 +57,13 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> str:
-        """What may be shown of the secret."""
+        """The part of the secret's hash that may be shown."""
         return hashlib.sha256(self.secret.encode()).hexdigest()[:8]
 
     def wants(self, event_type: str, workspace: str | None, tags: Sequence[str]) -> bool:
-        """Whether an event of a run of the tenant is to be delivered.
+        """Whether an event of the tenant's run is to be delivered.
 
-        With tags, a run must have at least one of them.
+        If the subscription has tags, the run must have at least one of them.
         """
         return (
             (self.workspace is None or self.workspace == workspace)
@@ -77,7 +77,7 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Subscriptions:
-    """The subscriptions of all tenants; a tenant's are found only with its name."""
+    """The subscriptions of all tenants, looked up by tenant."""
 
     def __init__(self, records: Records, egress: Egress, clock: Clock) -> None:
         self._records = records
@@ -88,11 +88,13 @@ class Subscriptions:
     async def create(
         self, tenant: str, workspace: str | None, wanted: SubscriptionRequest
     ) -> Subscription:
-        """Make a subscription; raises `InvalidDocument`, or `EgressRefused` for its URL."""
+        """Create a subscription; raises `InvalidDocument`, or `EgressRefused` for its URL."""
         problems = _problems(wanted)
         if len(self._load(tenant)) >= MAX_PER_TENANT:
             problems.append(
-                Problem("$", f"there are {MAX_PER_TENANT} webhooks already", "delete one first")
+                Problem(
+                    "$", f"the tenant already has {MAX_PER_TENANT} webhooks", "delete one first"
+                )
             )
         if problems:
             raise InvalidDocument("webhook", problems)
@@ -112,7 +114,7 @@ class Subscriptions:
         return subscription
 
     async def delete(self, tenant: str, workspace: str | None, webhook_id: str) -> bool:
-        """End a subscription; False when the tenant, or the workspace, has no such."""
+        """Delete a subscription; False if the tenant, or the workspace, does not have it."""
         found = self.find(tenant, webhook_id)
         if found is None or workspace not in {None, found.workspace}:
             return False
@@ -120,12 +122,12 @@ class Subscriptions:
         return True
 
     def find(self, tenant: str, webhook_id: str) -> Subscription | None:
-        """A subscription of a tenant as it is now."""
+        """A subscription of a tenant, read from the store."""
         body = self._records.get(KIND, tenant, webhook_id)
         return _decode(body, tenant) if body is not None else None
 
     def of_tenant(self, tenant: str) -> tuple[Subscription, ...]:
-        """The subscriptions of a tenant, remembered for a short while: every event asks."""
+        """The subscriptions of a tenant, cached briefly because every event asks for them."""
         now = self._clock.monotonic_s()
         loaded_at, found = self._remembered.get(tenant, (None, ()))
         if loaded_at is None or now - loaded_at >= REMEMBERED_S:
@@ -149,7 +151,7 @@ class Subscriptions:
 
 def _decode(body: bytes, tenant: str) -> Subscription:
     subscription = msgspec.json.decode(body, type=Subscription)
-    assert subscription.tenant == tenant, "a subscription is kept with its own tenant"
+    assert subscription.tenant == tenant, "a subscription is stored under its own tenant"
     return subscription
 
 
@@ -174,7 +176,7 @@ def _problems(wanted: SubscriptionRequest) -> list[Problem]:
             Problem(
                 "$.secret",
                 f"must have {SECRET_LENGTHS[0]} to {SECRET_LENGTHS[-1]} characters",
-                "leave it out and one is made",
+                "omit it to have one generated",
             )
         )
     return problems
@@ -182,8 +184,8 @@ def _problems(wanted: SubscriptionRequest) -> list[Problem]:
 
 def _pattern_problems(path: str, pattern: str, wanted: SubscriptionRequest) -> list[Problem]:
     if len(pattern) > _MAX_PATTERN_LENGTH or not _PATTERN.fullmatch(pattern):
-        return [Problem(path, "must be an event type", "such as run.completed, or eval.* or *")]
+        return [Problem(path, "must be an event type", "for example run.completed, eval.* or *")]
     if not wanted.include_content and not has_content_free(pattern):
         message = f"{pattern} can hold content, which is not delivered by default"
-        return [Problem(path, message, "set includeContent to true to have it delivered")]
+        return [Problem(path, message, "set includeContent to true to receive it")]
     return []
