@@ -447,7 +447,7 @@ def test_fixing_keeps_who_may_read_a_file(library: Evalwright) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["prompts", "-o", "prompts/good.md"], "it is one of the prompts"),
+        (["prompts", "-o", "prompts/good.md"], "this is one of the prompts"),
         (["prompts", "-o", "r.json", "-o", "r.json"], "named twice"),
         (["prompts", "-m", ","], "names no model"),
         (["prompts", "--threshold", "nan"], "--threshold"),

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import a_usage
@@ -134,7 +135,8 @@ def test_a_known_record_has_the_threshold_and_the_linter_of_now(tmp_path: Path) 
     same = EvaluationRun(files, FakeJudge(), known=first.known(), threshold=81.9)
     higher = EvaluationRun(files, FakeJudge(), known=first.known(), threshold=82.0)
     assert (same.given[0].passed, higher.given[0].passed) == (True, False)
-    unlinted = [Linted(files[0].source, (), files[0].structural)]
+    assessment = msgspec.structs.replace(files[0].assessment, findings=())
+    unlinted = [Linted(files[0].source, assessment)]
     bare = EvaluationRun(unlinted, FakeJudge(), known=first.known())
     assert bare.given[0].issues == []
 

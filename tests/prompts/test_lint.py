@@ -8,8 +8,14 @@ from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.findings import Fix
-from evalwright.prompts.fixing import apply_fixes, fix_prompt
-from evalwright.prompts.lint import ALL_RULES, lint, safe_fixes, selection
+from evalwright.prompts.lint import (
+    ALL_RULES,
+    apply_fixes,
+    fix_prompt,
+    lint,
+    safe_fixes,
+    selection,
+)
 from evalwright.prompts.rules.catalogue import CATALOGUE
 
 FIXABLE = [rule.id for rule in CATALOGUE if rule.fixable]

@@ -7,7 +7,7 @@ from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 
 from evalwright.prompts.lint import lint, selection
 from evalwright.prompts.rules.catalogue import CATALOGUE
-from evalwright.prompts.rules.size import TOKEN_BUDGET
+from evalwright.prompts.rules.wording import TOKEN_BUDGET
 
 F = FRONT_MATTER
 PAGE = F + "# Reviewer\n\n## Prompt\n\n```text\n{}\n```\n\n{}"

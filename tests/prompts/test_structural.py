@@ -14,6 +14,7 @@ from evalwright.prompts.discovery import discover
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.lint import lint
 from evalwright.prompts.parse import parse_prompt
+from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.structural import kept_after, structural_scores
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"  # beside the repository, never in it
@@ -88,7 +89,7 @@ POOR = "---\ntitle: Notes\n---\nSome good notes about various things.\n"
 
 
 def scored(prompt):
-    return structural_scores(prompt, lint([prompt])[0])
+    return structural_scores(Reading(prompt), lint([prompt])[0])
 
 
 def test_a_well_made_prompt_scores_above_a_fair_one_and_that_above_a_poor_one():
@@ -187,7 +188,7 @@ def test_scores_of_a_real_library_are_spread_out():
     prompts = library()
 
     linted = zip(prompts, lint(prompts), strict=True)
-    scores = [structural_scores(prompt, found).percentage for prompt, found in linted]
+    scores = [structural_scores(Reading(prompt), found).percentage for prompt, found in linted]
 
     shared = Counter(round(score, 1) for score in scores).most_common(1)[0][1]
     assert shared <= len(prompts) / 10

@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,14 +128,13 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
     Tier 0 needs no model: a linter whose findings have a line, a column and a remedy. Higher tiers
     ask models to judge.
     """
-    listed = _listed(given)
-    if listed is not None:
-        tell(listed)
+    if given["list_tiers"] or given["list_rules"] or given["list_models"]:
+        tell(_listed(given))
         return 0
     if not paths:
         raise BadInput("name files or folders with prompts, or - for standard input; see --help")
     if "" in paths:
-        raise BadInput("a path is empty; name a file or a folder, `.` for this one")
+        raise BadInput("a path is empty; name a file or a folder, or `.` for the current folder")
     request = _request(tuple(map(Path, paths)), given)
     emit = reserve_stdout() if request.as_json else write_stdout
     from evalwright.cli.prompteval.evaluation import evaluate
@@ -147,19 +145,27 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
 def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationRequest:
     if not math.isfinite(given["threshold"]):
         raise BadInput("--threshold must be a number from 0 to 100")
-    if given["models"] and not _names(given["models"]):
+    models = tuple(name.strip() for each in given["models"] for name in each.split(","))
+    models = tuple(filter(None, models))
+    if given["models"] and not models:
         raise BadInput("-m names no model; write provider:model")
-    _refuse_collisions(given)
+    # One file must not be two things: a report would overwrite what it is made of.
+    outputs = [path for path in given["outputs"] if path.is_file() or not path.exists()]
+    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
+    places = [os.path.realpath(path) for path in (*outputs, *others)]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
     if given["record"] and given["cassette"] is None:
         raise BadInput("--record adds to a cassette; name its file with --cassette")
     if given["resume"] and not given["outputs"]:
-        raise BadInput("--resume goes on with the results of a file; name it with -o")
+        raise BadInput("--resume continues the results in a file; name it with -o")
     if given["fail_on"] == "regression" and given["baseline"] is None:
-        raise BadInput("--fail-on regression needs results of before; name them with --baseline")
+        raise BadInput("--fail-on regression needs earlier results; name them with --baseline")
     return EvaluationRequest(
         paths=paths,
         tier=given["tier"],
-        models=_names(given["models"]),
+        models=models,
         runs=given["runs"],
         threshold=given["threshold"],
         outputs=tuple((path, _format(path, given["file_format"])) for path in given["outputs"]),
@@ -182,21 +188,6 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
     )
 
 
-def _refuse_collisions(given: dict[str, Any]) -> None:
-    """One file must not be two things: a report would overwrite what it is made of."""
-    outputs = [path for path in given["outputs"] if path.is_file() or not path.exists()]
-    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
-    places = [os.path.realpath(path) for path in (*outputs, *others)]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
-
-
-def _names(given: Sequence[str]) -> tuple[str, ...]:
-    """Names that were given one by one, or with commas between them."""
-    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
-
-
 def _format(path: Path, chosen: str | None) -> str:
     check_place(path.absolute())
     if chosen is not None:
@@ -211,7 +202,7 @@ def _format(path: Path, chosen: str | None) -> str:
     return found
 
 
-def _listed(given: dict[str, Any]) -> str | None:
+def _listed(given: dict[str, Any]) -> str:
     if given["list_tiers"]:
         return "\n".join(
             f"{tier.number}  {tier.name:<13} {tier.what}"
@@ -226,7 +217,7 @@ def _listed(given: dict[str, Any]) -> str | None:
             + (" (fixable)" if rule.fixable else "")
             for rule in CATALOGUE
         )
-    return _providers() if given["list_models"] else None
+    return _providers()
 
 
 def _providers() -> str:

@@ -1,23 +1,26 @@
 """Evaluating prompts by the linter alone, and what all tiers share."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
 
 from evalwright.contracts.events import iso_time
-from evalwright.contracts.prompt_result import Finding, ModelFacts, PromptResult
-from evalwright.engine.clock import Clock
+from evalwright.contracts.prompt_result import ModelFacts, PromptResult
+from evalwright.engine.clock import Clock, SystemClock
 from evalwright.prompts.complexity import complexity
-from evalwright.prompts.lint import Linter, Selection
+from evalwright.prompts.lint import ALL_RULES, Linter, Selection, selection
 from evalwright.prompts.results import Assessment, EvaluationRun, Failure, failure, success
-from evalwright.prompts.sources import Source
-from evalwright.prompts.structural import StructuralResult, structural_scores
-from evalwright.prompts.tiers import Tier
+from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.sources import Source, read_sources
+from evalwright.prompts.structural import structural_scores
+from evalwright.prompts.tiers import TIERS, Tier
 
 LINTER = ModelFacts("evalwright-lint", "static")
+DEFAULT_THRESHOLD = 70.0
 
 Emit = Callable[[PromptResult], None]
 
@@ -25,72 +28,88 @@ Emit = Callable[[PromptResult], None]
 class EvaluationSettings(msgspec.Struct, frozen=True):
     """How prompts are evaluated."""
 
-    tier: Tier
-    threshold: float = 70.0
+    tier: Tier = TIERS[0]
+    threshold: float = DEFAULT_THRESHOLD
     runs: int = 1
     concurrency: int = 8
     max_cost_usd: float | None = None
-    selection: Selection = Selection()
+    selection: Selection = ALL_RULES
 
 
 class Linted(NamedTuple):
-    """A file with what the linter says of it."""
+    """A file with what the linter says of it; None where there is no prompt in it."""
 
     source: Source
-    findings: Sequence[Finding]
-    structural: StructuralResult | None
+    assessment: Assessment | None
     seconds: float = 0.0  # that the linter took
 
 
-def lint_sources(sources: Sequence[Source], selection: Selection) -> list[Linted]:
+def lint_files(
+    paths: Sequence[Path],
+    *,
+    threshold: float = DEFAULT_THRESHOLD,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> list[PromptResult]:
+    """Tier 0 of the prompts in files and folders, in the order of their paths.
+
+    `select` and `ignore` name rules. A file that cannot be read gives a result with the status
+    `error`; an unknown rule is `BadInput`.
+    """
+    settings = EvaluationSettings(threshold=threshold, selection=selection(select, ignore))
+    files = lint_sources(list(read_sources(paths)), settings.selection)
+    return list(evaluate_structure(files, settings, SystemClock()))
+
+
+def lint_sources(sources: Sequence[Source], selected: Selection) -> list[Linted]:
     """What the linter says of every file; some rules look at the library as a whole."""
-    linter = Linter(selection)
-    return [_linted(source, linter) for source in sources]
-
-
-def _linted(source: Source, linter: Linter) -> Linted:
-    if source.prompt is None:
-        return Linted(source, (), None)
-    began = time.perf_counter()
-    try:
-        findings = linter.lint(source.prompt)
-        scores = structural_scores(source.prompt, findings)
-        return Linted(source, findings, scores, time.perf_counter() - began)
-    except Exception as error:  # noqa: BLE001 - a fault of ours must not take the library with it
-        reason = Failure("internal_error", f"the linter failed: {type(error).__name__}: {error}")
-        broken = msgspec.structs.replace(source, prompt=None, failure=reason)
-        return Linted(broken, (), None)
+    linter = Linter(selected)
+    linted = []
+    for source in sources:
+        if source.prompt is None:
+            linted.append(Linted(source, None))
+            continue
+        began = time.perf_counter()
+        try:
+            reading = Reading(source.prompt)
+            findings = linter.lint(reading)
+            scores = structural_scores(reading, findings)
+            found = Assessment(
+                rubric=scores.rubric,
+                summary=scores.summary,
+                structural=scores.percentage,
+                findings=findings,
+                complexity=complexity(source.prompt),
+            )
+            linted.append(Linted(source, found, time.perf_counter() - began))
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the evaluation
+            message = f"the linter failed: {type(error).__name__}: {error}"
+            reason = Failure("internal_error", message)
+            broken = msgspec.structs.replace(source, prompt=None, failure=reason)
+            linted.append(Linted(broken, None))
+    return linted
 
 
 def evaluate_structure(
-    files: Sequence[Linted], settings: EvaluationSettings, clock: Clock, emit: Emit
-) -> None:
+    files: Sequence[Linted], settings: EvaluationSettings, clock: Clock
+) -> Iterator[PromptResult]:
     """Tier 0: the linter alone."""
     for file in files:
-        attempt = new_attempt(file.source, LINTER, settings, 1, clock)
-        if file.structural is None:
-            emit(unusable(attempt, file.source))
-            continue
-        assert file.source.prompt is not None
-        took = msgspec.structs.replace(attempt, duration_seconds=file.seconds)
-        emit(success(took, file.source.prompt, by_linter(file)))
+        run = new_run(file.source, LINTER, settings, 1, clock, file.seconds)
+        if file.assessment is None:
+            yield unusable(run, file.source)
+        else:
+            assert file.source.prompt is not None
+            yield success(run, file.source.prompt, file.assessment)
 
 
-def by_linter(file: Linted) -> Assessment:
-    """What the linter knows of a prompt."""
-    assert file.structural is not None
-    assert file.source.prompt is not None
-    return Assessment(
-        rubric=file.structural.rubric,
-        summary=file.structural.summary,
-        structural=file.structural.percentage,
-        findings=file.findings,
-        complexity=complexity(file.source.prompt),
-    )
-
-
-def new_attempt(
-    source: Source, model: ModelFacts, settings: EvaluationSettings, run: int, clock: Clock
+def new_run(
+    source: Source,
+    model: ModelFacts,
+    settings: EvaluationSettings,
+    number: int,
+    clock: Clock,
+    seconds: float = 0.0,
 ) -> EvaluationRun:
     """An evaluation that begins now."""
     return EvaluationRun(
@@ -101,15 +120,15 @@ def new_attempt(
         model=model,
         tier=settings.tier.number,
         tier_name=settings.tier.name,
-        run_index=run,
+        run_index=number,
         total_runs=settings.runs,
-        duration_seconds=0.0,
+        duration_seconds=seconds,
         threshold=settings.threshold,
         content_sha256=source.content_sha256,
     )
 
 
-def unusable(attempt: EvaluationRun, source: Source) -> PromptResult:
-    """The record of a file that holds no prompt."""
+def unusable(run: EvaluationRun, source: Source) -> PromptResult:
+    """The record of a file without a prompt."""
     assert source.failure is not None
-    return failure(attempt, source.failure)
+    return failure(run, source.failure)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from evalwright.contracts.prompt_result import Criterion, FindingSeverity
-from evalwright.prompts.document import Prompt
+from evalwright.prompts.rules.reading import Reading
 
 
 class Fix(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Hit(msgspec.Struct, frozen=True):
     fix: Fix | None = None
 
 
-Check = Callable[[Prompt], Iterable[Hit]]
+Check = Callable[[Reading], Iterable[Hit]]
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -38,3 +38,5 @@ class Rule(msgspec.Struct, frozen=True):
     explanation: str  # why it matters, and what to do
     check: Check
     fixable: bool = False
+    # For a rule that compares prompts: gives a check that remembers the prompts of one library.
+    library_check: Callable[[], Check] | None = None

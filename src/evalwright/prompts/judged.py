@@ -16,8 +16,7 @@ from evalwright.prompts.evaluate import (
     Emit,
     EvaluationSettings,
     Linted,
-    by_linter,
-    new_attempt,
+    new_run,
     unusable,
 )
 from evalwright.prompts.failing import EvaluationFailed
@@ -114,9 +113,11 @@ class JudgedEvaluation:
         """Hand on a record that still stands; it needs neither time nor money."""
         file, judge, run = self._jobs[number]
         known = self._known.get(job_key(file.source.path, judge.facts, run))
-        if known is None or not is_current(known, file.source, judge.facts, self._settings):
+        if known is None or file.assessment is None:
             return False
-        self._finish(number, under(known, by_linter(file), self._settings))
+        if not is_current(known, file.source, judge.facts, self._settings):
+            return False
+        self._finish(number, under(known, file.assessment, self._settings))
         return True
 
     async def _guarded(self, file: Linted, judge: Judge, run: int) -> PromptResult:
@@ -126,9 +127,9 @@ class JudgedEvaluation:
         except BadInput:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
-            attempt = new_attempt(file.source, judge.facts, self._settings, run, self._clock)
+            made = new_run(file.source, judge.facts, self._settings, run, self._clock)
             reason = Failure("internal_error", f"{type(error).__name__}: {error}")
-            return failure(attempt, reason, file.source.prompt)
+            return failure(made, reason, file.source.prompt)
 
     def _has_money(self) -> bool:
         limit = self._settings.max_cost_usd
@@ -142,30 +143,19 @@ class JudgedEvaluation:
             self._emit(self._done.pop(self._emitted))
             self._emitted += 1
 
-    async def _evaluate(self, file: Linted, judge: Judge, run: int) -> PromptResult:
-        source, prompt = file.source, file.source.prompt
-        attempt = new_attempt(source, judge.facts, self._settings, run, self._clock)
-        if prompt is None:
-            return unusable(attempt, source)
+    async def _evaluate(self, file: Linted, judge: Judge, number: int) -> PromptResult:
+        source, prompt, linted = file.source, file.source.prompt, file.assessment
+        run = new_run(source, judge.facts, self._settings, number, self._clock)
+        if prompt is None or linted is None:
+            return unusable(run, source)
         started = self._clock.monotonic_s()
         try:
-            made = await judge.judge(prompt, run)
+            made = await judge.judge(prompt, number)
         except EvaluationFailed as failed:
             cost = self._pay(failed.usages)
             reason = Failure(failed.code, failed.message, cost)
-            timed = msgspec.structs.replace(self._timed(attempt, started), retries=failed.retries)
-            return failure(timed, reason, prompt)
-        found = self._with_linter(file, made)
-        timed = msgspec.structs.replace(self._timed(attempt, started), retries=made.retries)
-        return success(timed, prompt, found)
-
-    def _timed(self, attempt: EvaluationRun, started: float) -> EvaluationRun:
-        seconds = self._clock.monotonic_s() - started
-        return msgspec.structs.replace(attempt, duration_seconds=seconds)
-
-    def _with_linter(self, file: Linted, made: Evaluated) -> Assessment:
-        linted = by_linter(file)
-        return msgspec.structs.replace(
+            return failure(self._timed(run, started, failed.retries), reason, prompt)
+        found = msgspec.structs.replace(
             made.assessment,
             judged=True,
             structural=linted.structural,
@@ -173,6 +163,11 @@ class JudgedEvaluation:
             complexity=linted.complexity,
             cost_usd=self._pay(made.usages),
         )
+        return success(self._timed(run, started, made.retries), prompt, found)
+
+    def _timed(self, run: EvaluationRun, started: float, retries: int) -> EvaluationRun:
+        seconds = self._clock.monotonic_s() - started
+        return msgspec.structs.replace(run, duration_seconds=seconds, retries=retries)
 
     def _pay(self, usages: Sequence[ProviderUsage]) -> float | None:
         """The cost, where it is known; what a cassette answers is not spent."""

@@ -82,21 +82,16 @@ def weighted_mean(scores: Mapping[Criterion, float]) -> float:
     return float(sum(parts, Decimal(0)))
 
 
-def overall(scores: Mapping[Criterion, float]) -> float:
-    """The overall score of a record, from 1 to 10."""
-    return round(weighted_mean(scores), DIGITS)
-
-
-def success(attempt: EvaluationRun, prompt: Prompt, found: Assessment) -> PromptResult:
+def success(run: EvaluationRun, prompt: Prompt, found: Assessment) -> PromptResult:
     """The record of an evaluation that was made."""
     scores = {name: score for name, (score, _) in found.rubric.items()}
-    score = overall(scores)
-    percentage = _percent(score)
-    failed_cases = [case for case in found.cases if not case.passed]
+    score = round(weighted_mean(scores), DIGITS)
+    percentage = round(score * 10, DIGITS)
+    by_criterion = {name: round(scores[name] * 10, DIGITS) for name in WEIGHTS}
     return PromptResult(
         schema_version=SCHEMA_VERSION,
-        eval_id=attempt.eval_id,
-        timestamp=attempt.timestamp,
+        eval_id=run.eval_id,
+        timestamp=run.timestamp,
         input=Input(
             path=prompt.path,
             type=prompt.type,
@@ -104,8 +99,8 @@ def success(attempt: EvaluationRun, prompt: Prompt, found: Assessment) -> Prompt
             category=prompt.category,
             frontmatter=UNSET if prompt.frontmatter is None else prompt.frontmatter,
         ),
-        model=attempt.model,
-        execution=_execution(attempt, None),
+        model=run.model,
+        execution=_execution(run, None),
         scores=Scores(
             overall=score,
             overall_normalized=percentage,
@@ -119,11 +114,11 @@ def success(attempt: EvaluationRun, prompt: Prompt, found: Assessment) -> Prompt
             geval=percentage if found.judged else None,
         ),
         summary=found.summary,
-        passed=percentage >= attempt.threshold and not failed_cases,
-        threshold=attempt.threshold,
+        passed=percentage >= run.threshold and all(case.passed for case in found.cases),
+        threshold=run.threshold,
         grade=grade(percentage),
-        recommendations=recommendations(_percentages(scores), attempt.threshold),
-        issues=[*_issues(found.findings), *map(_failed_case, failed_cases)],
+        recommendations=recommendations(by_criterion, run.threshold),
+        issues=_issues(found.findings, found.cases),
         complexity=found.complexity or UNSET,
         metadata=Metadata(__version__, RUBRIC_VERSION),
         details=Details(
@@ -133,33 +128,33 @@ def success(attempt: EvaluationRun, prompt: Prompt, found: Assessment) -> Prompt
             covered_mass=found.covered_mass,
             judge_overall=found.judge_overall,
             cost_usd=found.cost_usd,
-            content_sha256=attempt.content_sha256,
+            content_sha256=run.content_sha256,
             notes=[*prompt.notes, *found.notes],
         ),
     )
 
 
-def failure(attempt: EvaluationRun, reason: Failure, prompt: Prompt | None = None) -> PromptResult:
+def failure(run: EvaluationRun, reason: Failure, prompt: Prompt | None = None) -> PromptResult:
     """The record of an evaluation that could not be made; it never passes."""
     return PromptResult(
         schema_version=SCHEMA_VERSION,
-        eval_id=attempt.eval_id,
-        timestamp=attempt.timestamp,
+        eval_id=run.eval_id,
+        timestamp=run.timestamp,
         input=Input(
-            path=attempt.path,
-            type=attempt.type,
+            path=run.path,
+            type=run.type,
             title=prompt.title if prompt else UNSET,
             category=prompt.category if prompt else UNSET,
         ),
-        model=attempt.model,
-        execution=_execution(attempt, reason),
+        model=run.model,
+        execution=_execution(run, reason),
         scores=None,
         summary=None,
         passed=False,
-        threshold=attempt.threshold,
+        threshold=run.threshold,
         grade=None,
         metadata=Metadata(__version__, RUBRIC_VERSION),
-        details=Details(cost_usd=reason.cost_usd, content_sha256=attempt.content_sha256),
+        details=Details(cost_usd=reason.cost_usd, content_sha256=run.content_sha256),
     )
 
 
@@ -167,11 +162,14 @@ def by_threshold(result: PromptResult, threshold: float) -> PromptResult:
     """A successful record as it would be with another threshold."""
     assert result.scores is not None
     cases = () if isinstance(result.details, UnsetType) else result.details.cases
+    percentage = round(result.scores.overall * 10, DIGITS)
+    scores = result.scores.by_criterion()
+    by_criterion = {name: round(scores[name] * 10, DIGITS) for name in WEIGHTS}
     return msgspec.structs.replace(
         result,
         threshold=threshold,
-        passed=_percent(result.scores.overall) >= threshold and all(case.passed for case in cases),
-        recommendations=recommendations(_percentages(result.scores.by_criterion()), threshold),
+        passed=percentage >= threshold and all(case.passed for case in cases),
+        recommendations=recommendations(by_criterion, threshold),
     )
 
 
@@ -179,19 +177,18 @@ def adds_up(result: PromptResult) -> bool:
     """Whether the overall score and the grade of a record follow from its criteria."""
     if result.scores is None:
         return False
-    right = overall(result.scores.by_criterion())
-    return result.scores.overall == right and result.grade == grade(_percent(right))
+    right = round(weighted_mean(result.scores.by_criterion()), DIGITS)
+    return result.scores.overall == right and result.grade == grade(round(right * 10, DIGITS))
 
 
 def relinted(result: PromptResult, linted: Assessment) -> PromptResult:
     """A record with what the linter says now in place of what it said then."""
     assert result.scores is not None
     details = Details() if isinstance(result.details, UnsetType) else result.details
-    failed_cases = [case for case in details.cases if not case.passed]
     return msgspec.structs.replace(
         result,
         scores=msgspec.structs.replace(result.scores, structural=linted.structural),
-        issues=[*_issues(linted.findings), *map(_failed_case, failed_cases)],
+        issues=_issues(linted.findings, details.cases),
         complexity=linted.complexity or UNSET,
         details=msgspec.structs.replace(details, findings=list(linted.findings)),
     )
@@ -204,14 +201,6 @@ def without_host_info(result: PromptResult) -> PromptResult:
         metadata = msgspec.structs.replace(metadata, platform=UNSET, hostname=UNSET)
     told = msgspec.structs.replace(result.input, absolute_path=UNSET)
     return msgspec.structs.replace(result, input=told, metadata=metadata)
-
-
-def _percent(score: float) -> float:
-    return round(score * 10, DIGITS)
-
-
-def _percentages(scores: Mapping[Criterion, float]) -> dict[Criterion, float]:
-    return {name: _percent(scores[name]) for name in WEIGHTS}
 
 
 def minimal(result: PromptResult) -> PromptResult:
@@ -252,17 +241,17 @@ def _minimal_scores(scores: Scores | None) -> Scores | None:
     return msgspec.structs.replace(scores, rubric=plain, overall_normalized=UNSET)
 
 
-def _execution(attempt: EvaluationRun, reason: Failure | None) -> Execution:
+def _execution(run: EvaluationRun, reason: Failure | None) -> Execution:
     return Execution(
-        tier=attempt.tier,
-        tier_name=attempt.tier_name,
-        run_index=attempt.run_index,
-        total_runs=attempt.total_runs,
-        duration_seconds=round(attempt.duration_seconds, 3),
+        tier=run.tier,
+        tier_name=run.tier_name,
+        run_index=run.run_index,
+        total_runs=run.total_runs,
+        duration_seconds=round(run.duration_seconds, 3),
         status="error" if reason else "success",
         error=reason.message if reason else None,
         error_code=reason.code if reason else None,
-        retries=attempt.retries,
+        retries=run.retries,
     )
 
 
@@ -286,12 +275,11 @@ def percent(value: float, bar: float | None = None) -> str:
     return f"{shown:g}%"
 
 
-def _issues(findings: Sequence[Finding]) -> list[str]:
-    return [f"line {each.line}: {each.message} ({each.rule})" for each in findings]
-
-
-def _failed_case(case: Case) -> str:
-    told = "; ".join(
-        f"{verdict.evaluator}: {verdict.reason}" for verdict in case.verdicts if not verdict.passed
-    )
-    return f"test case {case.row} failed: {told}"
+def _issues(findings: Sequence[Finding], cases: Sequence[Case]) -> list[str]:
+    issues = [f"line {each.line}: {each.message} ({each.rule})" for each in findings]
+    for case in cases:
+        if not case.passed:
+            failed = (each for each in case.verdicts if not each.passed)
+            reasons = "; ".join(f"{each.evaluator}: {each.reason}" for each in failed)
+            issues.append(f"test case {case.row} failed: {reasons}")
+    return issues

@@ -1,7 +1,10 @@
 """Evaluating prompts for the command line: files in, records and reports out."""
 
+import codecs
+import hashlib
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +16,7 @@ from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
-from evalwright.prompts.evaluate import EvaluationSettings, Linted, evaluate_structure, lint_sources
+from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, lint_sources
 from evalwright.prompts.lint import Selection, selection
 from evalwright.prompts.results import minimal, with_host_info
 from evalwright.prompts.sources import Source, read_again, read_sources
@@ -37,13 +40,28 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         max_cost_usd=request.max_cost_usd,
         selection=selection(request.select, request.ignore),
     )
-    baseline = _baseline(request)
+    baseline = None if request.baseline is None else _read_baseline(request.baseline)
     sources = _sources(request, settings.selection)
     files = lint_sources(sources, settings.selection)
-    results, unfinished, finish = _results(request, files, settings, _streamed(request, emit))
+    stream = _stream(request, emit) if request.streams else None
+    results: list[PromptResult] = []
+    unfinished: CannotEvaluate | None = None
+    finish: Callable[[], None] | None = None
+    if tier.number == 0:
+        for result in evaluate_structure(files, settings, SystemClock()):
+            results.append(result)
+            if stream is not None:
+                stream(result)
+    else:
+        from evalwright.cli.prompteval.judging import judge_files
+
+        results, unfinished, finish = judge_files(
+            request, files, settings, stream or (lambda _: None)
+        )
     change = None if baseline is None else _change(baseline, results)
     _write(request, emit, sources, results, settings, change)
-    finish()
+    if finish is not None:
+        finish()
     if unfinished is not None:
         raise unfinished
     return _exit_code(request, results, change)
@@ -53,10 +71,10 @@ def _tier(request: EvaluationRequest) -> Tier:
     """The tier that was asked for, with the models that were named or configured."""
     number = request.tier
     if number == 0 and request.models:
-        raise BadInput("-m names judges, and tier 0 asks none; leave out one of them")
+        raise BadInput("-m names judges, but tier 0 asks no model; leave out one of them")
     if number is None and not request.models and not _is_configured(DEFAULT_TIER_WITH_MODEL):
         if not request.quiet:
-            say("no model is configured, so this is tier 0: the linter alone (see --list-tiers)")
+            say("no model is configured, so only the linter runs (tier 0; see --list-tiers)")
         number = 0
     tier = TIERS[DEFAULT_TIER_WITH_MODEL if number is None else number]
     return tier if tier.number == 0 else _configured(tier, request)
@@ -82,12 +100,10 @@ def _configured(tier: Tier, request: EvaluationRequest) -> Tier:
     )
 
 
-def _baseline(request: EvaluationRequest) -> list[PromptResult] | None:
-    if request.baseline is None:
-        return None
+def _read_baseline(path: Path) -> list[PromptResult]:
     from evalwright.prompts.change import read_results
 
-    return read_results(read_input(request.baseline), str(request.baseline))
+    return read_results(read_input(path), str(path))
 
 
 def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -> "Change":
@@ -96,67 +112,68 @@ def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -
     return compare_results(baseline, results)
 
 
-def _sources(request: EvaluationRequest, selection: Selection) -> list[Source]:
+def _sources(request: EvaluationRequest, selected: Selection) -> list[Source]:
     sources = list(read_sources(request.paths))
     if not sources:
         raise BadInput(
-            f"{', '.join(map(str, request.paths))}: no prompts here; prompts are *.md and "
-            "*.prompt.yml files, without README, index, agent and instruction files"
+            f"{', '.join(map(str, request.paths))}: no prompts found; prompts are *.md and "
+            "*.prompt.yml files, except README, index, agent and instruction files"
         )
-    _refuse_overwriting(request, sources)
-    if request.fix:
-        from evalwright.cli.prompteval.fixes import fix_files
-
-        fixed = fix_files(sources, selection, quiet=request.quiet)
-        sources = [read_again(each) if each.path in fixed else each for each in sources]
-    return sources
-
-
-def _refuse_overwriting(request: EvaluationRequest, sources: Sequence[Source]) -> None:
     written = {os.path.realpath(path): path for path, _ in request.outputs}
     if request.cassette is not None:
         written[os.path.realpath(request.cassette)] = request.cassette
-    for source in sources:
+    for source in sources if written else ():
         place = source.file and written.get(os.path.realpath(source.file))
         if place:
-            raise BadInput(f"{place}: it is one of the prompts; name another file to write to")
+            raise BadInput(f"{place}: this is one of the prompts; write to another file")
+    return _fixed(sources, selected, quiet=request.quiet) if request.fix else sources
 
 
-def _streamed(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], None]:
-    """Prints a record as soon as its turn comes, where that is asked for."""
-    if not request.streams:
-        return lambda _: None
+def _fixed(sources: Sequence[Source], selected: Selection, *, quiet: bool) -> list[Source]:
+    """Write the safe fixes to the Markdown files that need any; gives all files as they are now.
+
+    A `.prompt.yml` is left alone: what looks like a slip there may be the point of a test case.
+    """
+    from evalwright.prompts.lint import fix_prompt
+
+    fixed = []
+    for source in sources:
+        fixed.append(source)
+        if source.prompt is None or source.file is None or source.type != "markdown":
+            continue
+        text = fix_prompt(source.prompt, selected)
+        if text != source.prompt.text and _write_fix(source.file, source, text):
+            fixed[-1] = read_again(source)
+            if not quiet:
+                say(f"fixed: {source.path}")
+    return fixed
+
+
+def _write_fix(file: Path, source: Source, text: str) -> bool:
+    before = file.read_bytes()
+    if hashlib.sha256(before).hexdigest() != source.content_sha256:
+        say(f"not fixed, because it has just changed: {source.path}")
+        return False
+    if not os.access(file, os.W_OK) or not file.stat().st_mode & 0o222:
+        say(f"not fixed, because it is read-only: {source.path}")
+        return False
+    mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""
+    write_file(file, [mark, text.encode()])
+    return True
+
+
+def _stream(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], None]:
+    """Prints a record as soon as its turn comes."""
     from evalwright.reports.prompts.records import encode_record
 
-    return lambda result: emit(encode_record(_shared(result, request)) + b"\n")
+    def stream(result: PromptResult) -> None:
+        if request.minimal:
+            result = minimal(result)
+        elif request.with_host_info:
+            result = with_host_info(result)
+        emit(encode_record(result) + b"\n")
 
-
-def _shared(result: PromptResult, request: EvaluationRequest) -> PromptResult:
-    """A record as it may leave this machine."""
-    if request.minimal:
-        return minimal(result)
-    return with_host_info(result) if request.with_host_info else result
-
-
-def _results(
-    request: EvaluationRequest,
-    files: Sequence[Linted],
-    settings: EvaluationSettings,
-    told: Callable[[PromptResult], None],
-) -> tuple[list[PromptResult], CannotEvaluate | None, Callable[[], None]]:
-    """The records, why some are missing where the budget was spent, and what to do in the end."""
-    if settings.tier.number == 0:
-        results: list[PromptResult] = []
-
-        def take(result: PromptResult) -> None:
-            results.append(result)
-            told(result)
-
-        evaluate_structure(files, settings, SystemClock(), take)
-        return results, None, lambda: None
-    from evalwright.cli.prompteval.judging import judge_files
-
-    return judge_files(request, files, settings, told)
+    return stream
 
 
 def _write(
@@ -167,8 +184,9 @@ def _write(
     settings: EvaluationSettings,
     change: "Change | None",
 ) -> None:
-    if not _is_told(request):
-        return
+    on_github = bool(os.environ.get("GITHUB_STEP_SUMMARY"))
+    if request.quiet and not (request.outputs or request.as_json or on_github):
+        return  # the reports are not even loaded
     from evalwright.reports.forms import renderer
     from evalwright.reports.prompts import ReportContext
     from evalwright.reports.prompts.step_summary import append_step_summary
@@ -183,19 +201,13 @@ def _write(
     shared = [with_host_info(each) if request.with_host_info else each for each in results]
     records = [minimal(each) for each in results] if request.minimal else shared
     for path, name in request.outputs:
-        told = records if name in RECORD_FORMATS else shared
-        write_file(path, [renderer("prompts", name)(told, context)])
+        chosen = records if name in RECORD_FORMATS else shared
+        write_file(path, [renderer("prompts", name)(chosen, context)])
     append_step_summary(results, context)
     if request.as_json and not request.streams:
         emit(renderer("prompts", "json")(records, context))
     elif not request.quiet:
         _show(request, results, context, change)
-
-
-def _is_told(request: EvaluationRequest) -> bool:
-    """Whether anything is written at all: otherwise the reports are not even loaded."""
-    on_github = bool(os.environ.get("GITHUB_STEP_SUMMARY"))
-    return bool(request.outputs) or request.as_json or not request.quiet or on_github
 
 
 def _show(
@@ -225,7 +237,7 @@ def _exit_code(
     if request.fail_on == "regression":
         assert change is not None
         if not change.compared:
-            raise BadInput("--baseline: none of its results is of a file and model of these")
+            raise BadInput("--baseline: it has no result for any of these files and models")
         return 1 if change.regressed else 0
     if request.fail_on == "below":
         return 0 if all(result.passed for result in results) else 1

@@ -1,25 +1,97 @@
-"""The table of rules. A new rule is one entry in the module of its theme."""
+"""The table of rules, and the comments that silence them.
 
+A new rule is one entry in the `RULES` of its theme; a new theme is a module and a line below.
+
+A comment `<!-- prompteval-ignore PE206: the number is the user's choice -->` silences rules in the
+next line that is not blank, or in its own line if it follows other text; `prompteval-ignore-file`
+silences them in the whole file. In YAML the same words follow a `#`.
+"""
+
+import re
 from collections.abc import Iterator
 
-from evalwright.prompts.document import Prompt
+import msgspec
+
 from evalwright.prompts.findings import Hit, Rule
 from evalwright.prompts.rules import (
     contradiction,
     duplicates,
     front_matter,
     safety,
-    size,
     structure,
     task,
     variables,
     wording,
 )
-from evalwright.prompts.rules.suppression import unfit_suppressions
+from evalwright.prompts.rules.reading import Reading
+
+WHOLE_FILE = 0  # instead of a line
+_SIGN = "prompteval-ignore"
+_COMMENT = re.compile(
+    r"(?:<!--[ \t]*prompteval-ignore(-file)?\b([^\n:>]*)(?::([^\n]*?))?[ \t]*-->"
+    r"|#[ \t]*prompteval-ignore(-file)?\b([^\n:]*)(?::([^\n]*))?)"
+)
+_NOT_SPACE = re.compile(r"\S")
+_NAMES = re.compile(r"[^\s,]+")
 
 
-def _unfit_suppressions(prompt: Prompt) -> Iterator[Hit]:
-    return unfit_suppressions(prompt, CATALOGUE)
+class IgnoreComment(msgspec.Struct, frozen=True):
+    """One comment: its place, the rules it names, the line it applies to."""
+
+    offset: int
+    names: tuple[str, ...]
+    line: int
+    has_reason: bool
+
+    def covers(self, rule: Rule) -> bool:
+        """Whether a rule is among those it names."""
+        return any(names_rule(name, rule) for name in self.names)
+
+
+def names_rule(name: str, rule: Rule) -> bool:
+    """Whether a name means a rule: its name, its id, or the first characters of its id."""
+    return name == rule.name or (name.startswith("PE") and rule.id.startswith(name))
+
+
+def ignore_comments(reading: Reading) -> list[IgnoreComment]:
+    """All comments that silence rules."""
+    if _SIGN not in reading.text:
+        return []
+    return [
+        _comment(reading, match)
+        for match in _COMMENT.finditer(reading.text)
+        if match[0].startswith("<") or reading.prompt.type != "markdown"
+    ]
+
+
+def _comment(reading: Reading, match: re.Match[str]) -> IgnoreComment:
+    first = 1 if match[0].startswith("<") else 4
+    whole_file, names, reason = match.group(first, first + 1, first + 2)
+    line = WHOLE_FILE if whole_file else _line_after(reading, match)
+    found = tuple(_NAMES.findall(names))
+    return IgnoreComment(match.start(), found, line, bool(reason and reason.strip()))
+
+
+def _line_after(reading: Reading, match: re.Match[str]) -> int:
+    start = reading.text.rfind("\n", 0, match.start()) + 1
+    if reading.text[start : match.start()].strip():
+        return reading.line(match.start())
+    following = _NOT_SPACE.search(reading.text, match.end())
+    return reading.line(match.end() if following is None else following.start())
+
+
+def _unfit_comments(reading: Reading) -> Iterator[Hit]:
+    """Comments that name no rule, name an unknown rule, or give no reason."""
+    for each in ignore_comments(reading):
+        unknown = [
+            name for name in each.names if not any(names_rule(name, rule) for rule in CATALOGUE)
+        ]
+        if unknown:
+            yield Hit(each.offset, f"No rule is called “{unknown[0]}”.")
+        elif not each.names:
+            yield Hit(each.offset, "The comment names no rule, so it silences none.")
+        elif not each.has_reason:
+            yield Hit(each.offset, "Say why: “prompteval-ignore RULE: the reason”.")
 
 
 _UNFIT_SUPPRESSION = Rule(
@@ -27,12 +99,12 @@ _UNFIT_SUPPRESSION = Rule(
     name="unfit-suppression",
     severity="warning",
     criterion="structure",
-    summary="A comment that silences rules, but names none that exist, or no reason.",
+    summary="A comment that silences rules, but names none that exist, or gives no reason.",
     explanation=(
         "Write `<!-- prompteval-ignore PE206: why -->` before the line, or "
         "`prompteval-ignore-file` for the whole file. A misspelled rule silences nothing."
     ),
-    check=_unfit_suppressions,
+    check=_unfit_comments,
 )
 
 CATALOGUE: tuple[Rule, ...] = tuple(
@@ -45,7 +117,6 @@ CATALOGUE: tuple[Rule, ...] = tuple(
             *contradiction.RULES,
             *structure.RULES,
             *safety.RULES,
-            *size.RULES,
             *duplicates.RULES,
             _UNFIT_SUPPRESSION,
         ),

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from itertools import compress
 from zlib import crc32
 
-from evalwright.prompts.document import Prompt
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import read
+from evalwright.prompts.rules.reading import Reading
 
 SIMILAR = 0.7  # the share of runs that both have, of those that either has
 _RUN = 5
@@ -43,28 +42,30 @@ class Library:
         self._chosen = _Chosen()
         self._whole: dict[str, int] = {}
 
-    def near_duplicate(self, prompt: Prompt) -> Iterator[Hit]:
+    def near_duplicate(self, reading: Reading) -> Iterator[Hit]:
         """The earlier prompt that this one repeats; it is itself an earlier one from now on."""
-        runs = self._sampled_runs(prompt)
-        best = self._the_same(prompt) or self._most_similar(runs)
-        self._keep(prompt.path, runs)
-        if best is not None:
-            similarity, number = best
-            yield _hit(prompt, self._prompts[number][0], similarity)
-
-    def _the_same(self, prompt: Prompt) -> tuple[float, int] | None:
-        words = read(prompt).word_list
-        if len(words) < _FEWEST_WORDS:
-            return None
+        words = reading.word_list
         number = len(self._prompts)
-        first = self._whole.setdefault(" ".join(words), number)
-        return (1.0, first) if first != number else None
-
-    def _sampled_runs(self, prompt: Prompt) -> _Runs:
-        words = read(prompt).word_list
         starts = compress(range(len(words) + 1 - _RUN), map(self._chosen.__getitem__, words))
         runs = frozenset([" ".join(words[at : at + _RUN]) for at in starts])
-        return runs if len(runs) >= _FEWEST else frozenset()
+        if len(runs) < _FEWEST:
+            runs = frozenset()
+        first = number
+        if len(words) >= _FEWEST_WORDS:
+            first = self._whole.setdefault(" ".join(words), number)
+        best = (1.0, first) if first != number else self._most_similar(runs)
+        self._prompts.append((reading.prompt.path, runs))
+        for run in runs:
+            numbers = self._index.setdefault(run, [])
+            if len(numbers) < _KEPT:
+                numbers.append(number)
+        if best is not None:
+            similarity, other = best
+            yield Hit(
+                reading.place(0),
+                f"{int(100 * similarity)} % of the prompt is the same as "
+                f"{self._prompts[other][0]}: keep one, or say what differs.",
+            )
 
     def _most_similar(self, runs: _Runs) -> tuple[float, int] | None:
         known = self._index.keys() & runs
@@ -77,32 +78,10 @@ class Library:
         similarity, negated = max(alike)
         return (similarity, -negated) if similarity >= SIMILAR else None
 
-    def _keep(self, path: str, runs: _Runs) -> None:
-        number = len(self._prompts)
-        self._prompts.append((path, runs))
-        for run in runs:
-            numbers = self._index.setdefault(run, [])
-            if len(numbers) < _KEPT:
-                numbers.append(number)
-
 
 def _similarity(one: _Runs, other: _Runs) -> float:
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared)
-
-
-def _hit(prompt: Prompt, other: str, similarity: float) -> Hit:
-    start = read(prompt).place(0)
-    percentage = int(100 * similarity)
-    return Hit(
-        start,
-        f"{percentage} % of the prompt is the same as {other}: keep one, or say what differs.",
-    )
-
-
-def _alone(prompt: Prompt) -> Iterator[Hit]:
-    """A prompt alone repeats nothing; the linter asks a `Library` instead."""
-    return Library().near_duplicate(prompt)
 
 
 RULES = (
@@ -116,6 +95,7 @@ RULES = (
             "Of two copies one gets fixed and the other gets used. Merge them, with a variable "
             "for what differs. The later file, by path, is reported with the earlier one's name."
         ),
-        check=_alone,
+        check=lambda reading: Library().near_duplicate(reading),
+        library_check=lambda: Library().near_duplicate,
     ),
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from evalwright.prompts.document import Prompt
 from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.rules.reading import Reading
 
 _DESCRIPTIONS = ("description", "intro", "summary", "purpose", "abstract")
 _DATES = ("date", "created", "updated", "last_updated", "lastUpdated", "modified")
@@ -20,34 +20,29 @@ _SHORT = 60
 _CHECKED = ("title", "shortTitle", "author", *_DESCRIPTIONS)
 
 
-def _missing(prompt: Prompt) -> Iterator[Hit]:
+def _missing(reading: Reading) -> Iterator[Hit]:
+    prompt = reading.prompt
     if prompt.type == "markdown" and prompt.frontmatter is None:
         yield Hit(0, "The file has no front matter: add a title and a description between `---`.")
 
 
-def _incomplete(prompt: Prompt) -> Iterator[Hit]:
-    fields = prompt.frontmatter
+def _incomplete(reading: Reading) -> Iterator[Hit]:
+    fields = reading.prompt.frontmatter
     if fields is None:
         return
-    titles, descriptions = _title_keys(prompt), _DESCRIPTIONS
-    lacking = [
-        name
-        for name, keys in (("title", titles), ("description", descriptions))
-        if not any(key in fields for key in keys)
-    ]
+    required = (("title", ("title", "name")), ("description", _DESCRIPTIONS))
+    lacking = [name for name, keys in required if not any(key in fields for key in keys)]
     if lacking:
         yield Hit(0, f"The front matter has no {' and no '.join(lacking)}.")
 
 
-def _title_keys(prompt: Prompt) -> tuple[str, ...]:
-    return ("title", "name") if prompt.type == "markdown" else ("name", "title")
-
-
-def _unfit(prompt: Prompt) -> Iterator[Hit]:
-    for key, value in (prompt.frontmatter or {}).items():
+def _unfit(reading: Reading) -> Iterator[Hit]:
+    for key, value in (reading.prompt.frontmatter or {}).items():
         reason = _unfitness(key, value)
         if reason:
-            yield Hit(_offset(prompt, key), f"`{key}` in the front matter {reason}.")
+            found = re.search(rf"^[\"']?{re.escape(key)}[\"']?[ \t]*:", reading.text, re.MULTILINE)
+            offset = found.start() if found else 0
+            yield Hit(offset, f"`{key}` in the front matter {reason}.")
 
 
 def _unfitness(key: str, value: Any) -> str | None:
@@ -57,9 +52,9 @@ def _unfitness(key: str, value: Any) -> str | None:
         if not isinstance(value, str):
             return "is not a text" if isinstance(value, list | dict | bool) else None
         if len(value) <= _SHORT and _UNFILLED.match(value.strip()):
-            return f"still holds what it was scaffolded with, “{value.strip()}”"
+            return f"still holds the placeholder “{value.strip()}”"
     if key in _DATES and isinstance(value, str) and not _is_date(value):
-        return f"is no date as YYYY-MM-DD: “{value}”"
+        return f"is not a date in the form YYYY-MM-DD: “{value}”"
     return None
 
 
@@ -71,11 +66,6 @@ def _is_date(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _offset(prompt: Prompt, key: str) -> int:
-    found = re.search(rf"^[\"']?{re.escape(key)}[\"']?[ \t]*:", prompt.text, re.MULTILINE)
-    return found.start() if found else 0
 
 
 RULES = (
@@ -108,9 +98,9 @@ RULES = (
         name="unfit-front-matter-value",
         severity="warning",
         criterion="completeness",
-        summary="A value in the front matter that is empty, unfilled or no date.",
+        summary="A value in the front matter that is empty, unfilled or not a date.",
         explanation=(
-            "An empty title, an author called “Your Name” or a date that is none tell that the "
+            "An empty title, an author called “Your Name” or an invalid date shows that the "
             "front matter was never finished. Fill the value in, or remove its key."
         ),
         check=_unfit,

@@ -8,15 +8,14 @@ heading, all of its body is the core.
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, count
-from operator import add
+from operator import add, attrgetter
 
 import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
-from evalwright.prompts.rules.vocabulary import ABOUT_A_PROMPT
 from evalwright.signals.secret_matching import Pattern, best_engine
 
 CORE_TITLES = frozenset(
@@ -30,6 +29,13 @@ CORE_TITLES = frozenset(
         "user prompt",
         "main prompt",
     }
+)
+# Sections with such a first word are about a prompt rather than part of it.
+_ABOUT_A_PROMPT = frozenset(
+    """
+    tips related references research changelog use variables example examples sample usage
+    governance notes metadata description resources license credits contributing
+    """.split()
 )
 _TEXT_INFOS = frozenset(("", "text", "txt", "markdown", "md", "prompt", "plaintext"))
 
@@ -52,7 +58,7 @@ class Fence(msgspec.Struct, frozen=True, gc=False):
     inside_end: int
     end: int
     mark: str
-    info: str
+    is_code: bool  # rather than text for a model
     closed: bool
     stray: tuple[int, int, int] | None = None  # a mark meant to close it; words after it, from, to
 
@@ -69,138 +75,98 @@ class Section(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reading:
-    """One prompt, with the views of it that rules share; each is made when it is asked for."""
+    """One prompt, with the views of it that rules share."""
 
     def __init__(self, prompt: Prompt) -> None:
         self.prompt = prompt
-        self.text = prompt.text
-        self.fences, self.sections = _outline(prompt)
-
-    @cached_property
-    def core_section(self) -> Section | None:
-        """The section that holds the prompt itself."""
-        return next((each for each in self.sections if each.key in CORE_TITLES), None)
-
-    @cached_property
-    def core_span(self) -> tuple[int, int]:
-        """Where the core starts and ends in the file."""
-        section = self.core_section
-        if section is None:
-            return self.prompt.body_offset, len(self.text)
-        inside = [each for each in self.fences if section.body <= each.start < section.end]
-        if not inside:
-            return section.body, section.end
-        return inside[0].inside, inside[-1].inside_end
-
-    @cached_property
-    def core(self) -> str:
-        """What a model is to read."""
-        if self.prompt.type != "markdown":
-            return self.prompt.body
-        start, end = self.core_span
-        return self.text[start:end]
-
-    @cached_property
-    def prose(self) -> str:
-        """The core with everything blanked that is no instruction: code, and pages about it."""
-        if self.core_section is not None or self.prompt.type != "markdown":
-            return self.core
-        start, _ = self.core_span
-        hidden = [(each.start, each.end) for each in self.fences if not is_text(each)]
-        hidden += [(each.start, each.end) for each in self.sections if is_about(each)]
-        return _blanked(self.core, [(first - start, last - start) for first, last in hidden])
-
-    @cached_property
-    def lowered(self) -> str:
-        """The prose in lower case, letter for letter, with plain apostrophes and dashes."""
+        self.text = text = prompt.text
+        is_markdown = prompt.type == "markdown"
+        self.fences, self.sections = _outline(prompt) if is_markdown else ((), ())
+        # The section that holds the prompt itself.
+        self.core_section = next((each for each in self.sections if each.key in CORE_TITLES), None)
+        self.core_start, end = prompt.body_offset, len(text)
+        if self.core_section is not None:
+            self.core_start, end = self.core_section.body, self.core_section.end
+            inside = [each for each in self.fences if self.core_start <= each.start < end]
+            if inside:
+                self.core_start, end = inside[0].inside, inside[-1].inside_end
+        # What a model is to read, and the variables in it.
+        self.core = text[self.core_start : end] if is_markdown else prompt.body
+        self.placeholders: Sequence[Placeholder] = prompt.placeholders
+        if is_markdown:
+            self.placeholders = [
+                each for each in prompt.placeholders if self.core_start <= each.offset < end
+            ]
+        # The core with everything blanked that is not an instruction: code, and notes about it.
+        is_page = is_markdown and self.core_section is None
+        self.prose = self._instructions() if is_page else self.core
+        # The prose in lower case, letter for letter, with plain apostrophes and dashes.
         lowered = lowered_in_place(self.prose)
         for typographic, plain in _PLAIN:
             lowered = lowered.replace(typographic, plain)
-        return lowered
+        self.lowered = lowered
+        self.word_list = _WORD.findall(self.lowered)
+        self.words = Counter(self.word_list)
+
+    def _instructions(self) -> str:
+        start = self.core_start
+        hidden = [(each.start - start, each.end - start) for each in self.fences if each.is_code]
+        hidden += [
+            (each.start - start, each.end - start)
+            for each in self.sections
+            if each.level > 1 and each.key.partition(" ")[0] in _ABOUT_A_PROMPT
+        ]
+        parts = []
+        at = 0
+        for first, last in sorted(hidden):
+            if last > at:
+                begin = max(first, at)
+                # A line end, so that no sentence runs from one side to the other.
+                parts += [self.core[at:begin], "\n".rjust(min(last, len(self.core)) - begin)]
+                at = last
+        return "".join([*parts, self.core[at:]])
 
     @cached_property
     def data(self) -> bytes:
         """The whole file in UTF-8, to look quickly whether something occurs in it."""
         return self.text.encode("utf-8", "surrogatepass")
 
-    @cached_property
-    def word_list(self) -> list[str]:
-        """The words of the prose, in order, in lower case."""
-        return _WORD.findall(self.lowered)
-
-    @cached_property
-    def words(self) -> Counter[str]:
-        """How often each word occurs in the prose."""
-        return Counter(self.word_list)
-
-    @cached_property
-    def core_placeholders(self) -> list[Placeholder]:
-        """The variables in the core."""
-        if self.prompt.type != "markdown":
-            return list(self.prompt.placeholders)
-        start, end = self.core_span
-        return [each for each in self.prompt.placeholders if start <= each.offset < end]
-
     def place(self, index: int) -> int:
         """The offset in the file of an index into the core or its prose."""
         if self.prompt.type == "markdown":
-            return index + self.core_span[0]
-        # YAML folds and escapes: the place is where the line stands, as nearly as it is found.
+            return index + self.core_start
+        # YAML folds and escapes: the line is looked for, which finds nearly every place.
         start = self.core.rfind("\n", 0, index) + 1
         line = self.core[start:].partition("\n")[0].strip()
         found = self.text.find(line)
         return max(0, found if line and found >= 0 else self.text.find("messages"))
 
     def places(self, *words: str, end: int | None = None) -> Iterator[int]:
-        """Where any of some words stands in the prose, or before an `end` in it, word by word."""
+        """Where any of some whole words is in the prose, or before an `end` in it, word by word."""
+        text = self.lowered
         for word in words:
-            if word in self.words:
-                yield from places(self.lowered, word, end)
+            at = text.find(word, 0, end) if word in self.words else -1
+            while at >= 0:
+                after = at + len(word)
+                if not (text[at - 1 : at].isalnum() or text[after : after + 1].isalnum()):
+                    yield at
+                at = text.find(word, after, end)
 
     def line(self, offset: int) -> int:
         """The line of an offset, from 1."""
-        return bisect_right(self.line_starts, offset)
+        return bisect_right(self._line_starts, offset)
 
     @cached_property
-    def line_starts(self) -> list[int]:
-        """The offsets at which lines start."""
+    def _line_starts(self) -> list[int]:
         lengths = map(len, self.text.split("\n"))
-        # Without the line feeds, of which one stands before each further line.
+        # The sums leave out the line feeds, of which one precedes each further line.
         return list(map(add, accumulate(lengths, initial=0), count()))[:-1]
 
-    def is_fenced(self, offset: int) -> bool:
-        """Whether an offset lies in a fence."""
-        return self._fence_at(offset) is not None
-
-    def is_code(self, offset: int) -> bool:
-        """Whether an offset lies in a fence that holds code rather than text."""
-        fence = self._fence_at(offset)
-        return fence is not None and not is_text(fence)
-
-    def _fence_at(self, offset: int) -> Fence | None:
-        index = bisect_right(self._fence_starts, offset) - 1
+    def fence_at(self, offset: int) -> Fence | None:
+        """The fence that an offset lies in."""
+        index = bisect_right(self.fences, offset, key=attrgetter("start")) - 1
         found = index >= 0 and offset < self.fences[index].end
         return self.fences[index] if found else None
-
-    @cached_property
-    def _fence_starts(self) -> list[int]:
-        return [each.start for each in self.fences]
-
-
-def is_text(fence: Fence) -> bool:
-    """Whether a fence holds text rather than code."""
-    return fence.info.lower() in _TEXT_INFOS
-
-
-def is_about(section: Section) -> bool:
-    """Whether a section is about the prompt rather than part of it."""
-    return section.level > 1 and section.key.partition(" ")[0] in ABOUT_A_PROMPT
-
-
-class _Latest:
-    """The last reading that was made: all rules ask for the same prompt, one after the other."""
-
-    reading: Reading | None = None
 
 
 @cache
@@ -209,17 +175,7 @@ def quick_pattern(pattern: bytes) -> Pattern:
     return best_engine().compile(pattern)
 
 
-def read(prompt: Prompt) -> Reading:
-    """The reading of a prompt; the same object as long as the same prompt is asked for."""
-    latest = _Latest.reading
-    if latest is None or latest.prompt is not prompt:
-        latest = _Latest.reading = Reading(prompt)
-    return latest
-
-
 def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
-    if prompt.type != "markdown":
-        return (), ()
     text = "\n" + prompt.text  # so that every line starts after a line feed
     fences: list[Fence] = []
     headings: list[tuple[str, int, int, int]] = []
@@ -232,13 +188,10 @@ def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
         elif opened is None:
             opened = match
         elif _closes(text, opened, match):
-            fences.append(_fence(opened, match))
+            fences.append(_fence(opened, match, len(prompt.text)))
             opened = None
     if opened is not None:
-        end = len(prompt.text)
-        info = opened[4].strip()
-        inside = min(opened.end(), end)
-        fences.append(Fence(opened.start(), inside, end, end, opened[3], info, closed=False))
+        fences.append(_fence(opened, None, len(prompt.text)))
     return tuple(fences), _sections(headings, len(prompt.text))
 
 
@@ -249,7 +202,11 @@ def _closes(text: str, opened: re.Match[str], match: re.Match[str]) -> bool:
     return not match[4].strip() or _BLANK_NEXT.match(text, match.end()) is not None
 
 
-def _fence(opened: re.Match[str], closing: re.Match[str]) -> Fence:
+def _fence(opened: re.Match[str], closing: re.Match[str] | None, length: int) -> Fence:
+    is_code = opened[4].strip().lower() not in _TEXT_INFOS
+    if closing is None:
+        inside = min(opened.end(), length)
+        return Fence(opened.start(), inside, length, length, opened[3], is_code, closed=False)
     # An offset in the file is one less than in the text that was searched.
     stray = closing[4].rstrip()
     words = closing.start(4) - 1
@@ -259,7 +216,7 @@ def _fence(opened: re.Match[str], closing: re.Match[str]) -> Fence:
         inside_end=max(closing.start(), opened.end()),
         end=closing.end() - 1,
         mark=opened[3],
-        info=opened[4].strip(),
+        is_code=is_code,
         closed=True,
         stray=(closing.start(3) - 1, words, words + len(stray)) if stray else None,
     )
@@ -281,35 +238,6 @@ def _sections(headings: list[tuple[str, int, int, int]], end: int) -> tuple[Sect
 @lru_cache(maxsize=512)
 def _key(title: str) -> str:
     return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
-
-
-def places(text: str, word: str, end: int | None = None) -> Iterator[int]:
-    """Where a word, or words, stand in a text up to `end`, but not within a longer word."""
-    for at in occurrences(text, word, end):
-        after = at + len(word)
-        if not (text[at - 1 : at].isalnum() or text[after : after + 1].isalnum()):
-            yield at
-
-
-def occurrences(text: str, part: str, end: int | None = None) -> Iterator[int]:
-    """Where a part stands in a text up to `end`."""
-    at = text.find(part, 0, end)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + len(part), end)
-
-
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    parts = []
-    at = 0
-    for start, end in sorted(spans):
-        if end <= at:
-            continue
-        first = max(start, at)
-        # A line end, so that no sentence runs from one side to the other.
-        parts += [text[at:first], "\n".rjust(min(end, len(text)) - first)]
-        at = end
-    return "".join([*parts, text[at:]])
 
 
 def lowered_in_place(text: str) -> str:

@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from evalwright.prompts.document import Placeholder, Prompt
+from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
-from evalwright.prompts.rules.reading import Reading, quick_pattern, read
+from evalwright.prompts.rules.reading import Reading, quick_pattern
 from evalwright.prompts.rules.variables import core_variables
-from evalwright.prompts.rules.vocabulary import OUTSIDE_TEXTS, OUTSIDERS
 from evalwright.signals.finding import Finding
 from evalwright.signals.sensitive import scan
 
@@ -40,6 +39,14 @@ _OPENED = re.compile(
 )
 _ALONE_BEFORE = re.compile(r"(?:\n[ \t>*_-]*|:[*_]{0,2}[ \t]*)$")
 _ALONE_AFTER = re.compile(r"[*_.]{0,2}[ \t\r]*(?:\n|$)")
+# The last words of variables that bring in whole texts, and the first words of those of strangers.
+_OUTSIDE_TEXTS = frozenset(
+    """
+    text texts content contents document documents transcript transcripts article articles code
+    diff log logs snippet snippets conversation comments body input
+    """.split()
+)
+_OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
 _FILLED_IN = ("", "here", "your", "the")
 _CLOSING = {"{{}}": "}}", "[]": "]", "${}": "}", "<>": ">", "{}": "}"}
 
@@ -53,17 +60,17 @@ _INVISIBLE_BYTES = (
 _FLAG = "\U0001f3f4"  # the one emoji that tag characters follow
 
 
-def _secrets(prompt: Prompt) -> Iterator[Hit]:
-    for found in _sensitive(read(prompt)):
+def _secrets(reading: Reading) -> Iterator[Hit]:
+    for found in _sensitive(reading):
         if found.family == "secret" and found.confidence != "low":
             yield Hit(
                 found.start, f"This looks like a secret ({found.label}): revoke and remove it."
             )
 
 
-def _personal_data(prompt: Prompt) -> Iterator[Hit]:
-    for found in _sensitive(read(prompt)):
-        if found.family == "pii" and _is_personal(found, prompt.text[found.start : found.end]):
+def _personal_data(reading: Reading) -> Iterator[Hit]:
+    for found in _sensitive(reading):
+        if found.family == "pii" and _is_personal(found, reading.text[found.start : found.end]):
             yield Hit(
                 found.start,
                 f"This looks like personal data ({found.label}): use a variable or made-up data.",
@@ -83,10 +90,11 @@ def _is_personal(found: Finding, value: str) -> bool:
     return found.rule != "phone" or re.search(_MADE_UP_PHONE, value) is None
 
 
-def _injection(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _injection(reading: Reading) -> Iterator[Hit]:
     outside = [each for each in core_variables(reading) if _is_open(reading, each)]
-    if not outside or _is_guarded(reading.lowered):
+    lowered = reading.lowered
+    signed = outside and any(sign in lowered for sign in _GUARD_SIGNS)
+    if signed and _GUARD.search(lowered) is not None:
         return
     seen: set[str] = set()
     for each in outside:
@@ -99,16 +107,15 @@ def _injection(prompt: Prompt) -> Iterator[Hit]:
             )
 
 
-def _is_guarded(lowered: str) -> bool:
-    signed = any(sign in lowered for sign in _GUARD_SIGNS)
-    return signed and _GUARD.search(lowered) is not None
-
-
 def _is_open(reading: Reading, each: Placeholder) -> bool:
-    """Whether text from outside stands alone in its place, with nothing around to mark it off."""
+    """Whether text from outside has its place to itself, with nothing around to mark it off."""
     text = reading.text
     before = text[max(0, each.offset - 160) : each.offset]
-    if not _is_outside_text(each.name) and not _is_announced(before):
+    # With a slash it is a choice between options.
+    name = "" if "/" in each.name else each.name.lower()
+    words = [word for word in re.split(r"[\W_\d]+", name) if word not in _FILLED_IN]
+    is_text = bool(words) and (words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS)
+    if not is_text and not _is_announced(before):
         return False
     if _OPENED.search(before) or not _ALONE_BEFORE.search(before):
         return False
@@ -120,25 +127,19 @@ def _is_announced(before: str) -> bool:
     return before.rstrip("*_ \n").endswith(":") and _ANNOUNCED.search(before.lower()) is not None
 
 
-def _is_outside_text(name: str) -> bool:
-    if "/" in name:
-        return False  # a choice between options
-    words = [word for word in re.split(r"[\W_\d]+", name.lower()) if word not in _FILLED_IN]
-    return bool(words) and (words[-1] in OUTSIDE_TEXTS or words[0] in OUTSIDERS)
-
-
-def _invisible(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
-    if prompt.text.isascii() or not quick_pattern(_INVISIBLE_BYTES).search(reading.data):
+def _invisible(reading: Reading) -> Iterator[Hit]:
+    text = reading.text
+    if text.isascii() or not quick_pattern(_INVISIBLE_BYTES).search(reading.data):
         return
-    for match in _INVISIBLE.finditer(prompt.text):
+    for match in _INVISIBLE.finditer(text):
         start, end = match.span()
-        if prompt.text[start - 1 : start] != _FLAG:
+        if text[start - 1 : start] != _FLAG:
             code = f"U+{ord(match[0][0]):04X}"
+            fence = reading.fence_at(start)
             yield Hit(
                 start,
                 f"An invisible character ({code}) that readers cannot see and models can.",
-                None if reading.is_code(start) else Fix(start, end, ""),
+                None if fence is not None and fence.is_code else Fix(start, end, ""),
             )
 
 

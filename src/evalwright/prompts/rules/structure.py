@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from evalwright.prompts.document import Block, Prompt
+from evalwright.prompts.document import Block
 from evalwright.prompts.findings import Fix, Hit, Rule
-from evalwright.prompts.rules.reading import Fence, Reading, Section, read
+from evalwright.prompts.rules.reading import Fence, Reading, Section
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
 _AFTER_A_FENCE = re.compile(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")
@@ -14,15 +14,14 @@ _NOTHING = re.compile(r"(?>\s+|-{3,}|\*{3,}|_{3,}|<!--.*?-->)*+\Z", re.DOTALL)
 _CONFLICT = re.compile(r"\n(?:<{7} |>{7} )[^\n]*")
 
 
-def _unclosed_fence(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _unclosed_fence(reading: Reading) -> Iterator[Hit]:
     fence = reading.fences[-1] if reading.fences else None
-    if fence is None or fence.closed or not any(map(_is_open, prompt.blocks)):
+    if fence is None or fence.closed or not any(map(_is_open, reading.prompt.blocks)):
         return
     yield Hit(
         fence.start,
         "This fence is never closed: all that follows is read as code.",
-        _closing(prompt, fence) if _ends_the_file(reading, fence) else None,
+        _closing(reading.text, fence) if _ends_the_file(reading, fence) else None,
     )
 
 
@@ -37,20 +36,20 @@ def _ends_the_file(reading: Reading, fence: Fence) -> bool:
     return same and reading.text.startswith(fence.mark, fence.start)
 
 
-def _closing(prompt: Prompt, fence: Fence) -> Fix:
-    end = len(prompt.text)
-    line_end = "\r\n" if "\r\n" in prompt.text else "\n"
-    line = "" if prompt.text.endswith("\n") else line_end
+def _closing(text: str, fence: Fence) -> Fix:
+    end = len(text)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    line = "" if text.endswith("\n") else line_end
     return Fix(end, end, f"{line}{fence.mark}{line_end}")
 
 
-def _fence_closed_with_words(prompt: Prompt) -> Iterator[Hit]:
-    for fence in read(prompt).fences:
+def _fence_closed_with_words(reading: Reading) -> Iterator[Hit]:
+    for fence in reading.fences:
         if fence.stray is None:
             continue
         mark, start, end = fence.stray
-        ended = _AFTER_A_FENCE.match(prompt.text, end) is not None
-        words = prompt.text[start:end].strip()
+        ended = _AFTER_A_FENCE.match(reading.text, end) is not None
+        words = reading.text[start:end].strip()
         yield Hit(
             mark,
             f"A closing fence cannot carry a word: “{fence.mark}{words}” leaves the block open.",
@@ -58,9 +57,9 @@ def _fence_closed_with_words(prompt: Prompt) -> Iterator[Hit]:
         )
 
 
-def _heading_jump(prompt: Prompt) -> Iterator[Hit]:
+def _heading_jump(reading: Reading) -> Iterator[Hit]:
     level = 0
-    for section in read(prompt).sections:
+    for section in reading.sections:
         if level and section.level > level + 1:
             yield Hit(
                 section.start,
@@ -69,8 +68,7 @@ def _heading_jump(prompt: Prompt) -> Iterator[Hit]:
         level = section.level
 
 
-def _duplicate_heading(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
     parents: list[Section] = []
     seen: dict[tuple[int, str], Section] = {}
     for section in reading.sections:
@@ -81,41 +79,36 @@ def _duplicate_heading(prompt: Prompt) -> Iterator[Hit]:
         if first is not section and section.key:
             line = reading.line(first.start)
             yield Hit(
-                section.start, f"The heading “{_shown(section)}” stands in line {line} already."
+                section.start, f"The heading “{_shown(section)}” is already used in line {line}."
             )
         parents.append(section)
 
 
-def _empty_section(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _empty_section(reading: Reading) -> Iterator[Hit]:
     for number, section in enumerate(reading.sections):
-        # A second heading of the first level is more often a comment in code than a title.
-        if (section.level > 1 or number == 0) and _is_empty(reading, section):
+        # A second heading of the first level is more often a comment in code than a title. Long
+        # sections are not looked through: nothing but rules and comments is short.
+        if (
+            (section.level > 1 or number == 0)
+            and section.end - section.body < 2000
+            and _NOTHING.match(reading.text, section.body, section.end)
+        ):
             yield Hit(section.start, f"The section “{_shown(section)}” is empty.")
 
 
-def _is_empty(reading: Reading, section: Section) -> bool:
-    """Long sections are not looked through: nothing but rules and comments is short."""
-    return (
-        section.end - section.body < 2000
-        and _NOTHING.match(reading.text, section.body, section.end) is not None
-    )
-
-
-def _glued_heading(prompt: Prompt) -> Iterator[Hit]:
-    if prompt.type != "markdown":
+def _glued_heading(reading: Reading) -> Iterator[Hit]:
+    if reading.prompt.type != "markdown":
         return
-    reading = read(prompt)
-    for match in _GLUED_HEADING.finditer("\n" + prompt.text, prompt.body_offset):
+    for match in _GLUED_HEADING.finditer("\n" + reading.text, reading.prompt.body_offset):
         start, end = match.start(), match.end() - 1
-        if not reading.is_fenced(start):
+        if reading.fence_at(start) is None:
             yield Hit(start, "A heading needs a space after its `#`.", Fix(end, end, " "))
 
 
-def _merge_conflict(prompt: Prompt) -> Iterator[Hit]:
-    if "<<<<<<< " not in prompt.text and ">>>>>>> " not in prompt.text:
+def _merge_conflict(reading: Reading) -> Iterator[Hit]:
+    if "<<<<<<< " not in reading.text and ">>>>>>> " not in reading.text:
         return
-    for match in _CONFLICT.finditer("\n" + prompt.text):
+    for match in _CONFLICT.finditer("\n" + reading.text):
         yield Hit(match.start(), "A mark of an unresolved merge conflict is left in the file.")
 
 
@@ -189,7 +182,7 @@ RULES = (
         name="heading-without-space",
         severity="warning",
         criterion="structure",
-        summary="`##Title`: without a space it is no heading.",
+        summary="`##Title`: without a space it is not a heading.",
         explanation=(
             "Markdown reads such a line as a paragraph, and the section is lost. The fix adds the "
             "space."

@@ -4,11 +4,42 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from evalwright.prompts.document import Prompt
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import Reading, quick_pattern, read
-from evalwright.prompts.rules.vocabulary import FORMAT_WORDS, TASK_VERBS, words_of
+from evalwright.prompts.rules.reading import Reading
 
+# Verbs that ask for something where they start a sentence or a line.
+TASK_VERBS = frozenset(
+    """
+    act adapt add address advise aggregate align analyse analyze answer apply articulate ask assess
+    assist assume audit automate balance begin break brainstorm build calculate capture categorise
+    categorize change check choose cite clarify classify clean coach code collect combine compare
+    compile complete compose compute conduct configure consider construct continue convert correct
+    create critique customize debug decide decompose deduplicate define deliver demonstrate derive
+    describe design detail detect determine develop diagnose discuss display document draft draw
+    edit employ enhance ensure enumerate establish estimate evaluate examine execute expand explain
+    explore extract facilitate find fix follow forecast format formulate gather generate give group
+    guide handle help highlight identify imagine implement improve include infer inspect integrate
+    interpret investigate iterate justify keep label lead let list locate look make manage map match
+    measure merge migrate mirror model modernize monitor name negotiate note offer optimise optimize
+    organise organize outline output paraphrase parse perform pick plan play polish predict prepare
+    present print prioritise prioritize process produce proofread propose provide question rank rate
+    read reason recommend record refactor refine reflect remove rephrase replace reply report
+    represent research resolve respond restate restructure return review revise rewrite role-play
+    roleplay run scan schedule scope score search select send show simulate simplify solve sort
+    specify split standardize start state structure study suggest summarise summarize support
+    synthesise synthesize tag take teach tell test think track train transcribe transform translate
+    triage troubleshoot update use validate verify visualise visualize walk write
+    """.split()
+)
+# Words that say what an answer looks like.
+_FORMAT_WORDS = frozenset(
+    """
+    json yaml xml csv tsv html markdown table tables bullet bullets bulleted numbered sections
+    headings schema template format formatted structured paragraph paragraphs sentence sentences
+    words characters checklist diagram mermaid column columns rows fields deliverable deliverables
+    code-block matrix
+    """.split()
+)
 _FIRST_WORD = re.compile(
     r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z-]+)"
 )
@@ -35,11 +66,11 @@ _FORM_OF_ANSWER = re.compile(
     r"|(?:output|response|deliverables|format)\b[^\n]{0,30}[:\n]"
 )
 _LIST_FOLLOWS = re.compile(r":[*_ \t]*\r?\n\s*(?:[-*•]|\d+[.)])")
-_GIVING = words_of(
+_GIVING = frozenset(
     """
     provide include deliver produce generate create return output give cover list present report
     design develop address write identify contain contains includes including covering following
-    """
+    """.split()
 )
 _BOUND = re.compile(
     r"\d[\d,]{0,9}(?:\s?(?:-|to)\s?\d{1,9})?\s{1,3}(?:words?|sentences?|bullets?|items?|paragraphs?|lines?|"
@@ -51,8 +82,13 @@ _NEEDS_EXAMPLES = re.compile(
     r"|\bextract\b[^\n.]{0,60}\b(?:into|as|to|fields?|entities|json|table)\b"
     r"|\b(?:return|output|respond|produce|reply)\b[^\n.]{0,40}\b(?:json|yaml|xml|csv)\b"
 )
-_TAUGHT_BY_EXAMPLES = words_of("classify categorize categorise label tag extract json yaml xml csv")
-_EXAMPLES = rb"(?i)example|e\.g\.|for instance|sample|few-shot|expected output|input:"
+_TAUGHT_BY_EXAMPLES = frozenset(
+    "classify categorize categorise label tag extract json yaml xml csv".split()
+)
+_EXAMPLES = (
+    *(b"example", b"e.g.", b"for instance", b"sample", b"few-shot", b"expected output"),
+    b"input:",
+)
 _SHOWN_SHAPE = re.compile(r"```|[{\[]\s*\"|\n\s*\|.*\|")
 
 BURIED_SHARE = 0.6
@@ -82,33 +118,29 @@ def asks(reading: Reading) -> int:
 
 
 def format_signs(reading: Reading) -> int:
-    """How firmly the form of the answer is told: 0 (not at all) to 4."""
+    """How firmly the form of the answer is stated: 0 (not at all) to 4."""
     text = reading.lowered
+    # A line such as “Provide:” that is followed by a list.
+    introductions = (
+        text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        for match in _LIST_FOLLOWS.finditer(text)
+    )
     return (
-        (not FORMAT_WORDS.isdisjoint(reading.words))
+        (not _FORMAT_WORDS.isdisjoint(reading.words))
         + any(_FORM_OF_ANSWER.match(text, place) for place in reading.places(*_ANSWERS))
-        + _lists_parts(text)
+        + any(not _GIVING.isdisjoint(line.strip("*_ #").split()) for line in introductions)
         + (_BOUND.search(text) is not None)
     )
-
-
-def _lists_parts(text: str) -> bool:
-    """Whether a line such as “Provide:” is followed by a list."""
-    for match in _LIST_FOLLOWS.finditer(text):
-        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        if not _GIVING.isdisjoint(line.strip("*_ #").split()):
-            return True
-    return False
 
 
 @lru_cache(maxsize=1)
 def has_example(reading: Reading) -> bool:
     """Whether the file shows an example of an input or an answer."""
-    return quick_pattern(_EXAMPLES).search(reading.data) is not None
+    data = reading.data.lower()
+    return any(sign in data for sign in _EXAMPLES)
 
 
-def _no_task(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _no_task(reading: Reading) -> Iterator[Hit]:
     if first_task(reading) is not None:
         return
     section = reading.core_section
@@ -118,8 +150,7 @@ def _no_task(prompt: Prompt) -> Iterator[Hit]:
     yield Hit(offset, f"{what} State the task in the imperative.")
 
 
-def _buried_task(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _buried_task(reading: Reading) -> Iterator[Hit]:
     if len(reading.word_list) < BURIED_WORDS:
         return
     task = first_task(reading)
@@ -131,9 +162,8 @@ def _buried_task(prompt: Prompt) -> Iterator[Hit]:
         )
 
 
-def _no_output_format(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
-    if len(reading.word_list) <= _FEW_WORDS or not FORMAT_WORDS.isdisjoint(reading.words):
+def _no_output_format(reading: Reading) -> Iterator[Hit]:
+    if len(reading.word_list) <= _FEW_WORDS or not _FORMAT_WORDS.isdisjoint(reading.words):
         return
     task = first_task(reading)
     if task is not None and format_signs(reading) == 0:
@@ -143,8 +173,7 @@ def _no_output_format(prompt: Prompt) -> Iterator[Hit]:
         )
 
 
-def _no_examples(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _no_examples(reading: Reading) -> Iterator[Hit]:
     if _TAUGHT_BY_EXAMPLES.isdisjoint(reading.words):
         return
     need = _NEEDS_EXAMPLES.search(reading.lowered)
@@ -164,8 +193,8 @@ RULES = (
         criterion="actionability",
         summary="The prompt asks for nothing.",
         explanation=(
-            "A role and a context are no task. Say what to do, with a verb: “Compare the two "
-            "drafts and list what differs.”"
+            "A role and a context do not make a task. Say what to do, with a verb: “Compare the "
+            "two drafts and list what differs.”"
         ),
         check=_no_task,
     ),
@@ -188,7 +217,7 @@ RULES = (
         criterion="specificity",
         summary="Nothing says what the answer should look like.",
         explanation=(
-            "Without a form, every answer comes in another one. Name the format, the parts and "
+            "Without a form, every answer looks different. Name the format, the parts and "
             "the length: “a Markdown table with one row per risk, at most ten rows”."
         ),
         check=_no_output_format,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from evalwright.prompts.document import Placeholder, Prompt
+from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
-from evalwright.prompts.rules.reading import Reading, Section, read
+from evalwright.prompts.rules.reading import Reading, Section
 
 _KEYS = ("variables", "inputs", "arguments", "parameters", "placeholders", "input_variables")
 _TITLES = frozenset(
@@ -40,8 +40,8 @@ _LABEL_LENGTH = 60
 @lru_cache(maxsize=1)
 def declared_variables(reading: Reading) -> dict[str, int]:
     """The names that the front matter or a section declares, and where; keys are normalised."""
-    told = _in_front_matter if reading.prompt.type == "markdown" else _in_test_data
-    names = dict.fromkeys(map(_key, told(reading.prompt.frontmatter or {})), 0)
+    declared_in = _in_front_matter if reading.prompt.type == "markdown" else _in_test_data
+    names = dict.fromkeys(map(_key, declared_in(reading.prompt.frontmatter or {})), 0)
     for section in _declaring(reading):
         for match in _DECLARED.finditer(reading.text, section.body - 1, section.end):
             group = match.lastindex or 0
@@ -73,35 +73,25 @@ def _in_front_matter(fields: dict[str, Any]) -> Iterator[str]:
                 yield name
 
 
-@lru_cache(maxsize=4096)
-def _key(name: str) -> str:
-    return _normalised(name)
-
-
 def _normalised(name: str) -> str:
     """One spelling for all; `DOC_1`, `DOC_X` and `DOC_*` are one variable."""
     plain = name.lower().replace("_", " ").replace("-", " ")
     return " ".join(_NUMBER.sub(" # ", plain).split()).replace("# #", "#")
 
 
-def _undefined(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+_key = lru_cache(maxsize=4096)(_normalised)
+
+
+def _undefined(reading: Reading) -> Iterator[Hit]:
     declared = declared_variables(reading)
     if not declared:
         return
     seen = set(declared)
-    for each in reading.core_placeholders:
+    for each in core_variables(reading):
         name = _key(each.name)
-        if name not in seen and _is_variable(reading, each):
+        if name not in seen:
             seen.add(name)
             yield Hit(each.offset, f"The variable “{each.name}” is used, but not declared.")
-
-
-def _is_variable(reading: Reading, each: Placeholder) -> bool:
-    """Whether brackets surely stand for an input: slots of an answer look the same."""
-    if each.style in _CERTAIN_STYLES or _key(each.name) in declared_variables(reading):
-        return True
-    return _IDENTIFIER.match(each.name) is not None and each.offset < _answer_start(reading)
 
 
 @lru_cache(maxsize=1)
@@ -116,8 +106,15 @@ def _answer_start(reading: Reading) -> int:
 
 @lru_cache(maxsize=1)
 def core_variables(reading: Reading) -> list[Placeholder]:
-    """The brackets in the core that surely stand for an input."""
-    return [each for each in reading.core_placeholders if _is_variable(reading, each)]
+    """The brackets in the core that surely stand for an input: slots of an answer look the same."""
+    declared = declared_variables(reading)
+    return [
+        each
+        for each in reading.placeholders
+        if each.style in _CERTAIN_STYLES
+        or _key(each.name) in declared
+        or (_IDENTIFIER.match(each.name) and each.offset < _answer_start(reading))
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -127,11 +124,10 @@ def declared_share(reading: Reading) -> float:
     return len(inputs & set(declared_variables(reading))) / len(inputs) if inputs else 1.0
 
 
-def _unused(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
-    if prompt.type != "markdown":
+def _unused(reading: Reading) -> Iterator[Hit]:
+    if reading.prompt.type != "markdown":
         return  # a key of a row may be for the evaluators alone
-    used = {_key(each.name) for each in reading.core_placeholders}
+    used = {_key(each.name) for each in reading.placeholders}
     doubtful = declared_variables(reading).keys() - used - {""}
     if not doubtful:
         return
@@ -163,9 +159,12 @@ def _outside(reading: Reading) -> str:
     return _normalised("".join([*parts, reading.text[at:]]))
 
 
-def _mixed_styles(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
-    certain = [each for each in reading.core_placeholders if _counts_for_style(each)]
+def _mixed_styles(reading: Reading) -> Iterator[Hit]:
+    certain = [
+        each
+        for each in reading.placeholders
+        if each.style in _CERTAIN_STYLES or _IDENTIFIER.match(each.name)
+    ]
     styles = Counter(each.style for each in certain)
     if len(styles) < 2:
         return
@@ -177,29 +176,23 @@ def _mixed_styles(prompt: Prompt) -> Iterator[Hit]:
     )
 
 
-def _counts_for_style(each: Placeholder) -> bool:
-    return each.style in _CERTAIN_STYLES or _IDENTIFIER.match(each.name) is not None
-
-
-def _uneven_spacing(prompt: Prompt) -> Iterator[Hit]:
-    if "{{" not in prompt.text:
+def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
+    if "{{" not in reading.text:
         return
-    reading = read(prompt)
-    matches = _SPACED.finditer(prompt.text, prompt.body_offset)
-    found = [each for each in matches if not reading.is_code(each.start())]
-    spelled = Counter(map(_padding, found))
+    found = []
+    for match in _SPACED.finditer(reading.text, reading.prompt.body_offset):
+        fence = reading.fence_at(match.start())
+        if fence is None or not fence.is_code:
+            found.append(match)
+    spelled = Counter(match.group(1, 3) for match in found)
     wanted = " " if spelled[" ", " "] * 2 > len(found) else ""
     if not spelled[wanted, wanted]:
         return  # there is no other to follow
-    for each in found:
-        if _padding(each) != (wanted, wanted):
-            start, end = each.span()
-            name = f"{{{{{wanted}{each[2]}{wanted}}}}}"
+    for match in found:
+        if match.group(1, 3) != (wanted, wanted):
+            start, end = match.span()
+            name = f"{{{{{wanted}{match[2]}{wanted}}}}}"
             yield Hit(start, f"Write {name} as the others are spelled.", Fix(start, end, name))
-
-
-def _padding(match: re.Match[str]) -> tuple[str, str]:
-    return match[1], match[3]
 
 
 RULES = (

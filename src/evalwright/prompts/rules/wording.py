@@ -1,23 +1,18 @@
-"""Rules about words and sentences."""
+"""Rules about words, sentences and length."""
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from string import ascii_lowercase
 
-from evalwright.prompts.document import Prompt
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import (
-    Reading,
-    lowered_in_place,
-    occurrences,
-    quick_pattern,
-    read,
-)
-from evalwright.prompts.rules.vocabulary import TASK_VERBS, words_of
+from evalwright.prompts.rules.reading import Reading, lowered_in_place, quick_pattern
+from evalwright.prompts.rules.task import TASK_VERBS
 
 LONG_SENTENCE = 50  # words
 LONG_PARAGRAPH = 150  # words
+TOKEN_BUDGET = 4000
+_BYTES_PER_TOKEN = 4
 _SHOUTED_WORDS = 5
 _SHOWN = 40  # characters of a cited passage
 
@@ -44,7 +39,7 @@ _DOUBLE_NEGATIVE = re.compile(
     r"im(?:possible|probable|proper)|in(?:frequent|significant|correct|valid)|without)\b"
 )
 _CAPITALS = re.compile(r"\b[A-Z][A-Z']+\b(?:[ ,]+\b[A-Z][A-Z']*\b){4,}")
-_SHORT_CAPITALS = words_of("THE TO OF IS ARE NOT YOU MUST ANY THIS THAT BE")
+_SHORT_CAPITALS = frozenset("THE TO OF IS ARE NOT YOU MUST ANY THIS THAT BE".split())
 _WITHIN_A_SENTENCE = tuple(f" {word} " for word in _SHORT_CAPITALS)
 _EXCLAMATION = re.compile(r"!{3,}")
 _PARAGRAPH = re.compile(r"[^\n]+(?:\n(?![ \t]*(?:\n|[-*+•|>#]|\d+[.)]|```|\*\*))[^\n]+)*")
@@ -66,8 +61,7 @@ _LEFTOVER_SIGNS = (
 _ANY_LEFTOVER_SIGN = b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _LEFTOVER_SIGNS)
 
 
-def _vague(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _vague(reading: Reading) -> Iterator[Hit]:
     for pattern, words in (
         (_VAGUE_AMOUNT, _VAGUE_AMOUNTS),
         (_VAGUE_CONDITION, _VAGUE_CONDITIONS),
@@ -97,8 +91,7 @@ def _is_instruction(reading: Reading, index: int) -> bool:
     return first is not None and first[1] in TASK_VERBS
 
 
-def _double_negative(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _double_negative(reading: Reading) -> Iterator[Hit]:
     for place in reading.places(*_NEGATIONS):
         match = _DOUBLE_NEGATIVE.match(reading.lowered, place)
         if match is not None:
@@ -106,8 +99,7 @@ def _double_negative(prompt: Prompt) -> Iterator[Hit]:
             yield Hit(reading.place(place), f"“{phrase}” negates twice: say what to do instead.")
 
 
-def _shouting(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _shouting(reading: Reading) -> Iterator[Hit]:
     shouted = any(map(reading.prose.__contains__, _WITHIN_A_SENTENCE))
     for match in _CAPITALS.finditer(reading.prose) if shouted else ():
         if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
@@ -131,8 +123,7 @@ def _is_bracketed(text: str, index: int) -> bool:
     return any(line.rfind(opening) > line.rfind(closing) for opening, closing in ("[]", "{}", "<>"))
 
 
-def _long_sentence(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _long_sentence(reading: Reading) -> Iterator[Hit]:
     for start, end in _paragraphs(reading):
         at = start
         for sentence in _SENTENCE_END.split(reading.prose[start:end].replace("\n", " ")):
@@ -146,8 +137,7 @@ def _long_sentence(prompt: Prompt) -> Iterator[Hit]:
             at = min(at + len(sentence), end)
 
 
-def _wall(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _wall(reading: Reading) -> Iterator[Hit]:
     for start, end in _paragraphs(reading):
         count = len(reading.prose[start:end].split())
         if count > LONG_PARAGRAPH:
@@ -168,19 +158,19 @@ def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
     ]
 
 
-def _leftover(prompt: Prompt) -> Iterator[Hit]:
-    reading = read(prompt)
+def _leftover(reading: Reading) -> Iterator[Hit]:
+    text = reading.text
     if quick_pattern(_ANY_LEFTOVER_SIGN).search(reading.data) is None:
         return
-    lowered = lowered_in_place(prompt.text)
+    lowered = lowered_in_place(text)
     lines = {
-        lowered.rfind("\n", 0, at) + 1
+        lowered.rfind("\n", 0, found.start()) + 1
         for sign in _LEFTOVER_SIGNS
-        for at in occurrences(lowered, sign)
+        for found in re.finditer(re.escape(sign), lowered)
     }
     for start in sorted(lines):
-        end = prompt.text.find("\n", start)
-        match = _LEFTOVER.search(prompt.text, start, len(prompt.text) if end < 0 else end)
+        end = text.find("\n", start)
+        match = _LEFTOVER.search(text, start, len(text) if end < 0 else end)
         if match is not None and not _is_topic(reading, match):
             yield Hit(
                 match.start(), f"“{_cited(match[0])}” is a leftover: finish this part or remove it."
@@ -194,7 +184,17 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
         return match[0] not in reading.core
     if word == "todo" and match[0].strip("[]") != "TODO":
         return True
-    return word in ("todo", "tbd") and reading.is_fenced(match.start())
+    return word in ("todo", "tbd") and reading.fence_at(match.start()) is not None
+
+
+def _over_budget(reading: Reading) -> Iterator[Hit]:
+    tokens = len(reading.core.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
+    if tokens > TOKEN_BUDGET:
+        yield Hit(
+            reading.place(0),
+            f"The prompt takes about {tokens} tokens, more than {TOKEN_BUDGET}: shorten it or "
+            "load parts of it when they are needed.",
+        )
 
 
 def _cited(text: str) -> str:
@@ -269,5 +269,17 @@ RULES = (
             "capitals are left alone."
         ),
         check=_shouting,
+    ),
+    Rule(
+        id="PE501",
+        name="context-budget",
+        severity="warning",
+        criterion="clarity",
+        summary="A prompt of more than 4,000 tokens, by estimate.",
+        explanation=(
+            "Long prompts cost more with every call, and instructions in their middle are "
+            "followed less. Move reference material out, and drop what changes no answer."
+        ),
+        check=_over_budget,
     ),
 )
