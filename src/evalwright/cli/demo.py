@@ -10,13 +10,12 @@ import click
 import msgspec
 
 from evalwright.agents.bundled import bundled
+from evalwright.cli.evaluation import RunRequest, evaluate
 from evalwright.cli.options import db_option
 from evalwright.cli.output import Emit, tell, write_stdout
-from evalwright.cli.request import Request
 from evalwright.cli.results import Results
-from evalwright.cli.run import execute
+from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.summary import EvalSummary
-from evalwright.engine.plan import RunOptions
 
 BAR = """
 One task failed, and the run passed all the same: its score is above the suite's bar of 0.8.
@@ -73,17 +72,15 @@ def _results(emit: Emit, *, quiet: bool) -> Results:
 
 def _run(suite: str, agent: str, name: str, results: Results, db: str | None) -> int:
     folder = bundled(suite)
-    request = Request(
+    request = RunRequest(
         suite=folder / "suite.yaml",
         agent=f"{folder / 'agent.py'}:{agent}",
         agent_id=f"local.evalwright.{name}",
-        model_class=None,
-        resume=None,
         options=RunOptions(tags=("demo",)),
         results=results,
         db=db,
     )
-    return execute(request)
+    return evaluate(request)
 
 
 def _table(vulnerable: EvalSummary, hardened: EvalSummary) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""Ctrl-C: the first stops the run in good order, the second at once."""
+"""Ctrl-C: the first stops the run in good order, the second at once; and no other sudden exits."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from evalwright.cli.output import say
 from evalwright.contracts.errors import Interrupted
@@ -78,3 +79,23 @@ def _stopping(task: "asyncio.Future[Any]") -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+@contextmanager
+def no_sudden_exit() -> Iterator[None]:
+    """Let `os._exit` fail in this process; in a forked child it ends the child, as it must.
+
+    Exits from C code, and replacing the process, cannot be caught: a Python agent is trusted code.
+    """
+    real, process = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:
+            real(status)
+        raise RuntimeError(f"os._exit({status}) was called: an agent cannot end the run")
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = real

@@ -11,40 +11,37 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
 
 from evalwright.agents.load import is_archive
+from evalwright.cli.evaluation import RunRequest
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.output import say, stderr
 from evalwright.cli.parameters import read_input
-from evalwright.cli.request import Request
 from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
 from evalwright.client.following import NOTICE
 from evalwright.contracts import errors
 from evalwright.contracts.events import EvalStarted, RunCancelled
-from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.contracts.planning import CONFIGURABLE, to_configurable
+from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
-from evalwright.engine.plan import RunOptions
 from evalwright.engine.replay import project
 from evalwright.reports.forms import forms_of
 from evalwright.reports.progress import Progress, Standing, progress_for
+from evalwright.scoring.golden import read_suite
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 
 KEY_VARIABLE = "EVALWRIGHT_KEY"
 
 _ALWAYS = frozenset({"host", "fail_on", "out", "quiet", "as_json", *forms_of("run")})
-_TO_BEGIN = frozenset(
-    {"suite", "agent", "modes", "concurrency", "timeout", "run_timeout", "tags", "allow_mismatch"}
-    | {"baseline", "max_cost"}
-)
+_TO_BEGIN = frozenset({"suite", "agent", "tags", *CONFIGURABLE.values()})
 
 
 def refuse_options(context: click.Context, *, is_resumed: bool) -> None:
@@ -61,7 +58,7 @@ def refuse_options(context: click.Context, *, is_resumed: bool) -> None:
         raise errors.BadInput(f"--host: {what} does not take {', '.join(given)}; leave it out")
 
 
-def execute(url: str, request: Request) -> int:
+def evaluate(url: str, request: RunRequest) -> int:
     """Have the suite run, or watch a run again; write the results, and give the exit code."""
     key = os.environ.get(KEY_VARIABLE)
     if not key:
@@ -92,7 +89,7 @@ def _temporary_log() -> Iterator[EventLog]:
 class _Watch:
     """One run of a host, from the request for it to its last event."""
 
-    def __init__(self, url: str, key: str, request: Request, log: EventLog) -> None:
+    def __init__(self, url: str, key: str, request: RunRequest, log: EventLog) -> None:
         self.run_id = request.resume or ""
         self._url = url
         self._client = AsyncClient(url, key)
@@ -137,7 +134,7 @@ class _Watch:
             )
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
-        suite = parse_suite(read_input(request.suite), name)
+        suite = read_suite(read_input(request.suite), name)
         ref = f"{suite.suite_id}@{suite.version}"
         await self._publish(suite, ref, name)
         options = request.options
@@ -147,7 +144,7 @@ class _Watch:
             modes=options.modes,  # type: ignore[arg-type]  # click knows the choices
             baseline_run_id=await self._baseline(ref),
             tags=options.tags,
-            configurable=_configurable(options),
+            configurable=to_configurable(msgspec.structs.replace(options, modes=(), baseline=None)),
         )
         return created.run_id
 
@@ -173,8 +170,8 @@ class _Watch:
         raise errors.RunNotFound(f"--resume latest: there is no run on {self._url} yet")
 
     async def _baseline(self, ref: str) -> str | None:
-        if self._request.baseline != LATEST:
-            return self._request.baseline
+        if self._request.options.baseline != LATEST:
+            return self._request.options.baseline
         async for run in self._client.runs(status="completed", suite_ref=ref):
             return run.run_id
         raise errors.RunNotFound(f"--baseline latest: {self._url} has no completed run of {ref}")
@@ -206,22 +203,7 @@ class _Watch:
         return progress_for(Standing(started.task_count), stderr(), quiet=quiet)
 
 
-def _configurable(options: RunOptions) -> dict[str, Any]:
-    limits = {
-        "taskTimeoutMs": _milliseconds(options.task_timeout_s),
-        "runTimeoutMs": _milliseconds(options.run_timeout_s),
-        "concurrency": options.concurrency,
-        "maxCostUsd": options.max_cost_usd,
-        "allowMismatch": options.allow_mismatch or None,
-    }
-    return {name: value for name, value in limits.items() if value is not None}
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else max(1, round(seconds * 1000))
-
-
-def _report(request: Request, log: EventLog, run_id: str) -> int:
+def _report(request: RunRequest, log: EventLog, run_id: str) -> int:
     try:
         outcome = _outcome(request, log, run_id)
     except errors.RunFailed as failure:
@@ -230,14 +212,12 @@ def _report(request: Request, log: EventLog, run_id: str) -> int:
     return write_results(request.results, log, [outcome])
 
 
-def _outcome(request: Request, log: EventLog, run_id: str) -> Outcome:
+def _outcome(request: RunRequest, log: EventLog, run_id: str) -> Outcome:
     """What the run came to; which of it makes the exit code 1 is decided here."""
     history = read_history(log, run_id)
     if history.end is not None and history.end.type == RunCancelled.TYPE:
         raise errors.CannotEvaluate(f"run {run_id} was cancelled; it has no result")
     if request.options.fail_on:
-        settings = msgspec.structs.replace(
-            history.plan.settings, fail_on=list(request.options.fail_on)
-        )
+        settings = msgspec.structs.replace(history.plan.settings, fail_on=request.options.fail_on)
         history.plan = msgspec.structs.replace(history.plan, settings=settings)
     return project(history)

@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from evalwright.cli.output import Emit, make_folder, say, stderr, stdout, tell, write_file
+from evalwright.cli.output import (
+    Emit,
+    check_place,
+    make_folder,
+    say,
+    stderr,
+    stdout,
+    tell,
+    write_file,
+)
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
@@ -31,6 +40,13 @@ class Results:
         self.forms = forms
         self.out = out
         self.quiet = quiet
+
+    def check_places(self) -> None:
+        """Refuse, before the work begins, places that cannot be written to when it is done."""
+        if self.out is not None:
+            make_folder(self.out)
+        for path in self.forms.values():
+            check_place(path)
 
 
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:

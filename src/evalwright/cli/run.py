@@ -4,31 +4,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
-import msgspec
 
-from evalwright.agents.load import is_archive
-from evalwright.cli.crew import Crew, Names, model_name
+from evalwright.cli.evaluation import RunRequest, evaluate
 from evalwright.cli.forms import form_options, wanted_forms
-from evalwright.cli.options import db_option, existing_log, opened_log
-from evalwright.cli.output import check_place, make_folder, reserve_stdout, write_stdout
-from evalwright.cli.parameters import Dollars, Seconds, json_option, read_input
-from evalwright.cli.request import Request
-from evalwright.cli.results import Results, write_failure, write_results
-from evalwright.cli.resumption import resume
-from evalwright.cli.series import Series, Work, repeat_of, starting
-from evalwright.contracts import errors
-from evalwright.contracts.planning import (
-    Baseline,
-    FailOn,
-    Group,
-)
-from evalwright.contracts.suite import Mode, Suite
-from evalwright.engine.baseline import read_baseline
-from evalwright.engine.clock import SystemClock, new_group_id
-from evalwright.engine.listing import find_run, last_continuation
-from evalwright.engine.plan import DEFAULT_SETTINGS, Plan, RunOptions, plan_run
-from evalwright.scoring.golden import read_suite
-from evalwright.store.protocol import EventLog
+from evalwright.cli.options import db_option
+from evalwright.cli.output import reserve_stdout, write_stdout
+from evalwright.cli.parameters import Dollars, Seconds, json_option
+from evalwright.cli.results import Results
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import FailOn, RunOptions
+from evalwright.contracts.suite import Mode
+from evalwright.engine.plan import DEFAULT_SETTINGS
 
 EXAMPLES = """\b
 Examples:
@@ -73,12 +59,14 @@ Examples:
 )
 @click.option(
     "--timeout",
+    "task_timeout_s",
     type=Seconds(),
     show_default=f"{DEFAULT_SETTINGS.task_timeout_s:g}",
     help="Seconds that one task may take.",
 )
 @click.option(
     "--run-timeout",
+    "run_timeout_s",
     type=Seconds(),
     help="Seconds that the whole run may take.",
 )
@@ -131,7 +119,7 @@ Examples:
 )
 @click.option(
     "--tools",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     help="A file that describes tools, and how live ones are called.",
 )
 @click.option(
@@ -142,10 +130,12 @@ Examples:
     is_flag=True,
     help="Offer the task's tools to an http or cmd agent through an MCP server on loopback.",
 )
-@click.option("--max-cost", type=Dollars(), help="US dollars after which the run stops.")
+@click.option(
+    "--max-cost", "max_cost_usd", type=Dollars(), help="US dollars after which the run stops."
+)
 @click.option(
     "--cassette",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     help="Answer model calls from this file, without a network.",
 )
 @click.option(
@@ -184,19 +174,22 @@ def command(
     """
     if (suite is None) == (resume is None):
         both = ", not both" if suite else ""
-        raise errors.BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
-    if given["host"] is not None:
-        _refuse_for_host(is_resumed=resume is not None)
+        raise BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
+    host: str | None = given.pop("host")
+    if host is not None:
+        from evalwright.cli import remote
+
+        remote.refuse_options(click.get_current_context(), is_resumed=resume is not None)
     emit = reserve_stdout() if as_json else write_stdout
     asked = wanted_forms("run", given)
     forms = {name: path.absolute() for name, path in asked.items()}  # an agent may change folder
-    request = Request(
+    agent = {name: given.pop(name) for name in ("agent", "agent_id", "model_class")}
+    options = RunOptions(**given)  # every other parameter is an option, by its own name
+    _refuse_combinations(options, is_resumed=resume is not None)
+    request = RunRequest(
         suite=suite,
-        agent=given["agent"],
-        agent_id=given["agent_id"],
-        model_class=given["model_class"],
         resume=resume,
-        options=_options({**given, "resume": resume}),
+        options=options,
         results=Results(
             emit,
             as_json=as_json,
@@ -205,144 +198,18 @@ def command(
             quiet=quiet,
         ),
         db=db,
-        baseline=given["baseline"],
-        repeat=given["repeat"],
+        **agent,
     )
-    return execute(request) if given["host"] is None else _execute_by(given["host"], request)
+    request.results.check_places()
+    return evaluate(request) if host is None else remote.evaluate(host, request)
 
 
-def _refuse_for_host(*, is_resumed: bool) -> None:
-    from evalwright.cli.remote import refuse_options
-
-    refuse_options(click.get_current_context(), is_resumed=is_resumed)
-
-
-def _execute_by(host: str, request: Request) -> int:
-    from evalwright.cli import remote
-
-    _check_places(request.results)
-    return remote.execute(host, request)
-
-
-def _options(given: dict[str, Any]) -> RunOptions:
-    if given["record"] and given["cassette"] is None and given["resume"] is None:
-        raise errors.BadInput("--record adds to a cassette; name its file with --cassette")
-    if given["judge_samples"] and not given["judges"]:
-        raise errors.BadInput("--judge-samples is about judges; name one with --judge")
-    if given["flaky_as"] and given["repeat"] == 1 and given["resume"] is None:
-        raise errors.BadInput("--flaky-as is about repeats; ask for some with --repeat")
-    if "none" in given["fail_on"] and len(set(given["fail_on"])) > 1:
-        raise errors.BadInput("--fail-on none goes with no other --fail-on")
-    return RunOptions(
-        modes=given["modes"],
-        concurrency=given["concurrency"],
-        task_timeout_s=given["timeout"],
-        run_timeout_s=given["run_timeout"],
-        tags=given["tags"],
-        allow_mismatch=given["allow_mismatch"],
-        model=given["model"] and model_name(given["model"]),
-        judges=tuple(model_name(judge) for judge in given["judges"]),
-        judge_samples=given["judge_samples"],
-        allow_self_judge=given["allow_self_judge"],
-        max_cost_usd=given["max_cost"],
-        read_only=given["read_only"],
-        tools=_path(given["tools"]),
-        gateway=given["gateway"],
-        cassette=_path(given["cassette"]),
-        record=given["record"],
-        fail_on=given["fail_on"],
-        flaky_as=given["flaky_as"],
-    )
-
-
-def _path(path: Path | None) -> str | None:
-    return str(path) if path else None
-
-
-def execute(request: Request) -> int:
-    """Do what was asked, write the results, and give the exit code."""
-    _check_places(request.results)
-    if request.resume is not None:
-        with existing_log(request.db) as log:
-            return _finish(request, log, resume(request, log))
-    assert request.suite is not None
-    name = str(request.suite)
-    if is_archive(name):
-        suite, request = _from_pack(request, name)
-    else:
-        suite = read_suite(read_input(Path(name)), name)
-    crew = _crew(request)
-    plan = plan_run(suite, name, crew.agent, request.options, _baseline(request, suite, crew))
-    with opened_log(request.db) as log:
-        return _finish(request, log, _start(request, log, crew, plan))
-
-
-def _from_pack(request: Request, name: str) -> tuple[Suite, Request]:
-    """The suite that an agent of a pack names as its own, and the request with that agent."""
-    from evalwright.agents.packs.pack import open_pack, read_pack_archive
-
-    pack = open_pack(read_pack_archive(Path(name)), name)
-    agent_id = request.agent
-    if agent_id is None:
-        known = ", ".join(pack.manifests)
-        raise errors.BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
-    found = pack.suite_of(agent_id)
-    if found is None:
-        raise errors.BadInput(
-            f"{name}: {agent_id} has no suite: its evalSuiteRef is missing "
-            f"(run a suite of your own with --agent {name}#{agent_id})"
-        )
-    return found.suite, msgspec.structs.replace(request, agent=f"{name}#{agent_id}")
-
-
-def _crew(request: Request) -> Crew:
-    if request.agent is None:
-        raise errors.BadInput("name the agent with --agent; `evalwright run --help` shows how")
-    options = request.options
-    return Crew(
-        Names(
-            agent=request.agent,
-            settings=options.settings(),
-            agent_id=request.agent_id,
-            model_class=request.model_class,
-            model=options.model,
-            panel=options.panel(),
-        )
-    )
-
-
-def _baseline(request: Request, suite: Suite, crew: Crew) -> Baseline | None:
-    if request.baseline is None:
-        return None
-    with existing_log(request.db) as log:
-        run_id = last_continuation(log, find_run(log, request.baseline))
-        return read_baseline(log, run_id, suite, crew.redactor)
-
-
-def _start(request: Request, log: EventLog, crew: Crew, plan: Plan) -> Work:
-    plans = [plan]
-    if request.repeat > 1:
-        group_id = new_group_id(SystemClock())
-        numbers = range(1, request.repeat + 1)
-        plans = [repeat_of(plan, Group(group_id, number, request.repeat)) for number in numbers]
-    return Work(crew, [starting(log, crew, each) for each in plans], live=plan.is_live)
-
-
-def _finish(request: Request, log: EventLog, work: Work) -> int:
-    """Execute what is left to do and write the results."""
-    outcomes = list(work.done)
-    if work.crew is not None:
-        series = Series(log, work.crew, request.db, quiet=request.results.quiet)
-        try:
-            outcomes += series.run(work.runs, live=work.live)
-        except errors.RunFailed as failure:
-            write_failure(request.results, log, failure)
-            raise
-    return write_results(request.results, log, outcomes)
-
-
-def _check_places(results: Results) -> None:
-    if results.out is not None:
-        make_folder(results.out)
-    for path in results.forms.values():
-        check_place(path)
+def _refuse_combinations(options: RunOptions, *, is_resumed: bool) -> None:
+    if options.record and options.cassette is None and not is_resumed:
+        raise BadInput("--record adds to a cassette; name its file with --cassette")
+    if options.judge_samples and not options.judges:
+        raise BadInput("--judge-samples is about judges; name one with --judge")
+    if options.flaky_as and options.repeat == 1 and not is_resumed:
+        raise BadInput("--flaky-as is about repeats; ask for some with --repeat")
+    if "none" in options.fail_on and len(set(options.fail_on)) > 1:
+        raise BadInput("--fail-on none goes with no other --fail-on")

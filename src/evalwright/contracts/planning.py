@@ -1,6 +1,7 @@
-"""What a run is planned with: the agent, its settings, judges, a baseline, a group of repeats."""
+"""What a run is planned with: options, agent, judges, baseline, group of repeats, origin."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import Meta
@@ -26,9 +27,9 @@ class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The settings that a resumed run takes over."""
+    """The options that a log keeps and a resumed run takes over; None and False: not chosen."""
 
-    concurrency: int
+    concurrency: int | None = None
     task_timeout_s: float | None = None
     run_timeout_s: float | None = None
     max_cost_usd: float | None = None
@@ -37,9 +38,75 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     tools: str | None = None  # the file that describes live tools
     gateway: bool = False
     cassette: str | None = None
-    record: bool = False
-    fail_on: list[FailOn] | None = None
-    flaky_as: Literal["fail", "warn"] = "warn"
+    record: bool = False  # calls that the cassette does not hold are made, and added to it
+    fail_on: tuple[FailOn, ...] = ()
+    flaky_as: Literal["fail", "warn"] | None = None
+
+    def over(self, before: "RunSettings") -> "RunSettings":
+        """What was chosen here; where nothing was, what `before` says."""
+        names = RunSettings.__struct_fields__
+        return RunSettings(*[getattr(self, name) or getattr(before, name) for name in names])
+
+    def within(self, most: "RunSettings") -> Self:
+        """The same, with every number that `most` has as the upper limit, and as the default."""
+        limits = {name: getattr(most, name) for name in most.__struct_fields__}
+        return msgspec.structs.replace(
+            self,
+            **{
+                name: min(getattr(self, name) or limit, limit)
+                for name, limit in limits.items()
+                if limit
+            },
+        )
+
+
+class RunOptions(RunSettings, frozen=True, kw_only=True):
+    """Everything a user can choose about a run: the one structure from the edge to the engine.
+
+    A new option is one field, here or, if a resumed run must remember it, in `RunSettings`.
+    """
+
+    modes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    allow_mismatch: bool = False
+    model: str | None = None  # of a manifest agent
+    judges: tuple[str, ...] = ()
+    judge_samples: int | None = None
+    allow_self_judge: bool = False
+    baseline: str | None = None  # the run to compare with
+    repeat: int = 1
+
+
+# The options that a client of a host may choose, by their names on the wire.
+CONFIGURABLE = {
+    "evalModes": "modes",
+    "baselineRunId": "baseline",
+    "allowMismatch": "allow_mismatch",
+    "concurrency": "concurrency",
+    "taskTimeoutMs": "task_timeout_s",
+    "runTimeoutMs": "run_timeout_s",
+    "maxCostUsd": "max_cost_usd",
+}
+
+
+def from_configurable(configurable: Mapping[str, Any], tags: Iterable[str] = ()) -> RunOptions:
+    """The options of a request; its schema has been checked."""
+    given = {wire: configurable[wire] for wire in CONFIGURABLE if wire in configurable}
+    if "evalModes" in given:
+        given["evalModes"] = tuple(given["evalModes"])
+    seconds = {wire: given[wire] / 1000 for wire in given if wire.endswith("Ms")}
+    chosen = {CONFIGURABLE[wire]: value for wire, value in (given | seconds).items()}
+    return RunOptions(tags=tuple(tags), **chosen)
+
+
+def to_configurable(options: RunOptions) -> dict[str, Any]:
+    """The same for a client: only what was chosen."""
+    chosen = {wire: getattr(options, name) for wire, name in CONFIGURABLE.items()}
+    return {
+        wire: max(1, round(value * 1000)) if wire.endswith("Ms") else value
+        for wire, value in chosen.items()
+        if value
+    }
 
 
 class JudgePanel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

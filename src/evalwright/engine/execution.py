@@ -191,7 +191,7 @@ class Execution:
             for index, task in enumerate(self._plan.suite.tasks)
             if task.task_id not in self._history.scored
         )
-        await run_workers(self._plan.settings.concurrency, lambda: self._worker(pending))
+        await run_workers(self._plan.settings.concurrency or 1, lambda: self._worker(pending))
 
     async def _worker(self, pending: TaskQueue) -> None:
         while await self._goes_on() and (index := await pending.take()) is not None:

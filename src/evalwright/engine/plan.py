@@ -1,7 +1,7 @@
 """The plan of a run: which modes, which agent, which settings; refused before anything starts."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import msgspec
 
@@ -15,10 +15,10 @@ from evalwright.contracts.planning import (
     AgentFacts,
     AgentId,
     Baseline,
-    FailOn,
     Group,
     JudgePanel,
     Origin,
+    RunOptions,
     RunSettings,
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite
@@ -30,53 +30,6 @@ MAX_TAG_LENGTH = 256
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
 DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
 SCORING_MODES: frozenset[str] = frozenset(("golden", "rubric"))
-
-
-class RunOptions(msgspec.Struct, frozen=True):
-    """Everything a user can choose about a run."""
-
-    modes: tuple[str, ...] = ()
-    concurrency: int | None = None
-    task_timeout_s: float | None = None
-    run_timeout_s: float | None = None
-    tags: tuple[str, ...] = ()
-    allow_mismatch: bool = False
-    model: str | None = None
-    judges: tuple[str, ...] = ()
-    judge_samples: int | None = None
-    allow_self_judge: bool = False
-    max_cost_usd: float | None = None
-    known_costs_only: bool = False
-    read_only: bool = False
-    tools: str | None = None
-    gateway: bool = False
-    cassette: str | None = None
-    record: bool = False  # calls that the cassette does not hold are made, and added to it
-    fail_on: tuple[FailOn, ...] = ()
-    flaky_as: Literal["fail", "warn"] | None = None
-
-    def settings(self, before: RunSettings = DEFAULT_SETTINGS) -> RunSettings:
-        """The settings that stood before, with those that were chosen in their place."""
-        return RunSettings(
-            concurrency=self.concurrency or before.concurrency,
-            task_timeout_s=self.task_timeout_s or before.task_timeout_s,
-            run_timeout_s=self.run_timeout_s or before.run_timeout_s,
-            max_cost_usd=self.max_cost_usd or before.max_cost_usd,
-            known_costs_only=self.known_costs_only or before.known_costs_only,
-            read_only=self.read_only or before.read_only,
-            tools=self.tools or before.tools,
-            gateway=self.gateway or before.gateway,
-            cassette=self.cassette or before.cassette,
-            record=self.record or before.record,
-            fail_on=list(self.fail_on) or before.fail_on,
-            flaky_as=self.flaky_as or before.flaky_as,
-        )
-
-    def panel(self) -> JudgePanel | None:
-        """The judges that were named."""
-        if not self.judges:
-            return None
-        return JudgePanel(list(self.judges), PROMPT_VERSION, self.judge_samples or 1)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -156,9 +109,13 @@ def plan_run(
             },
             AgentFacts,
         ),
-        settings=options.settings(),
+        settings=options.over(DEFAULT_SETTINGS),
         tags=list(options.tags),
-        panel=options.panel(),
+        panel=(
+            JudgePanel(list(options.judges), PROMPT_VERSION, options.judge_samples or 1)
+            if options.judges
+            else None
+        ),
         baseline=baseline,
         group=group,
     )

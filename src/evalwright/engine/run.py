@@ -1,18 +1,36 @@
-"""Starting a run, and resuming one."""
+"""Starting a run, and resuming one: a resumed run asks its judges again, not its agent."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+
+import msgspec
 
 from evalwright.agents.protocol import Agent
-from evalwright.contracts.errors import RunBusy
-from evalwright.contracts.events import Event, ProviderUsage
-from evalwright.engine.awaiting import recall_answers
+from evalwright.contracts.errors import DamagedEventLog, RunBusy
+from evalwright.contracts.events import (
+    Decided,
+    Event,
+    InvocationCompleted,
+    InvocationStarted,
+    Judged,
+    ProviderUsage,
+)
+from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Execution, Means, Outcome
 from evalwright.engine.history import History, read_history
+from evalwright.engine.invocation import Answer
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.plan import Plan
 from evalwright.engine.replay import project
 from evalwright.store.protocol import EventLog, NewEvent
+
+_OF_ANSWERS = (
+    InvocationStarted.TYPE,
+    ProviderUsage.TYPE,
+    Decided.TYPE,
+    InvocationCompleted.TYPE,
+    Judged.TYPE,
+)
 
 Announce = Callable[[History], None]  # called with a run that is about to be worked on
 
@@ -78,10 +96,14 @@ async def _continue_failed(
     for event in recorded:
         history.take(event)
     with log.claim(failed.run_id), log.claim(history.run_id):
-        _refuse_continued(log, failed.run_id)
+        last = last_continuation(log, failed.run_id)
+        if last != failed.run_id:
+            message = f"run {failed.run_id} has just been continued by {last}; resume that one"
+            raise RunBusy(message)
         execution = Execution(log, agent, history, clock, means)
-        execution.open(failed.run_id, _facts(recorded))
-        await execution.settle()  # so that whoever is told of the run sees only what is new
+        facts = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in recorded]
+        execution.open(failed.run_id, facts)
+        await execution.settle()  # so that its observers see only what is new
         announce(history)
         return await execution.run()
 
@@ -92,11 +114,44 @@ def _is_kept(event: Event, failed: History) -> bool:
     return kept or event.type == ProviderUsage.TYPE
 
 
-def _refuse_continued(log: EventLog, run_id: str) -> None:
-    last = last_continuation(log, run_id)
-    if last != run_id:
-        raise RunBusy(f"run {run_id} has just been continued by {last}; resume that one")
+def recall_answers(log: EventLog, history: History) -> None:
+    """Fill in the answers that were recorded and not yet judged; only a run with judges has any."""
+    if history.plan.panel is None:
+        return
+    by_task: dict[str, list[Event]] = {}
+    for event in log.read(history.run_id, _OF_ANSWERS):
+        if event.task_id is not None and event.task_id not in history.scored:
+            by_task.setdefault(event.task_id, []).append(event)
+    tasks = {task.task_id: task for task in history.plan.suite.tasks}
+    try:
+        for task_id, events in by_task.items():
+            answer = _answer(tasks[task_id], events)
+            if answer is not None:
+                history.awaiting[task_id] = answer
+                history.judged[task_id] = [
+                    event.decode(Judged) for event in events if event.type == Judged.TYPE
+                ]
+    except (msgspec.MsgspecError, KeyError) as error:
+        place = f"{log.place}: run {history.run_id}"
+        raise DamagedEventLog(f"{place} cannot be read: {error!r}") from error
 
 
-def _facts(events: Sequence[Event]) -> list[NewEvent]:
-    return [NewEvent(event.type, event.task_id, event.at_us, event.body) for event in events]
+def _answer(task: Task, events: Iterable[Event]) -> Answer | None:
+    """The answer of a task's last invocation, if it came to an end and was no failure."""
+    decided: Decided | None = None
+    completed: InvocationCompleted | None = None
+    usages: list[ProviderUsage] = []
+    for event in events:
+        match event.type:
+            case InvocationStarted.TYPE:
+                decided, completed, usages = None, None, []
+            case ProviderUsage.TYPE:
+                usages.append(event.decode(ProviderUsage))
+            case Decided.TYPE:
+                decided = event.decode(Decided)
+            case InvocationCompleted.TYPE:
+                completed = event.decode(InvocationCompleted)
+    if decided is None or completed is None or completed.outcome == "failed":
+        return None
+    latency_ms = completed.latency_ms or 0
+    return Answer(task, decided.decision, None, latency_ms, usages, completed.schema_validated)

@@ -16,11 +16,11 @@ from evalwright.contracts.errors import (
     Problem,
     RunNotFound,
 )
-from evalwright.contracts.planning import Baseline, Origin
+from evalwright.contracts.planning import Baseline, Origin, RunOptions
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baseline import read_baseline
-from evalwright.engine.plan import Plan, RunOptions, plan_run
+from evalwright.engine.plan import DEFAULT_MODES, Plan, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.settings import HostSettings
@@ -38,19 +38,12 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     suite_ref: str
     agent_id: str
     origin: Origin
-    modes: tuple[str, ...] = ()
-    baseline_run_id: str | None = None
+    options: RunOptions = RunOptions()
     agent_version: str | None = None
     agent_channel: str | None = None
-    tags: tuple[str, ...] = ()
-    allow_mismatch: bool = False
-    concurrency: int | None = None
-    task_timeout_s: float | None = None
-    run_timeout_s: float | None = None
-    max_cost_usd: float | None = None
 
 
-class Planned(NamedTuple):
+class PlannedEvaluation(NamedTuple):
     """A plan, and the agent it is for."""
 
     plan: Plan
@@ -76,7 +69,7 @@ class Planner:
         self._redactor = redactor
         self.modes = modes_of(settings)
 
-    def plan(self, log: EventLog, tenant: str, request: EvalRequest) -> Planned:
+    def plan(self, log: EventLog, tenant: str, request: EvalRequest) -> PlannedEvaluation:
         """Check everything; raises `ApiError` 400 where the run cannot be."""
         suite = self._suite(tenant, request)
         registered = self._agent(tenant, request)
@@ -99,7 +92,7 @@ class Planner:
             channel=request.agent_channel,
         )
         plan = msgspec.structs.replace(plan, agent=facts, origin=request.origin)
-        return Planned(plan, agent)
+        return PlannedEvaluation(plan, agent)
 
     def agent_of(self, tenant: str, plan: Plan) -> Agent:
         """The agent of a run that goes on; raises `BadInput` where it is no longer there."""
@@ -117,7 +110,7 @@ class Planner:
         if len(suite.tasks) > most:
             message = f"the suite has {len(suite.tasks)} tasks, and this host takes {most}"
             raise _refused([Problem("$.evalSuiteRef", message)])
-        unable = [mode for mode in request.modes if mode not in self.modes]
+        unable = [mode for mode in request.options.modes if mode not in self.modes]
         if unable:
             message = f"this host does not run {', '.join(unable)}; it runs {', '.join(self.modes)}"
             raise _refused([Problem("$.configurable.evalModes", message)])
@@ -146,10 +139,10 @@ class Planner:
             raise BadInput(message) from None
 
     def _baseline(self, log: EventLog, suite: Suite, request: EvalRequest) -> Baseline | None:
-        if request.baseline_run_id is None:
+        if request.options.baseline is None:
             return None
         try:
-            return read_baseline(log, request.baseline_run_id, suite, self._redactor)
+            return read_baseline(log, request.options.baseline, suite, self._redactor)
         except (RunNotFound, BadInput, DamagedEventLog):
             # One answer for every reason: it must not tell which runs others have.
             message = "no completed run of this suite and version that can be compared with"
@@ -158,32 +151,21 @@ class Planner:
     def _options(
         self, suite: Suite, registered: RegisteredAgent, request: EvalRequest
     ) -> RunOptions:
-        settings = self._settings
-        modes = request.modes or tuple(
-            mode for mode in ("golden", "rubric", "adversarial") if mode in suite.modes
-        )
+        settings, options = self._settings, request.options
+        modes = options.modes or tuple(mode for mode in DEFAULT_MODES if mode in suite.modes)
         is_judged = "adversarial" in modes or any(
             task.expected.kind == "rubric" for task in suite.tasks
         )
-        return RunOptions(
-            modes=request.modes,
-            concurrency=min(request.concurrency or settings.concurrency, settings.concurrency),
-            task_timeout_s=_least(request.task_timeout_s, settings.task_timeout_s),
-            run_timeout_s=_least(request.run_timeout_s, settings.run_timeout_s),
-            tags=request.tags,
-            allow_mismatch=request.allow_mismatch,
-            model=self._catalogue.model_of(registered),
-            judges=settings.judges if is_judged else (),
-            judge_samples=settings.judge_samples if is_judged and settings.judges else None,
-            max_cost_usd=_least(request.max_cost_usd, settings.max_cost_usd_per_suite),
+        judges = settings.judges if is_judged else ()
+        model = self._catalogue.model_of(registered)
+        return msgspec.structs.replace(
+            options.within(settings.limits),
+            model=model,
+            judges=judges,
+            judge_samples=settings.judge_samples if judges else None,
             # The host pays for agents on its own models; what others pay it cannot know in full.
-            known_costs_only=request.max_cost_usd is None
-            and self._catalogue.model_of(registered) is None,
+            known_costs_only=options.max_cost_usd is None and model is None,
         )
-
-
-def _least(asked: float | None, most: float) -> float:
-    return most if asked is None else min(asked, most)
 
 
 def _check_inputs(suite: Suite, agent: Agent) -> None:

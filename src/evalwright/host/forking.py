@@ -50,10 +50,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
     configurable: dict[str, Any] = {}
     tags: list[str] | None = None
     metadata: dict[str, Any] | None = None
-    concurrency: int | None = None
-    task_timeout_s: float | None = None
-    run_timeout_s: float | None = None
-    max_cost_usd: float | None = None
+    settings: RunSettings = RunSettings()
 
 
 class ForkRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,10 +151,13 @@ class Forks:
             message = "only a run that a host started can be branched; this one can be replayed"
             raise ApiError(422, "capability_required", message)
         overlay, origin = request.overlay, plan.origin
+        settings = overlay.settings.over(plan.settings).within(self._settings.limits)
+        if settings.tools is not None:
+            settings = msgspec.structs.replace(settings, tools=self._settings.tools)
         configurable = {**(origin.configurable or {}), **overlay.configurable}
         return msgspec.structs.replace(
             plan,
-            settings=self._bounded(plan.settings, overlay),
+            settings=settings,
             tags=plan.tags if overlay.tags is None else overlay.tags,
             origin=msgspec.structs.replace(
                 origin,
@@ -167,26 +167,6 @@ class Forks:
                 traceparent=request.traceparent,
             ),
         )
-
-    def _bounded(self, settings: RunSettings, overlay: Overlay) -> RunSettings:
-        most = self._settings
-        return msgspec.structs.replace(
-            settings,
-            concurrency=min(overlay.concurrency or settings.concurrency, most.concurrency),
-            task_timeout_s=_least(
-                overlay.task_timeout_s, settings.task_timeout_s, most.task_timeout_s
-            ),
-            run_timeout_s=_least(overlay.run_timeout_s, settings.run_timeout_s, most.run_timeout_s),
-            max_cost_usd=_least(
-                overlay.max_cost_usd, settings.max_cost_usd, most.max_cost_usd_per_suite
-            ),
-            tools=most.tools if settings.tools is not None else None,
-        )
-
-
-def _least(asked: float | None, before: float | None, most: float) -> float:
-    wanted = before if asked is None else asked
-    return most if wanted is None else min(wanted, most)
 
 
 def _repeat(log: EventLog, request: ForkRequest, run_id: str, now_us: int) -> list[NewEvent]:

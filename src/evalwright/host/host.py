@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
-from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock, SystemClock
+from evalwright.engine.model_pool import ModelPool
 from evalwright.host.annotations import AnnotationStore
 from evalwright.host.catalogue import Catalogue
 from evalwright.host.deployments.service import Deployments
@@ -18,7 +17,6 @@ from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
-from evalwright.host.models import Models
 from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
@@ -27,8 +25,6 @@ from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
 from evalwright.host.webhooks.delivery import DeliveryReport, WebhookSender
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
-from evalwright.models.load import Providers
-from evalwright.models.secrets import known_secrets
 from evalwright.store.protocol import EventLog
 
 SWEEP_SECONDS = 60.0
@@ -67,9 +63,9 @@ class Host:
             if open_telemetry
             else Telemetry(self.clock)
         )
-        self.redactor = Redactor(known_secrets(config, os.environ))
+        self.models = ModelPool(config)
+        self.redactor = self.models.redactor
         self.egress = egress or Egress(_policy(self.settings))
-        self.models = Models(Providers(config))
         self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
         self.feed = Feed()

@@ -4,12 +4,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import msgspec
 
-from evalwright.agents.protocol import Agent, Surroundings
-from evalwright.agents.toolbox import Toolbox
+from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import CannotEvaluate, EvalwrightError, RunBusy, RunFailed
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
@@ -23,17 +21,18 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.events import RunFailed as RunFailedEvent
 from evalwright.contracts.redaction import Redactor
-from evalwright.engine.awaiting import recall_answers
 from evalwright.engine.clock import Clock, new_run_id
 from evalwright.engine.execution import Means
 from evalwright.engine.history import History, read_history
+from evalwright.engine.model_pool import ModelPool
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
+from evalwright.engine.run import recall_answers
+from evalwright.engine.session import gather_means
 from evalwright.host.errors import ApiError, unavailable
-from evalwright.host.evaluation import Planned, Planner
+from evalwright.host.evaluation import PlannedEvaluation, Planner
 from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.masking import masked_reason
-from evalwright.host.models import Models
 from evalwright.host.principal import tenant_of
 from evalwright.host.status import ENDED, Status, edges_of, is_evaluation, open_status
 from evalwright.host.work import Evaluation, Work
@@ -67,7 +66,7 @@ class Runs:
         self,
         log: EventLog,
         planner: Planner,
-        models: Models,
+        models: ModelPool,
         redactor: Redactor,
         clock: Clock,
         places: ConcurrencyLimit,
@@ -85,7 +84,11 @@ class Runs:
         self._is_stopping = False
 
     async def start(
-        self, log: EventLog, tenant: str, planned: Planned, changes: Changes = lambda _: ()
+        self,
+        log: EventLog,
+        tenant: str,
+        planned: PlannedEvaluation,
+        changes: Changes = lambda _: (),
     ) -> str:
         """Create a run, durably and together with changes, and execute it; gives its id."""
         history = History(new_run_id(self._clock), planned.plan, self._clock.now_us())
@@ -182,18 +185,14 @@ class Runs:
         return Evaluation(log, agent, history, self._clock, means)
 
     async def _means(self, plan: Plan) -> Means:
-        toolbox = Toolbox()
-        if plan.is_live and self._tools is not None:
-            from evalwright.agents.tool_files import load_tools
-
-            try:
-                toolbox = await load_tools(Path(self._tools), live=True)
-            except EvalwrightError as error:  # it names files and commands of the operator
-                _logger.error("the live tools cannot be loaded: %s", error)  # noqa: TRY400
-                message = "the live tools of the host cannot be loaded; ask its operator"
-                raise CannotEvaluate(message) from None
-        surroundings = Surroundings(toolbox, plan.is_live, redactor=self._redactor)
-        return Means(surroundings, self._models.panel(plan.panel))
+        tools, panel = self._tools if plan.is_live else None, plan.panel
+        judges = self._models.panel(panel.judges, panel.samples) if panel else None
+        try:
+            return await gather_means(self._models, judges, tools, live=plan.is_live)
+        except EvalwrightError as error:  # it names files and commands of the operator
+            _logger.error("the live tools cannot be loaded: %s", error)  # noqa: TRY400
+            message = "the live tools of the host cannot be loaded; ask its operator"
+            raise CannotEvaluate(message) from None
 
     # Stopping, pausing and going on.
 

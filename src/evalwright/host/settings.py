@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.planning import RunSettings
 from evalwright.contracts.suite import ModelClass
 from evalwright.models.config import Config, convert_table
 
@@ -96,6 +97,16 @@ class HostSettings(SettingsTable, frozen=True):
     deployments: DeploymentSettings = DeploymentSettings()
     shutdown_s: Positive = 10.0
     otlp_endpoint: str | None = None  # of an OpenTelemetry collector
+
+    @property
+    def limits(self) -> RunSettings:
+        """The most that a run may choose, and what it gets without a choice."""
+        return RunSettings(
+            concurrency=self.concurrency,
+            task_timeout_s=self.task_timeout_s,
+            run_timeout_s=self.run_timeout_s,
+            max_cost_usd=self.max_cost_usd_per_suite,
+        )
 
 
 def host_settings(config: Config) -> HostSettings:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from builders import a_log, a_suite
 from evalwright.agents.python import PythonAgent
 from evalwright.contracts.events import Event, Planned
-from evalwright.contracts.planning import Origin, Owner
+from evalwright.contracts.planning import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
-from evalwright.engine.plan import RunOptions, plan_run
+from evalwright.engine.plan import plan_run
 from evalwright.engine.run import start_run
 from evalwright.host.deployments.gate import Ballot
 from evalwright.host.deployments.request import TransitionRequest

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from evalwright.contracts.planning import Origin, Owner
+from evalwright.contracts.planning import Origin, Owner, from_configurable
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import ALL_MODES, EvalRequest
@@ -104,16 +104,9 @@ async def create(call: ApiCall) -> Response:
         suite_ref=body["evalSuiteRef"],
         agent_id=body["agentId"],
         origin=_origin(call, configurable),
-        modes=tuple(configurable.get("evalModes") or ()),
-        baseline_run_id=configurable.get("baselineRunId"),
+        options=from_configurable(configurable, body.get("tags") or ()),
         agent_version=_version(call, configurable),
         agent_channel=configurable.get("agentChannel"),
-        tags=tuple(body.get("tags") or ()),
-        allow_mismatch=configurable.get("allowMismatch", False),
-        concurrency=configurable.get("concurrency"),
-        task_timeout_s=seconds(configurable.get("taskTimeoutMs")),
-        run_timeout_s=seconds(configurable.get("runTimeoutMs")),
-        max_cost_usd=configurable.get("maxCostUsd"),
     )
     planned = await asyncio.to_thread(
         call.host.planner.plan, call.log, call.principal.tenant, request
@@ -201,11 +194,6 @@ async def _create_workflow(call: ApiCall) -> Response:
         if found is not None:
             return found
     raise ApiError(404, "not_found", "there is no such workflow; this host runs mode eval")
-
-
-def seconds(milliseconds: int | None) -> float | None:
-    """A duration as the wire has it, as one of ours."""
-    return None if milliseconds is None else milliseconds / 1000
 
 
 ROUTES = [

@@ -5,13 +5,13 @@ from typing import Any
 from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.planning import Owner
+from evalwright.contracts.planning import Owner, from_configurable
 from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import ForkOrigin
 from evalwright.host.v1.admission import check_configurable, check_metadata
-from evalwright.host.v1.creation import CREATE_BODY, TAGS, answered, seconds
+from evalwright.host.v1.creation import CREATE_BODY, TAGS, answered
 from evalwright.host.v1.schemas import (
     ID,
     IDEMPOTENCY_KEY,
@@ -101,10 +101,7 @@ def _overlay(call: ApiCall, given: dict[str, Any]) -> Overlay:
         configurable=configurable,
         tags=given.get("tags"),
         metadata=given.get("metadata"),
-        concurrency=configurable.get("concurrency"),
-        task_timeout_s=seconds(configurable.get("taskTimeoutMs")),
-        run_timeout_s=seconds(configurable.get("runTimeoutMs")),
-        max_cost_usd=configurable.get("maxCostUsd"),
+        settings=from_configurable(configurable),
     )
 
 

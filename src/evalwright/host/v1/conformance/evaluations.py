@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from evalwright.contracts.planning import Origin, Owner
+from evalwright.contracts.planning import Origin, Owner, RunOptions
 from evalwright.contracts.suite import parse_suite
 from evalwright.host.catalogue import BUNDLED_AGENT
 from evalwright.host.errors import ApiError
@@ -65,7 +65,7 @@ async def evaluate(
         suite_ref=ref,
         agent_id=agent_id,
         origin=Origin(owner),
-        modes=modes,
+        options=RunOptions(modes=modes),
         agent_version=version,
         agent_channel=channel,
     )

@@ -1,0 +1,160 @@
+"""From a request for a run to its results: a session with progress on stderr, and interrupts."""
+
+import shlex
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from evalwright.agents.load import is_archive
+from evalwright.cli.interrupt import no_sudden_exit, run_until_interrupted
+from evalwright.cli.options import existing_log, opened_log
+from evalwright.cli.output import say, stderr
+from evalwright.cli.parameters import read_input
+from evalwright.cli.results import Results, write_failure, write_results
+from evalwright.contracts.errors import (
+    BadInput,
+    EvalwrightError,
+    Interrupted,
+    RunFailed,
+    StoreError,
+)
+from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import History
+from evalwright.engine.plan import Plan
+from evalwright.engine.session import Session
+from evalwright.reports.progress import Standing, progress_for
+from evalwright.store.protocol import EventLog
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite to run or a run to resume, and where its results are wanted."""
+
+    suite: Path | None
+    agent: str | None
+    agent_id: str | None = None
+    model_class: str | None = None
+    resume: str | None = None
+    options: RunOptions
+    results: Results
+    db: str | None
+
+
+def evaluate(request: RunRequest) -> int:
+    """Run or resume, write the results, and return the exit code."""
+    if request.resume is not None:
+        return _resume(request, request.resume)
+    suite, name, agent = _subject(request)
+    session = Session(
+        agent, request.options, agent_id=request.agent_id, model_class=request.model_class
+    )
+    if request.options.baseline is None:
+        plans = session.plan(suite, name)
+    else:
+        with existing_log(request.db) as log:
+            plans = session.plan(suite, name, log)
+    with opened_log(request.db) as log:
+        outcomes = _Progress(request, log).run(session, plans)
+        return write_results(request.results, log, outcomes)
+
+
+def _resume(request: RunRequest, run: str) -> int:
+    from evalwright.engine.resume import resume
+
+    with existing_log(request.db) as log:
+        left = resume(
+            log,
+            run,
+            request.options,
+            agent=request.agent,
+            agent_id=request.agent_id,
+            model_class=request.model_class,
+        )
+        outcomes = left.done
+        if left.session is None:
+            say(f"run {outcomes[-1].run_id} is complete; nothing is left to do")
+        else:
+            outcomes = outcomes + _Progress(request, log).run(left.session, left.pending)
+        return write_results(request.results, log, outcomes)
+
+
+def _subject(request: RunRequest) -> tuple[Suite, str, str]:
+    """The suite, its name in messages, and the agent; of a pack, the suite that its agent names."""
+    assert request.suite is not None
+    name, agent = str(request.suite), request.agent
+    if is_archive(name):
+        from evalwright.agents.packs.pack import open_pack, read_pack_archive
+
+        pack = open_pack(read_pack_archive(Path(name)), name)
+        if agent is None:
+            known = ", ".join(pack.manifests)
+            raise BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
+        found = pack.suite_of(agent)
+        if found is None:
+            raise BadInput(
+                f"{name}: {agent} has no suite: its evalSuiteRef is missing "
+                f"(run a suite of your own with --agent {name}#{agent})"
+            )
+        return found.suite, name, f"{name}#{agent}"
+    suite = parse_suite(read_input(request.suite), name)
+    if agent is None:
+        raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
+    return suite, name, agent
+
+
+class _Progress:
+    """Shows runs as they are executed, and says how to go on with one that was stopped."""
+
+    def __init__(self, request: RunRequest, log: EventLog) -> None:
+        self._request = request
+        self._log = log
+        self._shown = ExitStack()
+        self._run_id: str | None = None  # of the run that is being executed
+
+    def run(self, session: Session, pending: "list[Plan] | list[Plan | History]") -> list[Outcome]:
+        """Execute all of them; the first that fails is the last."""
+        with self._shown, no_sudden_exit():
+            try:
+                return run_until_interrupted(session.run(self._log, pending, self))
+            except (Interrupted, RunFailed, StoreError) as error:
+                if isinstance(error, RunFailed):
+                    write_failure(self._request.results, self._log, error)
+                self._explain(error)
+                raise
+
+    def _explain(self, error: EvalwrightError) -> None:
+        if self._run_id is None:
+            return
+        db = self._request.db
+        where = f" --db {shlex.quote(db)}" if db else ""
+        more = ""
+        if isinstance(error, RunFailed):
+            error.add_note(f"see why: evalwright show {self._run_id}{where}")
+            more = " --max-cost MORE" if error.code == "budget_exhausted" else ""
+        error.add_note(f"go on with: evalwright run --resume {self._run_id}{more}{where}")
+
+    def run_begins(self, history: History) -> None:
+        """Open the display of a run."""
+        self._run_id = history.run_id
+        plan, tally, done = history.plan, history.tally, len(history.scored)
+        count, quiet = len(plan.suite.tasks), self._request.results.quiet
+        standing = Standing(count, done, tally.passed_count, tally.cost.total_usd)
+        display = progress_for(standing, stderr(), quiet=quiet)
+        self._log.watch(history.run_id, display.take)
+        if not quiet:
+            already = f", {done} already scored" if done else ""
+            answered = f", {len(history.awaiting)} to be judged" if history.awaiting else ""
+            live = ", live-shadow: nondeterministic" if plan.is_live else ""
+            repeat = f" ({plan.group.index} of {plan.group.size})" if plan.group else ""
+            say(
+                f"{plan.suite.suite_id}@{plan.suite.version}: {count} "
+                f"{'task' if count == 1 else 'tasks'}{already}{answered} "
+                f"against {plan.agent.agent_id}{live}, run {history.run_id}{repeat}"
+            )
+        self._shown.enter_context(display)
+
+    def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
+        """Close its display."""
+        self._shown.close()

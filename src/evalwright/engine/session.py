@@ -1,0 +1,187 @@
+"""A session: an agent with its model, tools and judges, and the runs it executes into a log.
+
+The command line, the host and the Python interface start runs through this module, so that none
+of them assembles models, tools and judges itself:
+
+    session = Session("agent.py:answer", RunOptions(concurrency=4, repeat=3))  # or an `Agent`
+    plans = session.plan(suite, "suite.yaml", log)   # raises BadInput; nothing has started yet
+    outcomes = await session.run(log, plans)         # closes the session
+
+`evalwright.engine.resume.resume(log, "latest")` gives a session with the runs that are left to do.
+Nothing here prints; an `Observer` is told of every run that begins and ends. A session belongs to
+one event loop: it may be made anywhere, and `run` is awaited once.
+
+A host keeps one `ModelPool` for all its runs and asks `gather_means` for the rest of each.
+"""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from evalwright.agents.load import load_agent
+from evalwright.agents.protocol import Agent, Surroundings
+from evalwright.agents.toolbox import Toolbox
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import Group, RunOptions
+from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.suite import Suite
+from evalwright.engine.clock import SystemClock, new_group_id
+from evalwright.engine.execution import Means, Outcome
+from evalwright.engine.history import History
+from evalwright.engine.judging import Panel
+from evalwright.engine.model_pool import ModelPool
+from evalwright.engine.plan import Plan, plan_run
+from evalwright.engine.run import resume_run, start_run
+from evalwright.models.config import Config
+from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.agents.gateway import Gateway
+
+
+class Observer(Protocol):
+    """Who wants to know of the runs of a session; called in the session's event loop."""
+
+    def run_begins(self, history: History) -> None:
+        """A run is about to be worked on; `history` says what of it is done already."""
+
+    def run_ended(self, outcome: Outcome) -> None:
+        """A run has its result, which is durable. Not called for a run that fails."""
+
+
+class Session:
+    """An agent and everything that works with it, for one or more runs in a row.
+
+    `agent` is a reference as `--agent` takes it, or an agent; an agent that is given is closed
+    with the session. Models are named in `options`. Raises `BadInput` where anything is missing.
+    """
+
+    def __init__(
+        self,
+        agent: str | Agent,
+        options: RunOptions,
+        *,
+        agent_id: str | None = None,
+        model_class: str | None = None,
+        config: Config | None = None,
+    ) -> None:
+        self.models = ModelPool(config, options.cassette, record=options.record)
+        if options.model or options.judges:
+            options = msgspec.structs.replace(
+                options,
+                model=options.model and str(self.models.name(options.model)),
+                judges=tuple(str(self.models.name(judge)) for judge in options.judges),
+            )
+        self.options = options
+        self._gateway: Gateway | None = None
+        if options.gateway:
+            from evalwright.agents import gateway
+
+            self._gateway = gateway.Gateway()
+        if isinstance(agent, str):
+            model = self.models.load(options.model) if options.model else None
+            agent = load_agent(agent, agent_id, model_class, model, self._gateway)
+        elif options.model or self._gateway:
+            raise BadInput("a model and a gateway are for an agent that is named by its reference")
+        elif agent_id is not None:
+            agent.agent_id = agent_id
+        self.agent: Agent = agent
+        self._panel = self.models.panel(options.judges, options.judge_samples or 1)
+        self._toolbox = Toolbox()
+
+    def plan(self, suite: Suite, name: str, log: EventLog | None = None) -> list[Plan]:
+        """The runs of a suite, one for each repeat; raises `InvalidDocument` with all problems.
+
+        `name` is how messages call the suite. A baseline is read from `log`.
+        """
+        baseline = None
+        if self.options.baseline is not None:
+            if log is None:
+                raise BadInput("--baseline: a baseline is read from a log, and none is given")
+            from evalwright.engine.baseline import read_baseline
+            from evalwright.engine.listing import find_run, last_continuation
+
+            run_id = last_continuation(log, find_run(log, self.options.baseline))
+            baseline = read_baseline(log, run_id, suite, self.models.redactor)
+        plan = plan_run(suite, name, self.agent, self.options, baseline)
+        if self.options.repeat == 1:
+            return [plan]
+        group_id, size = new_group_id(SystemClock()), self.options.repeat
+        return [
+            msgspec.structs.replace(plan, group=Group(group_id, index, size))
+            for index in range(1, size + 1)
+        ]
+
+    async def run(
+        self,
+        log: EventLog,
+        pending: Sequence[Plan | History],
+        observer: Observer | None = None,
+    ) -> list[Outcome]:
+        """Execute runs one after the other, and close the session.
+
+        A plan is started, a history is resumed. The first run that fails ends the session with
+        `RunFailed`; being cancelled leaves a run that can be resumed.
+        """
+        begins = observer.run_begins if observer else lambda _: None
+        outcomes: list[Outcome] = []
+        try:
+            means = await self._gather(live=_plan_of(pending[0]).is_live)
+            for each in pending:
+                if isinstance(each, History):
+                    outcome = await resume_run(log, self.agent, each, begins, means=means)
+                else:
+                    outcome = await start_run(log, self.agent, each, begins, means=means)
+                outcomes.append(outcome)
+                if observer is not None:
+                    observer.run_ended(outcome)
+        finally:
+            await self.close()
+        return outcomes
+
+    async def _gather(self, *, live: bool) -> Means:
+        options = self.options
+        means = await gather_means(
+            self.models, self._panel, options.tools, live=live, read_only=options.read_only
+        )
+        self._toolbox = means.surroundings.toolbox
+        if self._gateway is not None:
+            await self._gateway.start()
+        return means
+
+    async def close(self) -> None:
+        """Stop everything that was started, the rest too where a part of it fails to stop."""
+        async with AsyncExitStack() as rest:
+            rest.push_async_callback(self.models.close)
+            rest.push_async_callback(self._toolbox.close)
+            rest.push_async_callback(self.agent.close)
+
+
+def _plan_of(run: Plan | History) -> Plan:
+    return run.plan if isinstance(run, History) else run
+
+
+async def gather_means(
+    models: ModelPool,
+    panel: Panel | None,
+    tools: str | None,
+    *,
+    live: bool,
+    read_only: bool = False,
+) -> Means:
+    """What a run has besides its agent: tools, judges, and secrets to keep out of the log.
+
+    Whoever gathers them closes the toolbox.
+    """
+    toolbox, redactor = Toolbox(), models.redactor
+    if tools is not None:
+        from evalwright.agents.tool_files import load_tools
+
+        toolbox = await load_tools(Path(tools), live=live)
+        redactor = Redactor({**toolbox.secrets, **models.secrets})
+        if models.cassette is not None:
+            models.cassette.redact = redactor.redact_text
+    return Means(Surroundings(toolbox, live, read_only, redactor), panel)
