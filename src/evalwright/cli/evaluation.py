@@ -20,12 +20,13 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.planning import RunOptions
-from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import Session
 from evalwright.reports.progress import Standing, progress_for
+from evalwright.scoring.golden import read_suite
 from evalwright.store.protocol import EventLog
 
 
@@ -56,7 +57,7 @@ def evaluate(request: RunRequest) -> int:
         with existing_log(request.db) as log:
             plans = session.plan(suite, name, log)
     with opened_log(request.db) as log:
-        outcomes = _Progress(request, log).run(session, plans)
+        outcomes = ProgressObserver(request, log).run(session, plans)
         return write_results(request.results, log, outcomes)
 
 
@@ -76,7 +77,7 @@ def _resume(request: RunRequest, run: str) -> int:
         if left.session is None:
             say(f"run {outcomes[-1].run_id} is complete; nothing is left to do")
         else:
-            outcomes = outcomes + _Progress(request, log).run(left.session, left.pending)
+            outcomes = outcomes + ProgressObserver(request, log).run(left.session, left.pending)
         return write_results(request.results, log, outcomes)
 
 
@@ -98,13 +99,13 @@ def _subject(request: RunRequest) -> tuple[Suite, str, str]:
                 f"(run a suite of your own with --agent {name}#{agent})"
             )
         return found.suite, name, f"{name}#{agent}"
-    suite = parse_suite(read_input(request.suite), name)
+    suite = read_suite(read_input(request.suite), name)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
     return suite, name, agent
 
 
-class _Progress:
+class ProgressObserver:
     """Shows runs as they are executed, and says how to go on with one that was stopped."""
 
     def __init__(self, request: RunRequest, log: EventLog) -> None:

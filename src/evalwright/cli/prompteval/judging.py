@@ -1,6 +1,5 @@
 """Judging prompts for the command line: models by name, progress, and a journal to resume from."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -13,19 +12,12 @@ from evalwright.cli.prompteval.progress import PromptProgress
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted, MissingKey
 from evalwright.contracts.prompt_result import ModelFacts, PromptResult
-from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import SystemClock
-from evalwright.models.cassette import Cassette
-from evalwright.models.config import load_config
-from evalwright.models.endpoints import known_providers
-from evalwright.models.load import Providers
-from evalwright.models.names import parse_name
-from evalwright.models.protocol import Model
-from evalwright.models.secrets import known_secrets
+from evalwright.engine.model_pool import ModelPool
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.evaluate import EvaluationSettings, Linted
 from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval.steps import FileSteps, MemorySteps, default_path
+from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
 from evalwright.prompts.judge import PromptJudge
 from evalwright.prompts.judged import (
     BudgetSpent,
@@ -51,10 +43,14 @@ def judge_files(
     told: Callable[[PromptResult], None],
 ) -> JudgedResults:
     """Have every model judge every file; what is done survives an interrupt, and a spent budget."""
-    bench = _Bench(request, settings)
+    models = ModelPool(cassette=request.cassette, record=request.record)
+    # A cassette must hold all that an evaluation asks, so nothing comes from another store.
+    steps = MemorySteps() if models.cassette else FileSteps(default_path())
+    names = dict.fromkeys(_full_name(name, models) for name in settings.tier.models)
+    judges = [_judge(name, models, settings, steps) for name in names]
     results: list[PromptResult] = []
     with Journal.beside(request.outputs, resume=request.resume) as journal:
-        total = len(files) * len(bench.judges) * settings.runs
+        total = len(files) * len(judges) * settings.runs
         with PromptProgress(total, stderr(), quiet=request.quiet) as progress:
 
             def keep(result: PromptResult) -> None:
@@ -66,9 +62,9 @@ def judge_files(
                 told(result)
 
             evaluation = JudgedEvaluation(
-                files, bench.judges, settings, SystemClock(), journal.known, keep, take
+                files, judges, settings, SystemClock(), journal.known, keep, take
             )
-            unfinished = _run(bench, evaluation, journal)
+            unfinished = _run(models, evaluation, journal)
     asked = {file.source.path for file in files}
     results += [each for each in journal.known.values() if each.input.path not in asked]
     return JudgedResults(
@@ -76,12 +72,14 @@ def judge_files(
     )
 
 
-def _run(bench: "_Bench", evaluation: JudgedEvaluation, journal: Journal) -> CannotEvaluate | None:
+def _run(
+    models: ModelPool, evaluation: JudgedEvaluation, journal: Journal
+) -> CannotEvaluate | None:
     async def main() -> None:
         try:
             await evaluation.run()
         finally:
-            await bench.close()
+            await models.close()
 
     try:
         run_until_interrupted(main())
@@ -94,61 +92,30 @@ def _run(bench: "_Bench", evaluation: JudgedEvaluation, journal: Journal) -> Can
     return None
 
 
-class _Bench:
-    """The judges, by the names that the user gave."""
-
-    def __init__(self, request: EvaluationRequest, settings: EvaluationSettings) -> None:
-        self._config = load_config()
-        redactor = Redactor(known_secrets(self._config, os.environ))
-        self._cassette = (
-            Cassette(request.cassette, request.record, redactor.redact_text)
-            if request.cassette is not None
-            else None
+def _judge(name: str, models: ModelPool, settings: EvaluationSettings, steps: StepStore) -> Judge:
+    """A judge by name; of one that cannot be asked, every evaluation is an error."""
+    try:
+        parsed = models.name(name)
+    except BadInput as error:
+        return _UnavailableJudge(
+            ModelFacts(name, "unknown"), Failure("unavailable_model", str(error))
         )
-        self._providers = Providers(self._config)
-        self._settings = settings
-        self._opened: dict[str, Model] = {}
-        # A cassette must hold all that an evaluation asks, so nothing comes from another store.
-        self._steps = MemorySteps() if self._cassette else FileSteps(default_path())
-        self.judges: list[Judge] = [
-            self._judge(name) for name in dict.fromkeys(map(self._full_name, settings.tier.models))
-        ]
+    facts = ModelFacts(parsed.model, parsed.provider)
+    try:
+        model = models.load(name)
+    except MissingKey as error:
+        return _UnavailableJudge(facts, Failure("permission_denied", str(error)))
+    except BadInput as error:
+        return _UnavailableJudge(facts, Failure("unavailable_model", str(error)))
+    return PromptJudge(model, facts, settings, steps, models.load)
 
-    def _full_name(self, name: str) -> str:
-        """A name as `provider:model`, so that one model is not two judges; else as it is."""
-        try:
-            return str(parse_name(name, known_providers(self._config)))
-        except BadInput:
-            return name
 
-    def _judge(self, name: str) -> Judge:
-        """A judge by name; of one that cannot be asked, every evaluation is an error."""
-        try:
-            parsed = parse_name(name, known_providers(self._config))
-        except BadInput as error:
-            return _UnavailableJudge(
-                ModelFacts(name, "unknown"), Failure("unavailable_model", str(error))
-            )
-        facts = ModelFacts(parsed.model, parsed.provider)
-        try:
-            model = self._load(name)
-        except MissingKey as error:
-            return _UnavailableJudge(facts, Failure("permission_denied", str(error)))
-        except BadInput as error:
-            return _UnavailableJudge(facts, Failure("unavailable_model", str(error)))
-        return PromptJudge(model, facts, self._settings, self._steps, self._load)
-
-    def _load(self, name: str) -> Model:
-        if name not in self._opened:
-            self._opened[name] = self._providers.load(name, self._cassette)
-        return self._opened[name]
-
-    async def close(self) -> None:
-        """Let go of connections and of the cassette."""
-        for model in self._opened.values():
-            await model.close()
-        if self._cassette is not None:
-            self._cassette.close()
+def _full_name(name: str, models: ModelPool) -> str:
+    """A name as `provider:model`, so that one model is not two judges; else as it is."""
+    try:
+        return str(models.name(name))
+    except BadInput:
+        return name
 
 
 class _UnavailableJudge(msgspec.Struct):
