@@ -27,14 +27,13 @@ from evalwright.client.following import NOTICE
 from evalwright.contracts import errors
 from evalwright.contracts.events import EvalStarted, RunCancelled
 from evalwright.contracts.planning import CONFIGURABLE, to_configurable
-from evalwright.contracts.suite import Suite
+from evalwright.contracts.suite import Suite, parse_suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.replay import project
 from evalwright.reports.forms import forms_of
 from evalwright.reports.progress import Progress, Standing, progress_for
-from evalwright.scoring.golden import read_suite
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 
@@ -134,7 +133,7 @@ class _Watch:
             )
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
-        suite = read_suite(read_input(request.suite), name)
+        suite = parse_suite(read_input(request.suite), name)
         ref = f"{suite.suite_id}@{suite.version}"
         await self._publish(suite, ref, name)
         options = request.options
