@@ -69,7 +69,7 @@ def test_the_scopes_of_a_route_are_documented(name: str, routes: dict[str, Route
 
 
 def test_the_scopes_that_no_route_asks_for_are_named(routes: dict[str, Route]) -> None:
-    sentence = re.search(r"No route asks for (.+?) which are", prose(HTTP_API), re.DOTALL)
+    sentence = re.search(r"No route needs (.+?) which belong", prose(HTTP_API), re.DOTALL)
     assert sentence is not None
     asked = {
         scope

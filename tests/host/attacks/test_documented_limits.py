@@ -24,11 +24,11 @@ BOUNDS = {
         host.MOST_COMPARISONS,
         f"for a tenant {host.MOST_COMPARISONS_PER_TENANT}",
     ],
-    "lists of runs that are made at once": [
+    "lists of runs in preparation": [
         host.MOST_LISTS,
         f"for a tenant {host.MOST_LISTS_PER_TENANT}",
     ],
-    "answers that are sent and not read yet": [
+    "answers sent but not read yet": [
         f"{response_budget.MOST_UNREAD // MIB} MiB",
         f"for a tenant {response_budget.MOST_UNREAD_PER_TENANT // MIB} MiB",
     ],
