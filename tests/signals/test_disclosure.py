@@ -12,7 +12,7 @@ from evalwright.signals.disclosure import (
     find_secrets_in_output,
     find_token_exfil,
 )
-from evalwright.signals.redaction import masked_signals
+from evalwright.signals.masking.report import mask_signals
 from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
@@ -212,5 +212,5 @@ def test_no_trace_raises_and_no_signal_shows_a_secret(events, answer, compared):
     trace = decode_trace({"events": events, "final_output": {"content": answer}}, "case")
     scene = TraceView(trace, trace if compared else None)
     for detector in (find_secrets_in_output, find_pii_in_output, find_token_exfil):
-        shown = masked_signals(detector(scene))
+        shown = mask_signals(detector(scene))
         assert TOKEN.encode() not in msgspec.json.encode(shown)

@@ -12,7 +12,7 @@ from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_
 from evalwright.comparison.materialize import blocks, name_of
 from evalwright.contracts.errors import BadInput
 from evalwright.signals.detect import detect
-from evalwright.signals.redaction import masked_signals
+from evalwright.signals.masking.report import mask_signals
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported, import_responses
 from evalwright.trace.model import Trace
@@ -109,5 +109,5 @@ class _Lines:
         signals = detect(trace, baseline)
         return {
             **line,
-            "signals": masked_signals(signals) if self._masked else signals,
+            "signals": mask_signals(signals) if self._masked else signals,
         }

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.contracts import events, suite, summary
+from evalwright.contracts.marks import redacted
 
 SHORTEST_SECRET = 8  # characters; anything shorter would be found in ordinary words
 
@@ -25,7 +26,7 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         known = [
-            _Known(form, f"[REDACTED:{name}]", len(value))
+            _SecretForm(form, redacted(name), len(value))
             for name, value in (secrets or {}).items()
             if len(value) >= SHORTEST_SECRET and _is_unicode(value)
             for form in _forms(value)
@@ -42,8 +43,8 @@ class Redactor:
         """
         if not self._may_hold_one(document):
             return document
-        redacted = _STRING.sub(self._redact_token, document)
-        return document if redacted == document else redacted
+        changed = _STRING.sub(self._redact_token, document)
+        return document if changed == document else changed
 
     def redact_text(self, text: str) -> str:
         """A text without the secrets."""
@@ -64,18 +65,18 @@ class Redactor:
         text = msgspec.json.decode(token, type=str)
         if colon and text in self._own_names:
             return found.group()
-        redacted = self.redact_text(text)
-        return found.group() if redacted == text else msgspec.json.encode(redacted) + colon
+        changed = self.redact_text(text)
+        return found.group() if changed == text else msgspec.json.encode(changed) + colon
 
-    def _find(self, text: str) -> list["_Found"]:
+    def _find(self, text: str) -> list["_SecretPlace"]:
         return [
-            _Found(start, start + len(known.form), known.mark, known.length)
+            _SecretPlace(start, start + len(known.form), known.mark, known.length)
             for known in self._known
             for start in _occurrences(known.form, text)
         ]
 
 
-class _Known(NamedTuple):
+class _SecretForm(NamedTuple):
     """One spelling of a secret."""
 
     form: str
@@ -83,7 +84,7 @@ class _Known(NamedTuple):
     length: int  # of the secret itself
 
 
-class _Found(NamedTuple):
+class _SecretPlace(NamedTuple):
     """A part of a text that has to go."""
 
     start: int
@@ -103,9 +104,9 @@ def _occurrences(part: str, text: str) -> Iterator[int]:
         start = text.find(part, start + 1)
 
 
-def _merged(found: list[_Found]) -> list[_Found]:
+def _merged(found: list[_SecretPlace]) -> list[_SecretPlace]:
     """From left to right, those that overlap as one."""
-    merged: list[_Found] = []
+    merged: list[_SecretPlace] = []
     for each in sorted(found, key=lambda each: each.start):
         if merged and each.start < merged[-1].end:
             last = merged.pop()

@@ -13,8 +13,8 @@ from evalwright.contracts.events import iso_time
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, invalid
-from evalwright.host.masking import masked_text
 from evalwright.host.status import edges_of
+from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
@@ -128,7 +128,7 @@ class AnnotationStore:
         )
 
     def _masked(self, text: str | None) -> str | None:
-        return None if text is None else masked_text(self._redactor.redact_text(text))
+        return None if text is None else mask_strictly(self._redactor.redact_text(text))
 
 
 def _check(log: EventLog, target: AnnotationTarget) -> None:

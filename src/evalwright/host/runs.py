@@ -32,11 +32,11 @@ from evalwright.engine.session import gather_means
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import PlannedEvaluation, Planner
 from evalwright.host.limits import ConcurrencyLimit
-from evalwright.host.masking import masked_reason
 from evalwright.host.principal import tenant_of
 from evalwright.host.status import ENDED, Status, edges_of, is_evaluation, open_status
 from evalwright.host.work import Evaluation, Work
 from evalwright.host.workflows import WORKFLOWS, Progress, WorkflowRun, read_progress
+from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
@@ -201,7 +201,7 @@ class Runs:
         status = self.status(log, run_id)
         if status in ENDED:
             raise _conflict(f"the run is {status}", status)
-        ending = RunCancelled(masked_reason(reason), by)
+        ending = RunCancelled(mask_reason(reason), by)
         running = self._running.get(run_id)
         if running is None:
             await self._end_idle(log, run_id, ending)
@@ -231,7 +231,7 @@ class Runs:
         running = self._running.get(run_id)
         if status != "running" or running is None:
             raise _conflict(f"the run is {status}, and only a running one can be paused", status)
-        paused = RunPaused(masked_reason(reason))
+        paused = RunPaused(mask_reason(reason))
         if running.work.pause(paused, immediately=immediately):
             return await self._record(log, run_id, paused)
         return self._event(run_id, paused)
@@ -243,7 +243,7 @@ class Runs:
         if status != "paused":
             raise _conflict(f"the run is {status}, not paused", status)
         running = self._running.get(run_id)
-        resumed = RunResumed(masked_reason(reason))
+        resumed = RunResumed(mask_reason(reason))
         if running is None:
             return await self._wake(log, partition, run_id, resumed)
         running.work.resume()  # at once: whoever asks next finds it running

@@ -17,7 +17,7 @@ from evalwright.contracts.report import (
 from evalwright.signals.conduct import evidence
 from evalwright.signals.finding import Finding
 from evalwright.signals.links import Link, is_address, links_in
-from evalwright.signals.masking import mask_of
+from evalwright.signals.masking.text import mask_of
 from evalwright.signals.provenance_values import leaves
 from evalwright.signals.sensitive import scan
 from evalwright.signals.trace_view import TraceView

@@ -7,6 +7,7 @@ from functools import cache
 
 import msgspec
 
+from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
 from evalwright.signals.finding import Finding
 from evalwright.signals.pii import PII_KINDS, PiiFinder
@@ -22,7 +23,7 @@ class Scanner:
     def __init__(self, engine: Engine) -> None:
         self._secrets = SecretFinder(engine)
         self._pii = PiiFinder(engine)
-        somewhere = (b"(?i:%b)" % self._secrets.gate, self._pii.shapes, re.escape(_MASK_START))
+        somewhere = (b"(?i:%b)" % self._secrets.gate, self._pii.shapes, re.escape(MARK_START))
         self._any = engine.compile(b"|".join(somewhere))
 
     def scan_bytes(self, data: bytes) -> list[Finding]:
@@ -102,8 +103,6 @@ def _in_characters(findings: list[Finding], data: bytes) -> list[Finding]:
 _SPELLED = re.compile(rb"\\+(?:u00([2-7][0-9a-fA-F])|/)")
 _CONTROL = re.compile(rb"\\u00[01][0-9a-fA-F]")
 _CODED = re.compile(rb"\\u[0-9a-fA-F]{4}")
-_MASK = re.compile(rb"\[masked:([a-z0-9-]{1,40})(?:#[0-9a-f]{6})?\]")
-_MASK_START = b"[masked:"
 
 
 class Offsets:
@@ -125,8 +124,8 @@ class Offsets:
 
 
 def _readable(data: bytes) -> tuple[bytes, Offsets | None]:
-    if _MASK_START in data:
-        data = _MASK.sub(_barrier, data)
+    if MARK_START in data:
+        data = MARK.sub(_barrier, data)
     if b"\\" not in data:
         return data, None
     usual = data.replace(b"\\n", b"\n ").replace(b'\\"', b' "')

@@ -20,7 +20,7 @@ from evalwright.host.telemetry import (
     logging_to,
     read_trace,
 )
-from evalwright.host.telemetry.masking import masked
+from evalwright.signals.masking.credentials import mask_log_text
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 KEY = "ew_abcdefgh234567ab_" + "S3cretS3cret" * 3
@@ -183,21 +183,21 @@ def test_logging_is_as_it_was_after_the_block():
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        (f"key {KEY} refused", "key [REDACTED] refused"),
-        (f"key {TEST_KEY}, refused", "key [REDACTED], refused"),
-        (f"Authorization: Bearer {KEY}", "[REDACTED]"),
-        ("b'Authorization': b'opaque'", "b'[REDACTED]'"),
-        ("{'authorization': 'Bearer opaque'}", "{'[REDACTED]'}"),
-        ("bearer abc.def", "[REDACTED]"),
-        ("https://user:pass@collector:4318/v1", "https://[REDACTED]@collector:4318/v1"),
-        ("GET /v1/runs?limit=3 failed", "GET /v1/runs[REDACTED] failed"),
-        ("api_key=abc", "[REDACTED]"),
-        ("sk-canary-123456", "[REDACTED]"),
+        (f"key {KEY} refused", "key [masked:credential] refused"),
+        (f"key {TEST_KEY}, refused", "key [masked:credential], refused"),
+        (f"Authorization: Bearer {KEY}", "[masked:credential]"),
+        ("b'Authorization': b'opaque'", "b'[masked:credential]'"),
+        ("{'authorization': 'Bearer opaque'}", "{'[masked:credential]'}"),
+        ("bearer abc.def", "[masked:credential]"),
+        ("https://user:pass@collector:4318/v1", "https://[masked:credential]@collector:4318/v1"),
+        ("GET /v1/runs?limit=3 failed", "GET /v1/runs[masked:credential] failed"),
+        ("api_key=abc", "[masked:credential]"),
+        ("sk-canary-123456", "[masked:credential]"),
         ("Started server process [7]", "Started server process [7]"),
     ],
 )
 def test_what_is_shaped_like_a_credential_is_masked(text, kept):
-    assert masked(text) == kept
+    assert mask_log_text(text) == kept
 
 
 @given(st.text(), st.text(), st.sampled_from([KEY, TEST_KEY]), st.booleans())

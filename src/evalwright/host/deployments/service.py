@@ -28,9 +28,9 @@ from evalwright.host.deployments.refusals import (
     NotAllowed,
 )
 from evalwright.host.deployments.request import TransitionRequest
-from evalwright.host.masking import masked_reason
 from evalwright.host.principal import Principal
 from evalwright.host.settings import DeploymentSettings
+from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordConflict
 
@@ -81,7 +81,7 @@ class Deployments:
         """Make a transition, or let it wait for approval; raises a `DeploymentRefusal`."""
         if len(agent_id) > LONGEST_ID:  # a refusal would be recorded with it
             raise NoSuchAgent("no such agent")
-        request = replace(request, reason=masked_reason(request.reason))
+        request = replace(request, reason=mask_reason(request.reason))
         if not principal.may(request.scope):
             await self._deny(principal, agent_id, request)
         async with self._turns[principal.tenant]:
@@ -95,7 +95,7 @@ class Deployments:
 
     async def vote(self, principal: Principal, run_id: str, node_id: str, ballot: Ballot) -> Status:
         """Accept, reject or override a promotion that waits; raises a `DeploymentRefusal`."""
-        ballot = replace(ballot, reason=masked_reason(ballot.reason))
+        ballot = replace(ballot, reason=mask_reason(ballot.reason))
         async with self._turns[principal.tenant]:
             await self._approvals.expire(principal.tenant, self._clock.now_us())
             try:
@@ -108,7 +108,7 @@ class Deployments:
     async def cancel(self, principal: Principal, run_id: str, reason: str | None = None) -> bool:
         """Cancel a promotion that waits for approval; returns whether this run was one."""
         async with self._turns[principal.tenant]:
-            return await self._approvals.cancel(principal, run_id, masked_reason(reason))
+            return await self._approvals.cancel(principal, run_id, mask_reason(reason))
 
     async def sweep(self, now_us: int) -> int:
         """Reject all promotions past their deadline; returns how many there were."""

@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO
 import msgspec
 
 from evalwright.host.telemetry.facts import ActivityEnded, LimitReached, RunEnded
-from evalwright.host.telemetry.masking import masked, may_hold_credential
+from evalwright.signals.masking.credentials import mask_log_text, may_hold_credential
 
 MAX_TEXT = 512  # characters of any field
 MAX_FRAMES = 12  # the innermost frames of an exception
@@ -272,7 +272,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     fields = msgspec.to_builtins(entry) if isinstance(entry, LogEntry) else _foreign(record)
     texts = {name: _short(text) for name, text in fields.items() if isinstance(text, str)}
     if may_hold_credential("\n".join(texts.values())):
-        texts = {name: masked(text) for name, text in texts.items()}
+        texts = {name: mask_log_text(text) for name, text in texts.items()}
     return fields | texts
 
 

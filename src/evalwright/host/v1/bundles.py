@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from evalwright import __version__
 from evalwright.contracts.events import CONTENT_FREE, Event, iso_time
-from evalwright.host.masking import masked_json, masked_strings
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -25,6 +24,7 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 from evalwright.host.v1.shapes import snapshot
+from evalwright.signals.masking.credentials import mask_json_strictly, mask_strings_strictly
 
 BUNDLE_VERSION = "1.0"
 MOST_BYTES = 8 * 1024 * 1024 - 64 * 1024  # of events and annotations; the rest is the frame
@@ -142,12 +142,12 @@ class _Gathered:
 def _masked(event: Event) -> bytes:
     if event.type in CONTENT_FREE:  # digits of a score are not to be taken for those of a card
         return event.to_json()
-    return msgspec.structs.replace(event, body=masked_json(event.body)).to_json()
+    return msgspec.structs.replace(event, body=mask_json_strictly(event.body)).to_json()
 
 
 def _masked_run(shown: dict[str, Any], status: str) -> dict[str, Any]:
     content: dict[str, Any] = {
-        name: masked_strings(shown[name])
+        name: mask_strings_strictly(shown[name])
         for name in ("error", "tags", "metadata", "configurable")
         if name in shown
     }

@@ -7,7 +7,6 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.comparison.diff import RunDiff, diff_runs
-from evalwright.host.masking import masked_strings
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
@@ -22,6 +21,7 @@ from evalwright.host.v1.schemas import (
     query,
     refusals,
 )
+from evalwright.signals.masking.credentials import mask_strings_strictly
 from evalwright.store.protocol import EventLog
 
 MOST_EVENTS = 100_000  # of a run, that are compared
@@ -72,7 +72,7 @@ def _shown(found: RunDiff, *, is_cut: bool) -> RunDiff:
     return msgspec.structs.replace(
         found,
         event_diffs=found.event_diffs[:MOST_TOLD],
-        state_diff=masked_strings(found.state_diff),
+        state_diff=mask_strings_strictly(found.state_diff),
         truncated=True if is_cut else found.truncated,
     )
 

@@ -21,10 +21,10 @@ from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.reports.folder.batch import Batch, Written, as_batch
 from evalwright.reports.folder.failures import Captures
-from evalwright.reports.folder.masked import masked_item
 from evalwright.reports.folder.names import file_stem
 from evalwright.reports.html.pages import CaseView, overview_row, render_case
 from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
+from evalwright.signals.masking.report import mask_item
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, Trace
@@ -180,7 +180,7 @@ class CaseWriter:
         faults = [*read.planned.faults, *case.faults, *_faults(comparison), *links.faults]
         item = comparison.item(hrefs, steps, faults)
         if self._settings.masked and _may_quote(item, read):
-            item = masked_item(item)
+            item = mask_item(item)
         definition = _definition(read.masked, shown)
         return _Told(item, shown.prompt, steps, traces, definition, links.missing)
 

@@ -4,10 +4,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
-from hashlib import sha256
 
 import msgspec
 
+from evalwright.contracts.marks import masked
 from evalwright.signals.finding import Finding
 from evalwright.signals.sensitive import scan_bytes, spelled_out
 from evalwright.trace.model import Json
@@ -27,8 +27,8 @@ _KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
 def mask_text(text: str) -> str:
     """The text with every finding masked; the same object where there is none."""
     data = text.encode("utf-8", "surrogatepass")
-    masked = _mask(data, _spliced)
-    return text if masked is data else masked.decode("utf-8", "surrogatepass")
+    shown = _mask(data, _spliced)
+    return text if shown is data else shown.decode("utf-8", "surrogatepass")
 
 
 def mask_bytes(data: bytes) -> bytes:
@@ -45,8 +45,8 @@ def mask_capture(data: bytes) -> bytes:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         return mask_bytes(data)
-    masked = mask_text(text)
-    return data if masked is text else masked.encode(encoding)
+    shown = mask_text(text)
+    return data if shown is text else shown.encode(encoding)
 
 
 def _wide_encoding(start: bytes) -> str | None:
@@ -86,21 +86,21 @@ def _cuts(data: bytes, place: int) -> bool:
     return inside and _CONTINUED <= data[place] < _LEADING
 
 
-def _without_copies(masked: bytes, data: bytes, findings: list[Finding]) -> bytes:
-    """What is once known to be a secret is masked also where it sticks to other text."""
+def _without_copies(shown: bytes, data: bytes, findings: list[Finding]) -> bytes:
+    """A value that is known to be a secret is also masked where it sticks to other text."""
     secrets = {data[each.start : each.end]: each for each in findings if each.family == "secret"}
     for value, finding in list(secrets.items())[:_MOST_COPIED]:
-        if len(value) >= _SHORTEST_COPIED and value in masked:
-            masked = masked.replace(value, _mask_in(value, finding))
-    return masked
+        if len(value) >= _SHORTEST_COPIED and value in shown:
+            shown = shown.replace(value, _mask_in(value, finding))
+    return shown
 
 
 def mask_value(value: Json) -> Json:
     """A JSON value with every finding masked, in keys, in nested values, and in JSON in strings."""
     try:
         data = msgspec.json.encode(value)
-        masked = mask_bytes(data)
-        return value if masked is data else msgspec.json.decode(masked)
+        shown = mask_bytes(data)
+        return value if shown is data else msgspec.json.decode(shown)
     except (RecursionError, TypeError, ValueError, msgspec.MsgspecError):
         return _UNREADABLE
 
@@ -110,9 +110,8 @@ def mask_of(value: bytes, finding: Finding) -> str:
 
     A fingerprint of what has few possible values could be reversed, so those have none.
     """
-    if finding.family == "pii" or finding.rule in _GUESSABLE:
-        return f"[masked:{finding.rule}]"
-    return f"[masked:{finding.rule}#{sha256(value).hexdigest()[:6]}]"
+    guessable = finding.family == "pii" or finding.rule in _GUESSABLE
+    return masked(finding.rule, None if guessable else value)
 
 
 # Six digits, or a word with a number: a list of all of them finds the one with the fingerprint.
@@ -129,9 +128,9 @@ def _spliced(data: bytes, findings: list[Finding]) -> bytes:
 
 
 def _spliced_with_care(data: bytes, findings: list[Finding]) -> bytes:
-    masked = _spliced(data, findings)
-    broken = any(_is_personal_key(data, each) for each in findings) or not _is_json(masked)
-    return _spliced_json(data, findings) if broken and _is_json(data) else masked
+    shown = _spliced(data, findings)
+    broken = any(_is_personal_key(data, each) for each in findings) or not _is_json(shown)
+    return _spliced_json(data, findings) if broken and _is_json(data) else shown
 
 
 def _mask_in(value: bytes, finding: Finding) -> bytes:

@@ -4,7 +4,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.masking import MASK, masked_json, masked_strings, masked_text
+from evalwright.signals.masking.credentials import (
+    CREDENTIAL,
+    mask_json_strictly,
+    mask_strictly,
+    mask_strings_strictly,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=20),
@@ -16,21 +21,21 @@ SHAPED = st.from_regex(r"(sk|pk|rk)-[A-Za-z0-9_-]{8,30}", fullmatch=True)
 
 @given(VALUES, SHAPED)
 def test_a_masked_document_is_still_json_and_holds_no_credential(value, secret):
-    masked = masked_json(msgspec.json.encode({"value": value, "key": f"it is {secret}."}))
+    masked = mask_json_strictly(msgspec.json.encode({"value": value, "key": f"it is {secret}."}))
     assert msgspec.json.decode(masked)["key"].startswith("it is [masked:")
     assert secret.encode() not in masked
 
 
 @given(SHAPED)
 def test_texts_and_values_are_masked_alike(secret):
-    assert secret not in masked_text(f"take {secret} now")
-    assert secret not in str(masked_strings({"a": [secret, {secret: 1}]}))
+    assert secret not in mask_strictly(f"take {secret} now")
+    assert secret not in str(mask_strings_strictly({"a": [secret, {secret: 1}]}))
 
 
 def test_numbers_and_ordinary_words_stay():
     value = {"score": 0.4111111111111111, "words": ["ask-me-anything", "risk-assessment", "sk-1"]}
-    assert masked_strings(value) == value
+    assert mask_strings_strictly(value) == value
 
 
 def test_a_key_of_the_host_itself_is_masked():
-    assert masked_text("Bearer: ew_abc123_0123456789abcdef") == f"Bearer: {MASK}"
+    assert mask_strictly("Bearer: ew_abc123_0123456789abcdef") == f"Bearer: {CREDENTIAL}"
