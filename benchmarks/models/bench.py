@@ -20,7 +20,7 @@ from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config
 from evalwright.models.load import Providers
 from evalwright.models.openai import encode_request
-from evalwright.models.protocol import Message, Model, OutputSchema, Request, ToolSpec
+from evalwright.models.protocol import ChatMessage, Model, OutputSchema, Request, ToolSpec
 from evalwright.models.scripted import ScriptedModel
 
 Call = Callable[[], Awaitable[object]]
@@ -41,8 +41,8 @@ def a_request(number: int = 0) -> Request:
     tool = ToolSpec("orders_get", "Looks an order up.", {"type": "object", "properties": {}})
     return Request(
         (
-            Message("system", "You help the customers of a shop. " * 30),
-            Message("user", f"Where is my order {number}? " * 50),
+            ChatMessage("system", "You help the customers of a shop. " * 30),
+            ChatMessage("user", f"Where is my order {number}? " * 50),
         ),
         (tool, ToolSpec("refund", "Pays back.", {"type": "object"})),
         OutputSchema("verdict", SCHEMA),
@@ -98,9 +98,9 @@ async def measure(url: str, calls: int, concurrency: int) -> tuple[float, float]
 
 
 async def cpu_ms_of_aiohttp(url: str, calls: int, concurrency: int) -> float:
-    from evalwright.models.quirks import Habits
+    from evalwright.models.quirks import Quirks
 
-    body = encode_request(a_request(), "gpt-4.1-mini", Habits())
+    body = encode_request(a_request(), "gpt-4.1-mini", Quirks())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def post() -> None:

@@ -14,7 +14,7 @@ from loop_subjects import USAGE, Script, an_agent, answered_by, invoke, says, us
 from builders import a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
-from evalwright.models.protocol import Message, ModelError, Reply
+from evalwright.models.protocol import ChatMessage, ModelError, Reply
 
 ORDERS = "shop:orders.get"
 REFUND = "shop:refund"
@@ -38,8 +38,8 @@ def test_the_prompt_and_the_input_go_to_the_model_and_its_answer_comes_back(tmp_
     assert told.output == "yes"
     (request,) = model.requests
     assert request.messages == (
-        Message("system", "You are a clerk."),
-        Message("user", "Is it open?"),
+        ChatMessage("system", "You are a clerk."),
+        ChatMessage("user", "Is it open?"),
     )
     assert request.tools == ()
     assert request.output is None
@@ -103,7 +103,7 @@ def test_a_tool_call_is_answered_recorded_and_shown_to_the_model(tmp_path: Path)
     assert (returned["outcome"], returned["status"]) == ({"status": "shipped"}, "ok")
     assistant, tool = model.requests[1].messages[2:]
     assert assistant.tool_uses == model.turns[0].tool_uses
-    assert tool == Message("tool", '{"status":"shipped"}', call_id="call_0")
+    assert tool == ChatMessage("tool", '{"status":"shipped"}', call_id="call_0")
     assert told.invocation.usages == [USAGE, USAGE]
 
 

@@ -7,11 +7,20 @@ from typing import Any, TypeVar
 
 from evalwright.models.calling import CalledModel, Channel
 from evalwright.models.config import Config, ProviderSettings
+from evalwright.models.dialects import HttpDialect, load_dialect
 from evalwright.models.endpoints import find_endpoint, known_providers
 from evalwright.models.load import Providers
-from evalwright.models.names import parse_name
 from evalwright.models.prices import Meter
-from evalwright.models.protocol import Message, Model, ModelError, Reply, Request, ToolSpec, ToolUse
+from evalwright.models.protocol import (
+    ChatMessage,
+    Model,
+    ModelError,
+    Reply,
+    Request,
+    ToolSpec,
+    ToolUse,
+)
+from evalwright.models.providers import parse_name
 from evalwright.models.retries import Retries
 from providers import FakeProvider
 
@@ -29,7 +38,7 @@ LOOK_UP = ToolSpec("look_up", "Looks an order up.", {"type": "object", "properti
 
 
 def a_request(text: str = "Is it shipped?", **more: Any) -> Request:
-    return Request((Message("system", "Be brief."), Message("user", text)), **more)
+    return Request((ChatMessage("system", "Be brief."), ChatMessage("user", text)), **more)
 
 
 def a_tool_conversation() -> Request:
@@ -37,11 +46,11 @@ def a_tool_conversation() -> Request:
     uses = (ToolUse("c1", "look_up", '{"id":"A-17"}'), ToolUse("c2", "look_up", '{"id":"B-2"}'))
     return Request(
         (
-            Message("system", "Be brief."),
-            Message("user", "Where are they?"),
-            Message("assistant", "", uses),
-            Message("tool", '{"status":"shipped"}', call_id="c1"),
-            Message("tool", '{"status":"lost"}', call_id="c2"),
+            ChatMessage("system", "Be brief."),
+            ChatMessage("user", "Where are they?"),
+            ChatMessage("assistant", "", uses),
+            ChatMessage("tool", '{"status":"shipped"}', call_id="c1"),
+            ChatMessage("tool", '{"status":"lost"}', call_id="c2"),
         ),
         tools=(LOOK_UP,),
     )
@@ -109,7 +118,9 @@ def model_at(
     config = Config({parsed.provider: ProviderSettings(base_url=url, **settings)})
     endpoint = find_endpoint(known_providers(config)[parsed.provider], config, KEYS)
     retries = (time or Time()).retries(endpoint.settings.retries)
-    channel = Channel(endpoint, retries)
+    dialect = load_dialect(endpoint.dialect)
+    assert isinstance(dialect, HttpDialect)
+    channel = Channel(endpoint, dialect, retries)
     return CalledModel(channel, parsed.model, meter or Meter(parsed.provider, parsed.model))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from evalwright.models.protocol import Message, OutputSchema, Request, ToolSpec, ToolUse
+from evalwright.models.protocol import ChatMessage, OutputSchema, Request, ToolSpec, ToolUse
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = st.from_regex(r"[a-zA-Z0-9_-]{1,12}", fullmatch=True)
@@ -36,14 +36,17 @@ uses = st.builds(ToolUse, names, names, texts | st.just('{"a":1}'))
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
     """A conversation in which every tool that was asked for has answered."""
-    messages = [Message("system", draw(texts)), Message("user", draw(texts.filter(str.strip)))]
+    messages = [
+        ChatMessage("system", draw(texts)),
+        ChatMessage("user", draw(texts.filter(str.strip))),
+    ]
     for number in range(draw(st.integers(0, 2))):
         asked = tuple(
             ToolUse(f"c{number}_{index}", use.name, use.arguments)
             for index, use in enumerate(draw(st.lists(uses, max_size=3)))
         )
-        messages.append(Message("assistant", draw(texts), asked))
-        messages += (Message("tool", draw(texts), call_id=use.call_id) for use in asked)
+        messages.append(ChatMessage("assistant", draw(texts), asked))
+        messages += (ChatMessage("tool", draw(texts), call_id=use.call_id) for use in asked)
     return Request(
         tuple(messages),
         tuple(ToolSpec(name, "", {"type": "object"}) for name in draw(st.sets(names, max_size=2))),

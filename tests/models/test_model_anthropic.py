@@ -11,8 +11,15 @@ from model_strategies import json_values, requests, texts
 
 from evalwright.models.anthropic import MAX_TOKENS, decode_reply, encode_request
 from evalwright.models.prices import Meter
-from evalwright.models.protocol import Message, ModelError, OutputSchema, Reply, Request, ToolUse
-from evalwright.models.quirks import Habits
+from evalwright.models.protocol import (
+    ChatMessage,
+    ModelError,
+    OutputSchema,
+    Reply,
+    Request,
+    ToolUse,
+)
+from evalwright.models.quirks import Quirks
 from providers import Call, complaint_about, message, tool_use
 
 VERDICT = OutputSchema("verdict", {"type": "object", "properties": {"met": {"type": "boolean"}}})
@@ -20,7 +27,7 @@ HEADERS = {"anthropic-version": "2023-06-01"}
 
 
 def body_of(request: Request) -> Any:
-    return json.loads(encode_request(request, "m", Habits()))
+    return json.loads(encode_request(request, "m", Quirks()))
 
 
 def reply_of(body: bytes, request: Request | None = None) -> Reply:
@@ -58,7 +65,7 @@ def test_results_of_tools_are_one_turn_of_the_user() -> None:
 
 def test_what_the_user_adds_to_results_comes_after_them() -> None:
     asked = a_tool_conversation()
-    said = (*asked.messages[:-1], Message("user", "And?"), asked.messages[-1])
+    said = (*asked.messages[:-1], ChatMessage("user", "And?"), asked.messages[-1])
     blocks = body_of(Request(said))["messages"][2]["content"]
     assert [block["type"] for block in blocks] == ["tool_result", "tool_result", "text"]
 
@@ -66,7 +73,11 @@ def test_what_the_user_adds_to_results_comes_after_them() -> None:
 def test_arguments_that_are_no_object_are_sent_within_one() -> None:
     use = ToolUse("c1", "f", "not json")
     asked = Request(
-        (Message("user", "x"), Message("assistant", "", (use,)), Message("tool", "", call_id="c1"))
+        (
+            ChatMessage("user", "x"),
+            ChatMessage("assistant", "", (use,)),
+            ChatMessage("tool", "", call_id="c1"),
+        )
     )
     assert body_of(asked)["messages"][1]["content"][0]["input"] == {"arguments": "not json"}
 

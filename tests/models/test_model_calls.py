@@ -207,7 +207,7 @@ def test_garbage_is_a_parse_error_and_shown(body: bytes) -> None:
     with fake_provider(Answer(body)) as provider:
         error = failure(model_at(provider))
     assert error.code == "parse_error"
-    assert f"openai:m at {provider.url}: the answer is no chat completion" in error.message
+    assert f"openai:m at {provider.url}: the answer is not a chat completion" in error.message
 
 
 @pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])

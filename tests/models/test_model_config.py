@@ -97,7 +97,7 @@ def test_a_key_where_the_name_of_a_variable_belongs_is_refused_and_not_repeated(
         ('[models.Open]\nkind = "openai"\n', "models.Open: a provider's name has lower-case"),
         ("[models.acme]\nretries = 1\n", "models.acme: there is no provider 'acme' (name one of"),
         ('[models.acme]\nkind = "openai"\n', "models.acme: a declared provider needs an address"),
-        ('[models.openai]\nkind = "azure"\n', "models.openai.kind: what openai speaks is known"),
+        ('[models.openai]\nkind = "azure"\n', "models.openai.kind: the dialect of openai is known"),
         ('[models.openai]\nbase_url = "x"\n', "models.openai.base_url: not an http or https"),
         (
             '[models.openai]\nbase_url = "https://a:b@h/"\n',

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalwright.models.limits import HOPELESS_AFTER_S, MOST_CLOSURES, Limiter, NoTurn
 from evalwright.models.retries import TOTAL_S, Retries
-from evalwright.models.transport import Answer
+from evalwright.models.transport import HttpAnswer
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
@@ -245,10 +245,10 @@ class AlwaysRefusing:
     def __init__(self) -> None:
         self.calls = 0
 
-    async def post(self, path: str, body: bytes) -> Answer:
+    async def post(self, path: str, body: bytes) -> HttpAnswer:
         self.calls += 1
         await asyncio.sleep(0.1)
-        return Answer(429, {"retry-after": "60"}, b"{}")
+        return HttpAnswer(429, {"retry-after": "60"}, b"{}")
 
 
 def test_a_provider_that_refuses_everybody_is_given_up_by_all_within_minutes() -> None:

@@ -5,7 +5,7 @@ from asking import KEYS, load
 
 from evalwright.contracts.errors import BadInput
 from evalwright.models.config import Config, parse_config
-from evalwright.models.names import PROVIDERS, parse_name
+from evalwright.models.providers import PROVIDERS, parse_name
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_local_providers_need_no_key(name: str) -> None:
 def test_a_key_with_a_character_that_no_header_takes_is_refused_unseen() -> None:
     with pytest.raises(BadInput) as caught:
         load("openai:m", OPENAI_API_KEY="sk-top\nsecret")
-    assert "OPENAI_API_KEY holds a character that no key has" in str(caught.value)
+    assert "OPENAI_API_KEY holds a character that no key contains" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 

@@ -20,7 +20,7 @@ from evalwright.models.protocol import (
     ToolSpec,
     ToolUse,
 )
-from evalwright.models.quirks import Habits
+from evalwright.models.quirks import Quirks
 from providers import Call, calling, complaint_about, completion, tool_call
 
 VERDICT = OutputSchema(
@@ -35,11 +35,11 @@ VERDICT = OutputSchema(
 LIST = OutputSchema(
     "parts", {"type": "array", "items": {"$ref": "#/$defs/p"}, "$defs": {"p": {"type": "string"}}}
 )
-FORCED = Habits(forced_tool=True)
+FORCED = Quirks(forced_tool=True)
 
 
-def body_of(request: Request, habits: Habits | None = None) -> Any:
-    return json.loads(encode_request(request, "m", habits or Habits()))
+def body_of(request: Request, quirks: Quirks | None = None) -> Any:
+    return json.loads(encode_request(request, "m", quirks or Quirks()))
 
 
 def reply_of(body: bytes, request: Request | None = None) -> Reply:
@@ -61,14 +61,14 @@ def test_settings_have_the_names_of_the_protocol() -> None:
     body = body_of(asked)
     assert (body["temperature"], body["max_tokens"], body["seed"]) == (0.0, 50, 7)
     assert (body["stop"], body["logprobs"], body["top_logprobs"]) == (["END"], True, 3)
-    body = body_of(asked, Habits(max_tokens_field="max_completion_tokens"))
+    body = body_of(asked, Quirks(max_tokens_field="max_completion_tokens"))
     assert body["max_completion_tokens"] == 50
     assert "max_tokens" not in body
 
 
 def test_what_a_model_does_not_take_is_left_out() -> None:
     asked = a_request(temperature=0.0, seed=7, top_logprobs=3)
-    body = body_of(asked, Habits(dropped=frozenset({"temperature", "seed", "logprobs"})))
+    body = body_of(asked, Quirks(dropped=frozenset({"temperature", "seed", "logprobs"})))
     assert set(body) == {"model", "messages"}
 
 
@@ -125,19 +125,19 @@ def test_beside_other_tools_the_model_may_choose_but_must_call_one() -> None:
     assert reply.tool_uses == (ToolUse("b", "look_up", "{}"),)
 
 
-@pytest.mark.parametrize("habits", [Habits(), FORCED])
-def test_a_schema_of_no_object_is_asked_for_as_a_field_of_one(habits: Habits) -> None:
-    body = body_of(a_request(output=LIST), habits)
+@pytest.mark.parametrize("quirks", [Quirks(), FORCED])
+def test_a_schema_of_no_object_is_asked_for_as_a_field_of_one(quirks: Quirks) -> None:
+    body = body_of(a_request(output=LIST), quirks)
     asked = (
         body["tools"][0]["function"]["parameters"]
-        if habits.forced_tool
+        if quirks.forced_tool
         else body["response_format"]["json_schema"]["schema"]
     )
     assert asked["properties"] == {"value": {"type": "array", "items": {"$ref": "#/$defs/p"}}}
     assert asked["$defs"] == {"p": {"type": "string"}}
     answer = (
         calling(tool_call("parts", {"value": ["a"]}))
-        if habits.forced_tool
+        if quirks.forced_tool
         else completion('{"value": ["a"]}')
     )
     assert reply_of(answer.body, a_request(output=LIST)).text == '["a"]'
@@ -204,9 +204,9 @@ def test_an_answer_without_usage_has_no_cost() -> None:
     assert (usage.input_tokens, usage.total_tokens, usage.cost_estimate_usd) == (0, None, None)
 
 
-@given(requests(), st.sampled_from([Habits(), FORCED]))
-def test_every_request_is_one_that_the_protocol_takes(request: Request, habits: Habits) -> None:
-    body = body_of(request, habits)
+@given(requests(), st.sampled_from([Quirks(), FORCED]))
+def test_every_request_is_one_that_the_protocol_takes(request: Request, quirks: Quirks) -> None:
+    body = body_of(request, quirks)
     assert complaint_about(Call("/chat/completions", {}, {}, body)) is None
     names = [tool["function"]["name"] for tool in body.get("tools", [])]
     assert len(set(names)) == len(names)

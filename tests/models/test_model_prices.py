@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.models.config import Config, OwnPrice
-from evalwright.models.names import PROVIDERS, parse_name
 from evalwright.models.prices import Meter, Tokens, meter
+from evalwright.models.providers import PROVIDERS, parse_name
 
 LISTED = [
     (provider.id, model.id)

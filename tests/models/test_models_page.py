@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from evalwright.models.config import OwnPrice, ProviderSettings, parse_config
-from evalwright.models.names import PROVIDERS
 from evalwright.models.protocol import ModelErrorCode
-from evalwright.models.script_file import Rule, When, parse_rules
+from evalwright.models.providers import PROVIDERS
+from evalwright.models.scripted import ScriptRule, When, parse_rules
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
 
@@ -55,7 +55,7 @@ def _rows_at_start(part: str) -> list[list[str]]:
     [
         ("code | when", set(get_args(ModelErrorCode))),
         ("condition | holds when", set(fields(When))),
-        ("field | meaning", set(fields(Rule)) - {"when"}),
+        ("field | meaning", set(fields(ScriptRule)) - {"when"}),
     ],
 )
 def test_every_code_condition_and_answer_is_told(head: str, names: set[str]) -> None:

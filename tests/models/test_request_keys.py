@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model_strategies import requests
 
 from evalwright.contracts.jsonvalue import canonical
-from evalwright.models.protocol import Message, OutputSchema, Request, ToolSpec
+from evalwright.models.protocol import ChatMessage, OutputSchema, Request, ToolSpec
 from evalwright.models.request_key import RequestKeys, semantic_call
 
 
@@ -23,7 +23,7 @@ def test_the_key_is_the_hash_of_the_portable_canonical_text() -> None:
         '{"model":"m","provider":"openai","recipe":"openwop-semantic-request-v2","request":'
         '{"messages":[{"content":"Grüße","role":"user"}],"seed":3,"stop":["x"],"temperature":1}}'
     )
-    asked = Request((Message("user", "Grüße"),), temperature=1.0, seed=3, stop=("x",))
+    asked = Request((ChatMessage("user", "Grüße"),), temperature=1.0, seed=3, stop=("x",))
     assert key(asked) == hashlib.sha256(text.encode()).hexdigest()
 
 

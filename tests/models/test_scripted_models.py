@@ -10,9 +10,15 @@ from hypothesis import given
 from model_strategies import requests
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.models.protocol import Message, ModelError, OutputSchema, Reply, Request, ToolUse
-from evalwright.models.script_file import parse_rules
-from evalwright.models.scripted import Said, ScriptedModel
+from evalwright.models.protocol import (
+    ChatMessage,
+    ModelError,
+    OutputSchema,
+    Reply,
+    Request,
+    ToolUse,
+)
+from evalwright.models.scripted import ScriptedModel, ScriptedReply, parse_rules
 
 RULES = """
 - when: {last_tool: look_up, contains: lost}
@@ -64,7 +70,7 @@ def test_tools_are_asked_for_with_ids_that_are_the_same_every_time(script: Path)
 
 
 def test_a_refusal_says_so(script: Path) -> None:
-    reply = said(script, Request((Message("system", "You judge."), Message("user", "x"))))
+    reply = said(script, Request((ChatMessage("system", "You judge."), ChatMessage("user", "x"))))
     assert (reply.finish, reply.text) == ("refusal", "I will not judge.")
 
 
@@ -97,8 +103,8 @@ def test_a_request_that_no_rule_fits_is_told_with_the_file_and_the_message(scrip
     [
         ({"rules": []}, "$: a list of rules was expected"),
         ([], "$: a list of rules was expected"),
-        ([{"when": {}}], "$[0]: a rule answers in one way, not in 0"),
-        ([{"reply": "a", "json": None}], "$[0]: a rule answers in one way, not in 2"),
+        ([{"when": {}}], "$[0]: a rule answers in one way, not 0"),
+        ([{"reply": "a", "json": None}], "$[0]: a rule answers in one way, not 2"),
         ([{"reply": "a"}, {"replay": "b"}], "$[1]: Object contains unknown field 'replay'"),
         ([{"when": {"has": "x"}, "reply": "a"}], "$[0].when: Object contains unknown field 'has'"),
         ([{"when": {"turn": 0}, "reply": "a"}], "$[0].when.turn: Expected 'int' >= 1"),
@@ -123,7 +129,7 @@ def test_a_function_may_give_text_more_than_text_or_a_whole_reply() -> None:
         "Is it shipped?"
     )
     use = ToolUse("c", "f", "{}")
-    reply = ask(ScriptedModel("caller", lambda request: Said(tool_uses=(use,))))
+    reply = ask(ScriptedModel("caller", lambda request: ScriptedReply(tool_uses=(use,))))
     assert (reply.finish, reply.tool_uses) == ("tools", (use,))
     assert ask(ScriptedModel("other:m", lambda request: reply)) is reply
 

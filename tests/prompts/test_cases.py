@@ -12,9 +12,9 @@ import yaml
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
 from evalwright.models.prices import Tokens
-from evalwright.models.protocol import Message, Model, ModelError, OutputSchema, Request
-from evalwright.models.scripted import Said, ScriptedModel
-from evalwright.models.transport import Unreachable
+from evalwright.models.protocol import ChatMessage, Model, ModelError, OutputSchema, Request
+from evalwright.models.scripted import ScriptedModel, ScriptedReply
+from evalwright.models.transport import NoConnection
 from evalwright.prompts.cases import ROWS_AT_ONCE, CaseRun, run_cases
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.prompt_yaml import PromptFile, parse_prompt_yaml, placeholders
@@ -91,8 +91,8 @@ def test_every_row_goes_through_the_messages() -> None:
     assert [case.completion for case in made.cases] == ["Greet Ann.", "Greet {{tone}}."]
     assert [case.row for case in made.cases] == [1, 2]
     assert subject.asked[1].messages == (
-        Message("system", 'Be ["a",1].'),
-        Message("user", "Greet {{tone}}."),
+        ChatMessage("system", 'Be ["a",1].'),
+        ChatMessage("user", "Greet {{tone}}."),
     )
 
 
@@ -236,7 +236,7 @@ def test_a_call_that_failed_and_was_paid_for_is_counted() -> None:
 
 def test_a_model_that_nobody_answers_for_is_an_internal_error() -> None:
     def answer(_: Request) -> str:
-        raise ModelError("unavailable_model", "no connection") from Unreachable("refused")
+        raise ModelError("unavailable_model", "no connection") from NoConnection("refused")
 
     assert failure(a_file(ANN), Recorder(answer)).code == "internal_error"
 
@@ -255,7 +255,7 @@ def test_a_judge_that_fails_fails_the_file_and_the_completion_is_paid_for() -> N
 
 @pytest.mark.parametrize(("finish", "told"), [("refusal", "a refusal"), ("length", "cut off")])
 def test_a_judge_that_refuses_or_is_cut_off_gave_no_verdict(finish: Any, told: str) -> None:
-    judge = Recorder(lambda _: Said(text="yes", finish=finish), "judge")
+    judge = Recorder(lambda _: ScriptedReply(text="yes", finish=finish), "judge")
     failed = failure(a_file(ANN, evaluators=[POLITE]), Recorder("Hello"), judge)
     assert failed.code == "parse_error"
     assert told in failed.message
@@ -268,7 +268,8 @@ def test_a_completion_that_is_refused_or_cut_off_is_judged_as_it_is_and_told(
 ) -> None:
     evaluators = [{"string": {"equals": "No"}}]
     made = run(
-        a_file(ANN, evaluators=evaluators), Recorder(lambda _: Said(text="No", finish=finish))
+        a_file(ANN, evaluators=evaluators),
+        Recorder(lambda _: ScriptedReply(text="No", finish=finish)),
     )
     assert made.cases[0].passed
     assert made.notes[0].startswith(f"row 1: the completion {told}")
@@ -296,14 +297,14 @@ def test_cases_keep_the_order_of_the_rows_whichever_ends_first() -> None:
     ended: list[str] = []
     first_may_end = asyncio.Event()
 
-    async def answer(request: Request) -> Said:
+    async def answer(request: Request) -> ScriptedReply:
         name = last(request).removeprefix("Greet ").removesuffix(".")
         if name == "0":
             await first_may_end.wait()
         if name == "5":
             first_may_end.set()
         ended.append(name)
-        return Said(text=name, tokens=Tokens(int(name), 0))
+        return ScriptedReply(text=name, tokens=Tokens(int(name), 0))
 
     rows = [{"tone": "kind", "name": str(n)} for n in range(8)]
     made = run(a_file(*rows), Recorder(answer))

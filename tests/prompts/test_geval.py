@@ -18,8 +18,8 @@ from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.load import Providers
 from evalwright.models.protocol import ModelError, Request, TokenLogprob
-from evalwright.models.scripted import Said
-from evalwright.models.transport import Unreachable
+from evalwright.models.scripted import ScriptedReply
+from evalwright.models.transport import NoConnection
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, Judgement, JudgeSettings, estimated_tokens
 from evalwright.prompts.geval.questions import CRITERIA
@@ -240,7 +240,7 @@ def test_a_judge_that_never_fits_gives_a_parse_error_and_no_score(said):
 
 
 def test_a_refusal_is_a_parse_error_with_its_reason():
-    refusal = Said(text="The content\nfilter was triggered.", finish="refusal")
+    refusal = ScriptedReply(text="The content\nfilter was triggered.", finish="refusal")
     failed = failure_of(Judge(in_turn([refusal] * 3)))
     assert failed.code == "parse_error"
     assert failed.message.endswith("a refusal to judge: The content filter was triggered.")
@@ -269,7 +269,7 @@ def test_what_was_spent_before_a_failure_is_told():
 
 def test_a_network_failure_is_an_internal_error_because_it_says_nothing_of_the_model():
     error = ModelError("unavailable_model", "connection refused")
-    error.__cause__ = Unreachable("connection refused")
+    error.__cause__ = NoConnection("connection refused")
     failed = failure_of(Judge(in_turn([error])))
     assert failed.code == "internal_error"
     assert "connection refused" in failed.message

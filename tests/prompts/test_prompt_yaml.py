@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evalwright.models.protocol import Message, OutputSchema
+from evalwright.models.protocol import ChatMessage, OutputSchema
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.prompt_yaml import (
     BuiltInEvaluator,
@@ -83,9 +83,9 @@ def test_a_whole_file_is_read() -> None:
         response_format="json_schema",
         output=OutputSchema("summary", {"type": "object"}),
         messages=(
-            Message("system", "Be brief."),
-            Message("user", "Sum up: {{input}}"),
-            Message("assistant", ""),
+            ChatMessage("system", "Be brief."),
+            ChatMessage("user", "Sum up: {{input}}"),
+            ChatMessage("assistant", ""),
         ),
         rows=({"input": "A cup fell.", "expected": "A cup fell.", "date": "2026-01-01"},),
         evaluators=(
@@ -104,7 +104,7 @@ def test_a_whole_file_is_read() -> None:
 
 def test_only_messages_are_required() -> None:
     file = of()
-    assert file == PromptFile("a.prompt.yml", (Message("user", "Hello"),))
+    assert file == PromptFile("a.prompt.yml", (ChatMessage("user", "Hello"),))
 
 
 def test_null_is_the_same_as_nothing() -> None:

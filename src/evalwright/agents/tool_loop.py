@@ -11,7 +11,7 @@ from evalwright.agents.tool_names import ToolNames
 from evalwright.contracts.events import ErrorDetail, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.models.protocol import (
-    Message,
+    ChatMessage,
     Model,
     ModelError,
     OutputSchema,
@@ -52,11 +52,11 @@ class ToolLoop:
         self._specs = tuple(self._spec(tool) for tool in tools)
         self._settings = settings
         self._output = output
-        self._messages: list[Message] = []
+        self._messages: list[ChatMessage] = []
 
     async def run(self, system: str, user: str) -> str:
         """Talk until the model gives its answer, and return that; raises `AgentFailure`."""
-        self._messages = [Message("system", system), Message("user", user)]
+        self._messages = [ChatMessage("system", system), ChatMessage("user", user)]
         for turns_left in reversed(range(self._settings.max_turns)):
             reply = await self._ask()
             if reply.finish == "refusal":
@@ -104,10 +104,10 @@ class ToolLoop:
 
     async def _use_tools(self, reply: Reply) -> None:
         """Answer the calls of a reply, one after the other, in the order they were asked for."""
-        self._messages.append(Message("assistant", reply.text, reply.tool_uses))
+        self._messages.append(ChatMessage("assistant", reply.text, reply.tool_uses))
         for use in reply.tool_uses:
             content = await self._answer(use)
-            self._messages.append(Message("tool", content, call_id=use.call_id))
+            self._messages.append(ChatMessage("tool", content, call_id=use.call_id))
 
     async def _answer(self, use: ToolUse) -> str:
         """What a tool says, as text; an error is an answer too."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, parse, repeated_key
-from evalwright.models.protocol import Message, Reply, Request
+from evalwright.models.protocol import ChatMessage, Reply, Request
 
 LONGEST_QUOTE = 8_000  # characters of its own reply that a judge is shown when it is asked again
 _CODE_DIGITS = 32
@@ -76,5 +76,5 @@ def ask_again(request: Request, reply: Reply, problem: UnfitReply) -> Request:
     said = reply.text or "(no text)"  # some providers refuse an empty message
     if len(said) > LONGEST_QUOTE:
         said = f"{said[:LONGEST_QUOTE]}… (+{len(said) - LONGEST_QUOTE} characters)"
-    turns = (Message("assistant", said), Message("user", _AGAIN.format(problem=problem)))
+    turns = (ChatMessage("assistant", said), ChatMessage("user", _AGAIN.format(problem=problem)))
     return msgspec.structs.replace(request, messages=request.messages + turns)

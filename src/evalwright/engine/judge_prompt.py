@@ -9,7 +9,7 @@ from evalwright.contracts.events import Verdict
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
 from evalwright.engine.fencing import UnfitReply, closed, fence_code, reply_object, section
-from evalwright.models.protocol import Message, OutputSchema, Reply, Request
+from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 from evalwright.scoring.rubric import criterion_name
 
 PROMPT_VERSION = "1"  # a new one for every change of the words, the markers or the schema
@@ -110,8 +110,8 @@ def judge_request(questions: Sequence[Question], task_input: Any, output: Any) -
     ]
     return Request(
         messages=(
-            Message("system", _SYSTEM.format(code=code)),
-            Message("user", "\n\n".join(user)),
+            ChatMessage("system", _SYSTEM.format(code=code)),
+            ChatMessage("user", "\n\n".join(user)),
         ),
         output=OutputSchema("verdicts", _schema(questions)),
         temperature=0.0,

@@ -5,9 +5,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from evalwright.models.dialects import HttpDialect
+from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
-from evalwright.models.protocol import Finish, Message, ModelError, Reply, Request, ToolUse
-from evalwright.models.quirks import Habits
+from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply, Request, ToolUse
+from evalwright.models.quirks import Quirks
 from evalwright.models.structured_output import object_schema, split_answer, tool_name
 
 VERSION = "2023-06-01"
@@ -22,7 +24,7 @@ _FINISHES: dict[str | None, Finish] = {
 }
 
 
-class _Block(msgspec.Struct, gc=False):
+class _ContentBlock(msgspec.Struct, gc=False):
     type: str
     text: str | None = None
     thinking: str | None = None
@@ -31,23 +33,23 @@ class _Block(msgspec.Struct, gc=False):
     input: dict[str, Any] | None = None
 
 
-class _Usage(msgspec.Struct, gc=False):
+class _MessageUsage(msgspec.Struct, gc=False):
     input_tokens: _Count
     output_tokens: _Count = 0
     cache_read_input_tokens: _Count | None = None
     cache_creation_input_tokens: _Count | None = None
 
 
-class _Answer(msgspec.Struct, gc=False):
-    content: list[_Block]
+class _MessageReply(msgspec.Struct, gc=False):
+    content: list[_ContentBlock]
     stop_reason: str | None = None
-    usage: _Usage | None = None
+    usage: _MessageUsage | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Answer)
+_DECODER = msgspec.json.Decoder(_MessageReply)
 
 
-def encode_request(request: Request, model: str, habits: Habits) -> bytes:
+def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
     """The body of a message; what the provider does not offer (seed, logprobs) is left out."""
     body: dict[str, Any] = {
         "model": model,
@@ -64,7 +66,7 @@ def encode_request(request: Request, model: str, habits: Habits) -> bytes:
         tools.append(_tool(name, "Give the answer.", object_schema(request.output)))
     if tools:
         body["tools"] = tools
-    if request.temperature is not None and "temperature" not in habits.dropped:
+    if request.temperature is not None and "temperature" not in quirks.dropped:
         body["temperature"] = request.temperature
     if request.stop:
         body["stop_sequences"] = request.stop
@@ -75,7 +77,7 @@ def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, 
     return {"name": name, "description": description, "input_schema": parameters}
 
 
-def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+def _turns(messages: tuple[ChatMessage, ...]) -> list[dict[str, Any]]:
     """Messages that follow each other in one role are one turn, results of tools first."""
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -93,7 +95,7 @@ def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     return turns
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         return [{"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}]
     blocks: list[dict[str, Any]] = []
@@ -107,7 +109,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
-    """The arguments as the object that the provider demands, also where they are none."""
+    """The arguments as the object that the provider demands, even where they are not one."""
     try:
         value = msgspec.json.decode(arguments) if arguments.strip() else {}
     except (msgspec.DecodeError, RecursionError):
@@ -116,12 +118,12 @@ def _input(arguments: str) -> dict[str, Any]:
 
 
 def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
-    """The reply in a message; raises `parse_error` where there is none."""
+    """The reply in a message; raises `parse_error` if there is none."""
     try:
         answer = _DECODER.decode(body)
         uses = [_use(block, n) for n, block in enumerate(answer.content) if _is_use(block)]
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ModelError("parse_error", f"the answer is no message: {error}") from None
+        raise ModelError("parse_error", f"the answer is not a message: {error}") from None
     text = "".join(block.text or "" for block in answer.content if block.type == "text")
     finish = _FINISHES.get(answer.stop_reason, "stop")
     if request.output is not None:
@@ -133,18 +135,32 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     return Reply(text, finish, meter.usage(_tokens(answer.usage)), tuple(uses), thinking)
 
 
-def _is_use(block: _Block) -> bool:
+def _is_use(block: _ContentBlock) -> bool:
     return block.type == "tool_use" and block.name is not None
 
 
-def _use(block: _Block, number: int) -> ToolUse:
+def _use(block: _ContentBlock, number: int) -> ToolUse:
     arguments = msgspec.json.encode(block.input or {}).decode()
     return ToolUse(block.id or f"call_{number + 1}", block.name or "", arguments)
 
 
-def _tokens(usage: _Usage | None) -> Tokens | None:
+def _tokens(usage: _MessageUsage | None) -> Tokens | None:
     """Anthropic counts cached tokens beside the others; here `input` counts them all."""
     if usage is None:
         return None
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     return Tokens(usage.input_tokens + read + written, usage.output_tokens, read, written)
+
+
+def _path(endpoint: Endpoint, _model: str) -> str:
+    return "/messages" if endpoint.base_url.endswith("/v1") else "/v1/messages"
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    version = {"anthropic-version": VERSION}
+    return version if key is None else {**version, "x-api-key": key}
+
+
+DIALECT = HttpDialect(
+    encode_request, decode_reply, path=_path, headers=_headers, quirks=lambda _: Quirks()
+)

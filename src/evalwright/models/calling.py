@@ -1,86 +1,33 @@
 """A model behind HTTP: limits, retries, and one reply or one error in the end."""
 
-from collections.abc import Callable
-from urllib.parse import quote
-
 import msgspec
 
 from evalwright.contracts.events import ProviderUsage
-from evalwright.models import anthropic, openai
+from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.failures import NO_MONEY, Failures, read_complaint
 from evalwright.models.limits import Limiter, NoTurn
-from evalwright.models.names import PROVIDERS, Kind
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import ModelError, Reply, Request
-from evalwright.models.quirks import Habits, learn
+from evalwright.models.quirks import Quirks, learn
 from evalwright.models.retries import Retries, is_worth_retrying, retry_after_s
-from evalwright.models.transport import Answer, CallFailed, TooLong, Transport, Unreachable
+from evalwright.models.transport import CallFailed, HttpAnswer, NoConnection, TooLong, Transport
 
-AZURE_API_VERSION = "2024-10-21"
 FILTERED = "the provider refused the request (content filter)"
 
 
-class Dialect(msgspec.Struct, frozen=True):
-    """How a provider is spoken to: two pure functions, the path, the headers."""
-
-    encode: Callable[[Request, str, Habits], bytes]
-    decode: Callable[[bytes, Request, Meter], Reply]
-    path: Callable[[Endpoint, str], str]
-    headers: Callable[[str], dict[str, str]]
-    habits: Habits = Habits()
-
-
-def _bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
-
-def _azure_path(endpoint: Endpoint, model: str) -> str:
-    if endpoint.base_url.endswith("/v1"):  # the newer API, which is OpenAI's own
-        return "/chat/completions"
-    version = quote(endpoint.api_version or AZURE_API_VERSION, safe="")
-    deployment = quote(model, safe="")
-    return f"/openai/deployments/{deployment}/chat/completions?api-version={version}"
-
-
-def _messages_path(endpoint: Endpoint, _model: str) -> str:
-    return "/messages" if endpoint.base_url.endswith("/v1") else "/v1/messages"
-
-
-_BY_NEW_NAME = Habits(max_tokens_field="max_completion_tokens")
-
-DIALECTS: dict[Kind, Dialect] = {
-    "openai": Dialect(
-        openai.encode_request, openai.decode_reply, lambda *_: "/chat/completions", _bearer
-    ),
-    "azure": Dialect(
-        openai.encode_request,
-        openai.decode_reply,
-        _azure_path,
-        lambda key: {"api-key": key},
-        _BY_NEW_NAME,
-    ),
-    "anthropic": Dialect(
-        anthropic.encode_request,
-        anthropic.decode_reply,
-        _messages_path,
-        lambda key: {"x-api-key": key},
-    ),
-}
-
-
 class Channel:
-    """The one way to a provider, which all its models share: connections, limits, retries."""
+    """What all models of a provider share: connections, limits, retries."""
 
-    def __init__(self, endpoint: Endpoint, retries: Retries | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, dialect: HttpDialect, retries: Retries | None = None
+    ) -> None:
         settings = endpoint.settings
         self.endpoint = endpoint
-        self.dialect = DIALECTS[endpoint.kind]
+        self.dialect = dialect
         self.retries = retries or Retries(settings.retries)
         self.is_down = False  # a call was given up since the last that was answered
-        self.transport = Transport(
-            endpoint.base_url, lambda: _headers(endpoint), settings.timeout_s
-        )
+        self.transport = Transport(endpoint.base_url, self._headers, settings.timeout_s)
         self.limiter = Limiter(
             settings.concurrency,
             settings.requests_per_minute,
@@ -88,18 +35,14 @@ class Channel:
             sleep=self.retries.sleep,
         )
 
-
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    headers = {"User-Agent": "evalwright"}
-    if endpoint.kind == "anthropic":
-        headers["anthropic-version"] = anthropic.VERSION
-    if endpoint.key is not None:
-        headers |= DIALECTS[endpoint.kind].headers(endpoint.key.reveal())
-    return headers
+    def _headers(self) -> dict[str, str]:
+        key = self.endpoint.key
+        headers = self.dialect.headers(None if key is None else key.reveal())
+        return {"User-Agent": "evalwright", **headers}
 
 
 class _SalvagedUsage(msgspec.Struct, gc=False):
-    """Usage as either provider tells it."""
+    """Usage as either provider reports it."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -128,19 +71,19 @@ class CalledModel:
         self._model = model
         self._meter = meter
         self._path = channel.dialect.path(channel.endpoint, model)
-        self._habits = _first_habits(channel)
+        self._quirks = channel.dialect.quirks(channel.endpoint)
         self._failures = Failures(channel.endpoint, model)
 
     async def ask(self, request: Request) -> Reply:
-        """Ask until there is a reply, or an error that asking again would not heal."""
+        """Ask until there is a reply, or an error that asking again would not cure."""
         while True:
-            habits = self._habits
-            answer, attempts = await self._answer(self._encode(request, habits))
+            quirks = self._quirks
+            answer, attempts = await self._answer(self._encode(request, quirks))
             if answer.status == 200:
                 return self._decode(answer, request)
-            learnt = self._learn(habits, request, answer)
+            learnt = self._learn(quirks, request, answer)
             if learnt is not None:
-                self._habits = self._habits.joined(learnt)
+                self._quirks = self._quirks.joined(learnt)
                 continue
             refusal = self._refusal(answer)
             if refusal is None:
@@ -151,13 +94,13 @@ class CalledModel:
         """Close the provider's connections; a later call opens new ones."""
         await self._channel.transport.close()
 
-    def _encode(self, request: Request, habits: Habits) -> bytes:
+    def _encode(self, request: Request, quirks: Quirks) -> bytes:
         try:
-            return self._channel.dialect.encode(request, self._model, habits)
+            return self._channel.dialect.encode(request, self._model, quirks)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise self._failures.unsendable(error) from None
 
-    def _decode(self, answer: Answer, request: Request) -> Reply:
+    def _decode(self, answer: HttpAnswer, request: Request) -> Reply:
         try:
             return self._channel.dialect.decode(answer.body, request, self._meter)
         except ModelError as error:
@@ -165,30 +108,30 @@ class CalledModel:
             unreadable.usage = self._salvaged(answer)
             raise unreadable from None
 
-    def _salvaged(self, answer: Answer) -> ProviderUsage | None:
-        """What a reply that cannot be read says of its cost: it was paid for all the same."""
+    def _salvaged(self, answer: HttpAnswer) -> ProviderUsage | None:
+        """The usage of a reply that cannot be read: it was paid for all the same."""
         try:
             return self._meter.usage(_SALVAGE.decode(answer.body).usage.tokens())
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ModelError):
             return None
 
-    def _learn(self, habits: Habits, request: Request, answer: Answer) -> Habits | None:
+    def _learn(self, quirks: Quirks, request: Request, answer: HttpAnswer) -> Quirks | None:
         if answer.status not in (400, 422):
             return None
-        return learn(habits, request, read_complaint(answer.body).text)
+        return learn(quirks, request, read_complaint(answer.body).text)
 
-    def _refusal(self, answer: Answer) -> Reply | None:
+    def _refusal(self, answer: HttpAnswer) -> Reply | None:
         """A content filter before the model is a refusal by the provider, not a failure.
 
-        What the provider says about it is no answer, and must not be judged or matched as one.
+        What the provider says about it is not an answer, and must not be judged or matched as one.
         """
         complaint = read_complaint(answer.body)
         if answer.status != 400 or not complaint.is_content_filter:
             return None
         return Reply(FILTERED, "refusal", self._meter.usage(None))
 
-    async def _answer(self, body: bytes) -> tuple[Answer, int]:
-        """The last answer of all tries that made sense, and how many they were."""
+    async def _answer(self, body: bytes) -> tuple[HttpAnswer, int]:
+        """The answer of the last try, and the number of tries."""
         retries = self._channel.retries
         begun: float | None = None
         attempt = 0
@@ -202,7 +145,7 @@ class CalledModel:
                 raise self._failures.no_turn(str(waiting), attempt - 1) from None
             if not _is_passing(outcome):
                 break
-            asked = retry_after_s(outcome.headers) if isinstance(outcome, Answer) else None
+            asked = retry_after_s(outcome.headers) if isinstance(outcome, HttpAnswer) else None
             wait = None if self._is_hopeless() else retries.wait_before(attempt, begun, asked)
             if wait is None:
                 break
@@ -213,10 +156,10 @@ class CalledModel:
         return outcome, attempt
 
     def _is_hopeless(self) -> bool:
-        """Once a call was given up, others need not wait as long to learn the same."""
+        """Once a call was given up, others need not wait as long for the same result."""
         return self._channel.is_down or self._channel.limiter.is_hopeless
 
-    async def _post(self, body: bytes, ticket: int) -> Answer | CallFailed:
+    async def _post(self, body: bytes, ticket: int) -> HttpAnswer | CallFailed:
         limiter = self._channel.limiter
         try:
             answer = await self._channel.transport.post(self._path, body)
@@ -229,24 +172,19 @@ class CalledModel:
         return answer
 
 
-def _first_habits(channel: Channel) -> Habits:
-    official = channel.endpoint.base_url == PROVIDERS["openai"].base_url
-    return _BY_NEW_NAME if official else channel.dialect.habits
-
-
-def _is_down(outcome: Answer | CallFailed) -> bool:
-    """Whether nobody is there, or nobody who can answer."""
-    if isinstance(outcome, Answer):
+def _is_down(outcome: HttpAnswer | CallFailed) -> bool:
+    """Whether the provider cannot be reached, or only fails."""
+    if isinstance(outcome, HttpAnswer):
         return outcome.status >= 500
-    return isinstance(outcome, Unreachable)
+    return isinstance(outcome, NoConnection)
 
 
-def _is_passing(outcome: Answer | CallFailed) -> bool:
-    """Whether the same call may go well later."""
+def _is_passing(outcome: HttpAnswer | CallFailed) -> bool:
+    """Whether the same call may succeed later."""
     if isinstance(outcome, CallFailed):
         return not isinstance(outcome, TooLong)
     return is_worth_retrying(outcome.status) and not _is_broke(outcome)
 
 
-def _is_broke(answer: Answer) -> bool:
+def _is_broke(answer: HttpAnswer) -> bool:
     return answer.status == 429 and read_complaint(answer.body).code == NO_MONEY

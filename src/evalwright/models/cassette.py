@@ -16,7 +16,7 @@ SHOWN = 80
 _BEGINNING = b'{"key":"'  # of every line that is written here
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """One recorded call; `request` is for people, the key says what it was."""
 
     key: str
@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True):
     reply: Reply
 
 
-_DECODER = msgspec.json.Decoder(Entry)
+_DECODER = msgspec.json.Decoder(RecordedCall)
 
 
 class Cassette:

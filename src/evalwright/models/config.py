@@ -2,16 +2,16 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.models.names import PROVIDERS
+from evalwright.models.providers import DECLARABLE, PROVIDERS
 
 FILE_NAME = "evalwright.toml"
 MAX_BYTES = 1024 * 1024
@@ -36,7 +36,7 @@ Price = Annotated[float, Meta(ge=0, le=1_000_000)]
 class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[models.<provider>]`: of a known provider, or with `kind` of one declared here."""
 
-    kind: Literal["openai", "azure", "anthropic"] | None = None
+    kind: str | None = None  # the dialect of a provider that is declared here
     base_url: str | None = None
     key_env: Annotated[str, Meta(pattern=ENVIRONMENT_NAME)] | None = None
     api_version: str | None = None  # Azure
@@ -73,6 +73,16 @@ class Config(msgspec.Struct, frozen=True):
     source: str = FILE_NAME
     tiers: dict[str, TierSettings] = {}
     host: dict[str, Any] = {}  # for the host to read
+
+
+def known_secrets(
+    config: Config, environment: Mapping[str, str], more: Iterable[str] = ()
+) -> dict[str, str]:
+    """The values of all secrets, keys included, by the environment variables that hold them."""
+    of_providers = (provider.key_env for provider in PROVIDERS.values())
+    declared = (settings.key_env for settings in config.models.values())
+    names = dict.fromkeys([*of_providers, *declared, *config.secrets, *more])
+    return {name: environment[name] for name in names if name and environment.get(name)}
 
 
 def find_config(start: Path) -> Path | None:
@@ -186,8 +196,10 @@ def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSet
 def _unfit(provider: str, settings: ProviderSettings, path: str) -> Iterator[Problem]:
     """What no single field shows: a declared provider needs a kind and an address."""
     known = provider in PROVIDERS
+    if settings.kind not in (None, *DECLARABLE):
+        yield Problem(f"{path}.kind", f"must be one of {', '.join(DECLARABLE)}")
     if known and settings.kind is not None:
-        rule = f"what {provider} speaks is known"
+        rule = f"the dialect of {provider} is known"
         yield Problem(f"{path}.kind", rule, "remove it, or declare a provider of another name")
     if not known and settings.kind is None:
         rule = f"there is no provider {provider!r}"

@@ -10,18 +10,17 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.models.config import Config, ProviderSettings, address_problem
-from evalwright.models.names import PROVIDERS, Kind, Provider
+from evalwright.models.providers import PROVIDERS, Provider
 
 SHORTEST_SECRET = 8
 
-_OLLAMA_PORT = 11434
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xai|gsk)[-_][\w*.…-]{6,}")
 _USER_INFO = re.compile(r"//[^/\s@]+@")  # of a proxy, say
 _HIDDEN = "[key]"
 
 
-class Key:
-    """A key that shows itself only to who asks for it."""
+class ProviderKey:
+    """A key that is shown only on request, never by `repr`."""
 
     __slots__ = ("_value",)
 
@@ -33,9 +32,9 @@ class Key:
         return self._value
 
     def hide_in(self, text: str) -> str:
-        """The text without the key, also where it is only a part of it or written for a URL.
+        """The text without the key, also where the key is quoted for a URL.
 
-        What is as short as a word is a placeholder for servers that want any key.
+        A key as short as a word is a placeholder for servers that accept any key.
         """
         if len(self._value) < SHORTEST_SECRET:
             return text
@@ -44,23 +43,23 @@ class Key:
         return text
 
     def __repr__(self) -> str:
-        return "Key(…)"
+        return "ProviderKey(…)"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
     """One provider, ready to be called."""
 
     provider: str
-    kind: Kind
+    dialect: str
     base_url: str
-    key: Key | None
+    key: ProviderKey | None
     key_env: str | None
     base_url_env: str | None
     settings: ProviderSettings
     api_version: str | None = None
 
     def without_key(self, text: str) -> str:
-        """Text of the provider, without our key and without what looks like one."""
+        """A provider's text, without our key and without anything that looks like one."""
         if self.key is not None:
             text = self.key.hide_in(text)
         return _USER_INFO.sub(f"//{_HIDDEN}@", _KEY_LIKE.sub(_HIDDEN, text))
@@ -79,7 +78,7 @@ def known_providers(config: Config) -> dict[str, Provider]:
 def find_endpoint(
     provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """Where the provider is and with which key; a key that is missing is told now, not in a run."""
+    """Where the provider is and with which key; a missing key is reported now, not during a run."""
     settings = config.models.get(provider.name, ProviderSettings())
     base_url = _base_url(provider, settings, config, environment)
     key_env = settings.key_env or provider.key_env
@@ -92,7 +91,7 @@ def find_endpoint(
         _refuse_open_key(provider.name, base_url, key_env)
     return Endpoint(
         provider.name,
-        settings.kind or provider.kind,
+        provider.dialect,
         base_url,
         key,
         key_env,
@@ -104,14 +103,14 @@ def find_endpoint(
     )
 
 
-def _key(provider: str, key_env: str | None, environment: Mapping[str, str]) -> Key | None:
+def _key(provider: str, key_env: str | None, environment: Mapping[str, str]) -> ProviderKey | None:
     value = environment.get(key_env, "").strip() if key_env else ""
     if value and not (value.isascii() and value.isprintable() and " " not in value):
         raise BadInput(
-            f"provider {provider}: {key_env} holds a character that no key has "
+            f"provider {provider}: {key_env} holds a character that no key contains "
             "(a space, a line break, a letter with an accent); set it again"
         )
-    return Key(value) if value else None
+    return ProviderKey(value) if value else None
 
 
 def _base_url(
@@ -121,11 +120,11 @@ def _base_url(
     environment: Mapping[str, str],
 ) -> str:
     name = provider.base_url_env
-    told = environment.get(name, "").strip() if name else ""
-    if told and name == "OLLAMA_HOST":
-        told = _ollama_address(told)
-    source = name if told else f"{config.source}: models.{provider.name}.base_url"
-    url = told or settings.base_url or provider.base_url
+    given = environment.get(name, "").strip() if name else ""
+    if given and provider.listens_on:
+        given = _server_address(given, provider.listens_on)
+    source = name if given else f"{config.source}: models.{provider.name}.base_url"
+    url = given or settings.base_url or provider.base_url
     if url is None:
         where = f"set {name}, or " if name else "set "
         raise BadInput(
@@ -138,13 +137,13 @@ def _base_url(
     return url.rstrip("/")
 
 
-def _ollama_address(host: str) -> str:
-    """`OLLAMA_HOST` is an address, or a host and port that the server listens on."""
+def _server_address(host: str, usual_port: int) -> str:
+    """The address of a server, from an address or from the host and port that it listens on."""
     if "://" not in host:
         host = f"http://{host}"
     try:
         parts = urlsplit(host)
-        port = parts.port or (443 if parts.scheme == "https" else _OLLAMA_PORT)
+        port = parts.port or (443 if parts.scheme == "https" else usual_port)
     except ValueError:
         return host
     name = parts.hostname or "127.0.0.1"

@@ -7,7 +7,7 @@ import msgspec
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.protocol import ModelError, ModelErrorCode
 from evalwright.models.retries import retry_after_s
-from evalwright.models.transport import Answer, CallFailed, TimedOut, TooLong
+from evalwright.models.transport import CallFailed, HttpAnswer, TimedOut, TooLong
 
 LONGEST_COMPLAINT = 300
 NO_MONEY = "insufficient_quota"  # a 429 that no waiting heals
@@ -66,7 +66,7 @@ class Failures:
         self._endpoint = endpoint
         self._about = f"{endpoint.provider}:{model} at {endpoint.base_url}"
 
-    def refused(self, answer: Answer, attempts: int) -> ModelError:
+    def refused(self, answer: HttpAnswer, attempts: int) -> ModelError:
         """The error for an answer that is no success."""
         status = answer.status
         code = _CODES.get(status) or _code_of(status)
@@ -92,7 +92,7 @@ class Failures:
         message = f"{self._about}: {reason}{_tries(attempts)}; {self._remedy(429, '')}"
         return ModelError("rate_limited", message)
 
-    def unreadable(self, error: ModelError, answer: Answer) -> ModelError:
+    def unreadable(self, error: ModelError, answer: HttpAnswer) -> ModelError:
         """The error for an answer that holds no reply."""
         beginning = self._shown(read_complaint(answer.body).text)
         message = f"{self._about}: {self._shown(error.message)}; it says {beginning!r}"

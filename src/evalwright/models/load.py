@@ -1,4 +1,4 @@
-"""From a model's name to a model; whatever is missing for it is told here, before a run."""
+"""From a model's name to a model; whatever is missing is reported here, before a run."""
 
 import os
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config
 from evalwright.models.endpoints import find_endpoint, known_providers
-from evalwright.models.names import SCRIPTED, ModelName, Provider, parse_name
 from evalwright.models.protocol import Model
+from evalwright.models.providers import ModelName, Provider, parse_name
 
 if TYPE_CHECKING:
     from evalwright.models.calling import Channel
@@ -32,16 +32,17 @@ class Providers:
         return model if cassette is None else cassette.wrap(model)
 
     def _load(self, name: ModelName, provider: Provider) -> Model:
-        if provider.name == SCRIPTED:
-            from evalwright.models.script_file import load_script
+        from evalwright.models.dialects import LocalDialect, load_dialect
 
-            return load_script(name.model)
+        dialect = load_dialect(provider.dialect)
+        if isinstance(dialect, LocalDialect):
+            return dialect.load(name.model)
         from evalwright.models.calling import CalledModel, Channel
         from evalwright.models.prices import meter
 
         channel = self._channels.get(provider.name)
         if channel is None:
-            channel = Channel(find_endpoint(provider, self._config, self._environment))
+            channel = Channel(find_endpoint(provider, self._config, self._environment), dialect)
             self._channels[provider.name] = channel
         return CalledModel(channel, name.model, meter(name, provider, self._config))
 

@@ -9,17 +9,20 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.events import ProviderUsage
+from evalwright.models.dialects import HttpDialect
+from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import (
+    ChatMessage,
     Finish,
-    Message,
     ModelError,
     Reply,
     Request,
     TokenLogprob,
     ToolUse,
 )
-from evalwright.models.quirks import Habits
+from evalwright.models.providers import PROVIDERS
+from evalwright.models.quirks import Quirks
 from evalwright.models.structured_output import (
     fits_strict,
     object_schema,
@@ -42,21 +45,21 @@ class _Function(msgspec.Struct, gc=False):
     arguments: str | dict[str, Any] | None = None  # some servers give the object itself
 
 
-class _ToolCall(msgspec.Struct, gc=False):
+class _FunctionCall(msgspec.Struct, gc=False):
     function: _Function
     id: str | None = None
 
 
-class _Part(msgspec.Struct, gc=False):
+class _TextPart(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-class _Message(msgspec.Struct, gc=False):
-    content: str | list[_Part] | None = None
+class _ChoiceMessage(msgspec.Struct, gc=False):
+    content: str | list[_TextPart] | None = None
     refusal: str | None = None
-    tool_calls: list[_ToolCall] | None = None
-    reasoning_content: Any = None  # of vLLM
-    reasoning: Any = None  # of OpenRouter and newer vLLM; elsewhere it may be anything
+    tool_calls: list[_FunctionCall] | None = None
+    reasoning_content: Any = None  # from vLLM
+    reasoning: Any = None  # from OpenRouter and newer vLLM; anything elsewhere
 
 
 class _TopLogprob(msgspec.Struct, gc=False):
@@ -64,18 +67,18 @@ class _TopLogprob(msgspec.Struct, gc=False):
     logprob: float
 
 
-class _TokenLogprob(msgspec.Struct, gc=False):
+class _ContentLogprob(msgspec.Struct, gc=False):
     token: str
     logprob: float
     top_logprobs: list[_TopLogprob] | None = None
 
 
 class _Logprobs(msgspec.Struct, gc=False):
-    content: list[_TokenLogprob] | None = None
+    content: list[_ContentLogprob] | None = None
 
 
-class _Choice(msgspec.Struct, gc=False):
-    message: _Message | None = None
+class _CompletionChoice(msgspec.Struct, gc=False):
+    message: _ChoiceMessage | None = None
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
 
@@ -84,21 +87,21 @@ class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: _Count | None = None
 
 
-class _Usage(msgspec.Struct, gc=False):
+class _CompletionUsage(msgspec.Struct, gc=False):
     prompt_tokens: _Count | None = None
     completion_tokens: _Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
 class _Completion(msgspec.Struct, gc=False):
-    choices: Annotated[list[_Choice], Meta(min_length=1)]
-    usage: _Usage | None = None
+    choices: Annotated[list[_CompletionChoice], Meta(min_length=1)]
+    usage: _CompletionUsage | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Completion)
 
 
-def encode_request(request: Request, model: str, habits: Habits) -> bytes:
+def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
     """The body of a chat completion."""
     body: dict[str, Any] = {
         "model": model,
@@ -106,34 +109,34 @@ def encode_request(request: Request, model: str, habits: Habits) -> bytes:
     }
     tools = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
     if request.output is not None:
-        _ask_for_output(body, tools, request, habits)
+        _ask_for_output(body, tools, request, quirks)
     if tools:
         body["tools"] = tools
-    _add_settings(body, request, habits)
+    _add_settings(body, request, quirks)
     return msgspec.json.encode(body)
 
 
-def _add_settings(body: dict[str, Any], request: Request, habits: Habits) -> None:
-    if request.temperature is not None and "temperature" not in habits.dropped:
+def _add_settings(body: dict[str, Any], request: Request, quirks: Quirks) -> None:
+    if request.temperature is not None and "temperature" not in quirks.dropped:
         body["temperature"] = request.temperature
     if request.max_tokens is not None:
-        body[habits.max_tokens_field] = request.max_tokens
-    if request.seed is not None and "seed" not in habits.dropped:
+        body[quirks.max_tokens_field] = request.max_tokens
+    if request.seed is not None and "seed" not in quirks.dropped:
         body["seed"] = request.seed
     if request.stop:
         body["stop"] = request.stop
-    if request.top_logprobs is not None and "logprobs" not in habits.dropped:
+    if request.top_logprobs is not None and "logprobs" not in quirks.dropped:
         body["logprobs"] = True
         body["top_logprobs"] = request.top_logprobs
 
 
 def _ask_for_output(
-    body: dict[str, Any], tools: list[dict[str, Any]], request: Request, habits: Habits
+    body: dict[str, Any], tools: list[dict[str, Any]], request: Request, quirks: Quirks
 ) -> None:
     assert request.output is not None
     schema = object_schema(request.output)
     name = tool_name(request)
-    if not habits.forced_tool:
+    if not quirks.forced_tool:
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": name, "schema": schema, "strict": fits_strict(schema)},
@@ -151,7 +154,7 @@ def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, 
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: ChatMessage) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if not message.tool_uses:
@@ -168,30 +171,34 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
-    """The reply in a chat completion; raises `parse_error` where there is none."""
+    """The reply in a chat completion; raises `parse_error` if there is none."""
     try:
         completion = _DECODER.decode(body)
         choice = completion.choices[0]
         message = _message_of(choice)
         uses = [_use(call, number) for number, call in enumerate(message.tool_calls or ())]
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ModelError("parse_error", f"the answer is no chat completion: {error}") from None
-    if choice.finish_reason == "error":  # of OpenRouter, when the provider behind it failed
+        raise ModelError("parse_error", f"the answer is not a chat completion: {error}") from None
+    if choice.finish_reason == "error":  # from OpenRouter, when the provider behind it failed
         raise ModelError("internal_error", "the answer broke off with an error")
     usage = meter.usage(_tokens(completion.usage))
     return _reply(choice, message, uses, request, usage)
 
 
-def _message_of(choice: _Choice) -> _Message:
+def _message_of(choice: _CompletionChoice) -> _ChoiceMessage:
     if choice.message is not None:
         return choice.message
     if choice.finish_reason in ("content_filter", "error"):
-        return _Message()
+        return _ChoiceMessage()
     raise msgspec.ValidationError("the choice has no message")
 
 
 def _reply(
-    choice: _Choice, message: _Message, uses: list[ToolUse], request: Request, usage: ProviderUsage
+    choice: _CompletionChoice,
+    message: _ChoiceMessage,
+    uses: list[ToolUse],
+    request: Request,
+    usage: ProviderUsage,
 ) -> Reply:
     text = _text(message.content)
     finish = _FINISHES.get(choice.finish_reason, "stop")
@@ -214,25 +221,25 @@ def _reply(
     )
 
 
-def _reasoning(message: _Message) -> str:
+def _reasoning(message: _ChoiceMessage) -> str:
     given = (message.reasoning_content, message.reasoning)
     return next((text for text in given if isinstance(text, str) and text), "")
 
 
-def _text(content: str | list[_Part] | None) -> str:
+def _text(content: str | list[_TextPart] | None) -> str:
     if isinstance(content, list):
         return "".join(part.text or "" for part in content)
     return content or ""
 
 
-def _use(call: _ToolCall, number: int) -> ToolUse:
+def _use(call: _FunctionCall, number: int) -> ToolUse:
     arguments = call.function.arguments
     if not isinstance(arguments, str):
         arguments = msgspec.json.encode(arguments or {}).decode()
     return ToolUse(call.id or f"call_{number + 1}", call.function.name, arguments)
 
 
-def _tokens(usage: _Usage | None) -> Tokens | None:
+def _tokens(usage: _CompletionUsage | None) -> Tokens | None:
     if usage is None or usage.prompt_tokens is None:
         return None
     details = usage.prompt_tokens_details
@@ -252,3 +259,21 @@ def _logprobs(logprobs: _Logprobs | None) -> tuple[TokenLogprob, ...] | None:
         )
         for token in logprobs.content
     )
+
+
+NEW_TOKEN_FIELD = Quirks(max_tokens_field="max_completion_tokens")
+
+
+def _quirks(endpoint: Endpoint) -> Quirks:
+    """OpenAI itself wants the new name of `max_tokens`; other servers may know only the old one."""
+    is_openai = endpoint.base_url == PROVIDERS["openai"].base_url
+    return NEW_TOKEN_FIELD if is_openai else Quirks()
+
+
+DIALECT = HttpDialect(
+    encode_request,
+    decode_reply,
+    path=lambda *_: "/chat/completions",
+    headers=lambda key: {} if key is None else {"Authorization": f"Bearer {key}"},
+    quirks=_quirks,
+)

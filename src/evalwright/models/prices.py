@@ -10,8 +10,8 @@ import msgspec
 
 from evalwright.contracts.events import ProviderUsage
 from evalwright.models.config import Config, OwnPrice
-from evalwright.models.names import ModelName, Provider
 from evalwright.models.protocol import ModelError
+from evalwright.models.providers import ModelName, Provider
 
 MILLION = 1_000_000
 MOST_TOKENS = 2**53  # of one call; whole numbers beyond are not the same for every reader of JSON

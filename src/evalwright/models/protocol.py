@@ -27,7 +27,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
     arguments: str
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One message of a conversation; a message of role `tool` answers the call `call_id`."""
 
     role: Role
@@ -54,7 +54,7 @@ class OutputSchema(msgspec.Struct, frozen=True, gc=False):
 class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One call of a model."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSchema | None = None
     temperature: float | None = None

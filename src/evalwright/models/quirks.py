@@ -1,4 +1,4 @@
-"""What a model turned out not to take, learnt from the provider's own refusals."""
+"""What a model does not accept, learnt from the provider's own refusals."""
 
 import re
 from typing import Literal
@@ -16,24 +16,24 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _SCHEMA = re.compile(r"response_?format|json_?schema|structured outputs?", re.IGNORECASE)
-_OPTIONAL = {  # parameters that a reply is still worth having without
+_OPTIONAL = {  # a reply is still useful without these parameters
     "temperature": re.compile(r"\btemperature\b"),
     "seed": re.compile(r"\bseed\b"),
     "logprobs": re.compile(r"\b(?:top_)?logprobs\b"),
 }
 
 
-class Habits(msgspec.Struct, frozen=True):
-    """How a model wants to be asked."""
+class Quirks(msgspec.Struct, frozen=True):
+    """How a model must be asked."""
 
     forced_tool: bool = False  # JSON output through a tool, not through response_format
     max_tokens_field: MaxTokensField = "max_tokens"
-    field_changed: bool = False  # once, and never back again
+    field_changed: bool = False  # at most once
     dropped: frozenset[str] = frozenset()
 
-    def joined(self, other: "Habits") -> "Habits":
+    def joined(self, other: "Quirks") -> "Quirks":
         """What two calls learnt at the same time."""
-        return Habits(
+        return Quirks(
             self.forced_tool or other.forced_tool,
             self.max_tokens_field if self.field_changed else other.max_tokens_field,
             self.field_changed or other.field_changed,
@@ -41,24 +41,24 @@ class Habits(msgspec.Struct, frozen=True):
         )
 
 
-def learn(habits: Habits, request: Request, complaint: str) -> Habits | None:
-    """Other habits that answer the complaint of a refused request; None where none would."""
+def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
+    """The quirks that answer the complaint about a refused request; None if none would."""
     if not _UNSUPPORTED.search(complaint):
         return None
-    if request.output is not None and not habits.forced_tool and _SCHEMA.search(complaint):
-        return msgspec.structs.replace(habits, forced_tool=True)
-    if request.max_tokens is not None and _complains_of_field(habits, complaint):
-        other = _other(habits.max_tokens_field)
-        return msgspec.structs.replace(habits, max_tokens_field=other, field_changed=True)
+    if request.output is not None and not quirks.forced_tool and _SCHEMA.search(complaint):
+        return msgspec.structs.replace(quirks, forced_tool=True)
+    if request.max_tokens is not None and _complains_of_field(quirks, complaint):
+        other = _other(quirks.max_tokens_field)
+        return msgspec.structs.replace(quirks, max_tokens_field=other, field_changed=True)
     for name, pattern in _OPTIONAL.items():
-        if _is_sent(name, request) and name not in habits.dropped and pattern.search(complaint):
-            return msgspec.structs.replace(habits, dropped=habits.dropped | {name})
+        if _is_sent(name, request) and name not in quirks.dropped and pattern.search(complaint):
+            return msgspec.structs.replace(quirks, dropped=quirks.dropped | {name})
     return None
 
 
-def _complains_of_field(habits: Habits, complaint: str) -> bool:
-    named = re.search(rf"\b{habits.max_tokens_field}\b", complaint)
-    return named is not None and not habits.field_changed
+def _complains_of_field(quirks: Quirks, complaint: str) -> bool:
+    named = re.search(rf"\b{quirks.max_tokens_field}\b", complaint)
+    return named is not None and not quirks.field_changed
 
 
 def _other(field: MaxTokensField) -> MaxTokensField:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, canonical
-from evalwright.models.protocol import Message, OutputSchema, Request, ToolSpec
+from evalwright.models.protocol import ChatMessage, OutputSchema, Request, ToolSpec
 
 RECIPE = "openwop-semantic-request-v2"
 
@@ -89,7 +89,7 @@ class RequestKeys:
         return self._output[1]
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: ChatMessage) -> dict[str, Any]:
     value: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_uses:
         value["toolCalls"] = [

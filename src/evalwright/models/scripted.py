@@ -1,19 +1,41 @@
-"""A model that answers by rules: the same request always gets the same reply."""
+"""Models that answer by rules: the same request always gets the same reply.
+
+The rules are a Python function or a file, `scripted:FILE` in JSON or YAML: the first match wins.
+"""
 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+import re2
+from msgspec import UNSET, Meta, UnsetType
 
+from evalwright.contracts.documents import parse_document
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.jsonvalue import canonical
+from evalwright.models.dialects import LocalDialect
 from evalwright.models.prices import Meter, Tokens
-from evalwright.models.protocol import Finish, Reply, Request, ToolUse
+from evalwright.models.protocol import (
+    Finish,
+    ModelError,
+    ModelErrorCode,
+    Reply,
+    Request,
+    ToolUse,
+)
 
 CHARACTERS_PER_TOKEN = 4
+SHOWN = 80
+MAX_BYTES = 16 << 20
+
+_Count = Annotated[int, Meta(ge=0)]
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scripted model says; what is left out follows from the rest."""
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scripted model replies; whatever is left out follows from the rest."""
 
     text: str = ""
     tool_uses: tuple[ToolUse, ...] = ()
@@ -23,7 +45,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: float = 0.0
 
 
-Function = Callable[[Request], str | Said | Reply | Awaitable[str | Said | Reply]]
+Function = Callable[[Request], str | ScriptedReply | Reply | Awaitable[str | ScriptedReply | Reply]]
 
 
 class ScriptedModel:
@@ -36,14 +58,14 @@ class ScriptedModel:
         self._meter = Meter(provider, model)
 
     async def ask(self, request: Request) -> Reply:
-        """What the function says; tokens are estimated from the lengths of the texts."""
+        """What the function replies; tokens are estimated from the lengths of the texts."""
         said = self._function(request)
         if inspect.isawaitable(said):
             said = await said
         if isinstance(said, Reply):
             return said
         if isinstance(said, str):
-            said = Said(text=said)
+            said = ScriptedReply(text=said)
         if said.latency_s:
             await asyncio.sleep(said.latency_s)
         finish = said.finish or ("tools" if said.tool_uses else "stop")
@@ -54,7 +76,7 @@ class ScriptedModel:
         """Nothing is held."""
 
 
-def estimate_tokens(request: Request, said: Said) -> Tokens:
+def estimate_tokens(request: Request, said: ScriptedReply) -> Tokens:
     """A fixed number of characters for a token, in both directions."""
     sent = sum(
         len(message.content) + sum(len(use.arguments) for use in message.tool_uses)
@@ -62,3 +84,191 @@ def estimate_tokens(request: Request, said: Said) -> Tokens:
     )
     given = len(said.text) + sum(len(use.name) + len(use.arguments) for use in said.tool_uses)
     return Tokens(-(-sent // CHARACTERS_PER_TOKEN), -(-given // CHARACTERS_PER_TOKEN))
+
+
+class _RuleFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what a rule in a file consists of."""
+
+
+class When(_RuleFields, frozen=True):
+    """Conditions that must all hold; none means always."""
+
+    contains: str | None = None  # in the last message
+    matches: str | None = None  # a regular expression, found in the last message
+    user_contains: str | None = None  # in the last message of the user
+    system_contains: str | None = None
+    last_tool: str | None = None  # the tool whose result is the last message
+    turn: Annotated[int, Meta(ge=1)] | None = None  # 1 for the first answer of a conversation
+    output: str | None = None  # the name of the schema that the answer must fit
+
+
+class ScriptedCall(_RuleFields, frozen=True):
+    """A tool that the model asks for."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+
+
+class ScriptedTokens(_RuleFields, frozen=True):
+    """Tokens in place of the estimated ones."""
+
+    input: _Count
+    output: _Count
+
+
+class ScriptRule(_RuleFields, frozen=True):
+    """When, and what is answered then."""
+
+    when: When = When()
+    reply: str | None = None
+    json: Any = UNSET
+    tool_calls: Annotated[list[ScriptedCall], Meta(min_length=1)] | None = None
+    refusal: str | None = None
+    error: ModelErrorCode | None = None
+    reasoning: str = ""
+    tokens: ScriptedTokens | None = None
+    latency_ms: Annotated[float, Meta(ge=0, le=600_000)] = 0
+
+    def answers(self) -> list[str]:
+        """Which ways of answering the rule gives."""
+        given = {
+            "reply": self.reply is not None,
+            "json": not isinstance(self.json, UnsetType),
+            "tool_calls": self.tool_calls is not None,
+            "refusal": self.refusal is not None,
+            "error": self.error is not None,
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+
+def load_script(path: str) -> ScriptedModel:
+    """The model whose rules are in a file."""
+    try:
+        file = Path(path)
+        if file.exists() and not file.is_file():
+            raise BadInput(f"model scripted:{path}: not a regular file")
+        with file.open("rb") as opened:
+            source = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(
+            f"model scripted:{path}: the file cannot be read: {error.strerror}"
+        ) from None
+    if len(source) > MAX_BYTES:
+        raise BadInput(f"model scripted:{path}: larger than {MAX_BYTES >> 20} MiB")
+    return ScriptedModel(f"scripted:{path}", Script(path, parse_rules(source, path)).say)
+
+
+def parse_rules(source: bytes, name: str) -> list[ScriptRule]:
+    """Check the rules; all problems are reported at once."""
+    document = parse_document(source, name)
+    if not isinstance(document, list) or not document:
+        remedy = "write a list of rules, each with `when` and `reply`"
+        raise InvalidDocument(name, [Problem("$", "a list of rules was expected", remedy)])
+    problems: list[Problem] = []
+    rules = [_rule(value, f"$[{index}]", problems) for index, value in enumerate(document)]
+    if problems:
+        raise InvalidDocument(name, problems)
+    return [rule for rule in rules if rule is not None]
+
+
+def _rule(value: Any, path: str, problems: list[Problem]) -> ScriptRule | None:
+    try:
+        rule = msgspec.convert(value, ScriptRule)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$")
+        problems.append(Problem(path + place.rstrip("`"), message.replace("`", "'")))
+        return None
+    answers = rule.answers()
+    if len(answers) != 1 and answers != ["reply", "tool_calls"]:
+        message = f"a rule answers in one way, not {len(answers)}"
+        remedy = "give one of reply, json, tool_calls, refusal, error; reply may go with tool_calls"
+        problems.append(Problem(path, message, remedy))
+    if rule.when.matches is not None:
+        try:
+            re2.compile(rule.when.matches)
+        except re2.error as error:
+            reason = f"not a regular expression that RE2 accepts: {error}"
+            problems.append(Problem(f"{path}.when.matches", reason))
+    return rule
+
+
+class Script:
+    """The rules of a file, ready to answer."""
+
+    def __init__(self, name: str, rules: list[ScriptRule]) -> None:
+        self._name = name
+        self._rules = [(rule, _pattern(rule)) for rule in rules]
+
+    def say(self, request: Request) -> ScriptedReply:
+        """The answer of the first rule that fits; none that fits is an error."""
+        facts = _Facts(request)
+        for number, (rule, pattern) in enumerate(self._rules):
+            if facts.fit(rule.when, pattern):
+                return self._answer(rule, number, facts)
+        beginning = facts.last if len(facts.last) <= SHOWN else f"{facts.last[:SHOWN]}…"
+        raise ModelError(
+            "unavailable_model",
+            f"{self._name}: no rule fits a request whose last message is {beginning!r}; "
+            "add one, or a last rule without `when`",
+        )
+
+    def _answer(self, rule: ScriptRule, number: int, facts: "_Facts") -> ScriptedReply:
+        if rule.error is not None:
+            raise ModelError(rule.error, f"{self._name}: rule $[{number}] says so")
+        calls = tuple(
+            ToolUse(f"call_{facts.turn}_{index}", call.name, canonical(call.arguments))
+            for index, call in enumerate(rule.tool_calls or (), 1)
+        )
+        text = rule.reply or rule.refusal or ""
+        return ScriptedReply(
+            text=text if isinstance(rule.json, UnsetType) else _in_order(rule.json),
+            tool_uses=calls,
+            finish="refusal" if rule.refusal is not None else None,
+            reasoning=rule.reasoning,
+            tokens=Tokens(rule.tokens.input, rule.tokens.output) if rule.tokens else None,
+            latency_s=rule.latency_ms / 1000,
+        )
+
+
+def _pattern(rule: ScriptRule) -> Any:
+    return None if rule.when.matches is None else re2.compile(rule.when.matches)
+
+
+class _Facts:
+    """What rules ask about a request."""
+
+    def __init__(self, request: Request) -> None:
+        messages = request.messages
+        self.last = messages[-1].content if messages else ""
+        self.user = next((m.content for m in reversed(messages) if m.role == "user"), "")
+        self.system = "\n".join(m.content for m in messages if m.role == "system")
+        self.turn = 1 + sum(message.role == "assistant" for message in messages)
+        self.output = request.output.name if request.output else None
+        self.last_tool = _last_tool(request)
+
+    def fit(self, when: When, pattern: Any) -> bool:
+        return (
+            (when.contains is None or when.contains in self.last)
+            and (pattern is None or pattern.search(self.last) is not None)
+            and (when.user_contains is None or when.user_contains in self.user)
+            and (when.system_contains is None or when.system_contains in self.system)
+            and (when.last_tool is None or when.last_tool == self.last_tool)
+            and (when.turn is None or when.turn == self.turn)
+            and (when.output is None or when.output == self.output)
+        )
+
+
+def _last_tool(request: Request) -> str | None:
+    if not request.messages or request.messages[-1].role != "tool":
+        return None
+    call_id = request.messages[-1].call_id
+    uses = (use for message in reversed(request.messages) for use in message.tool_uses)
+    return next((use.name for use in uses if use.call_id == call_id), None)
+
+
+def _in_order(value: Any) -> str:
+    """A value as JSON, its keys in the order of the file: judges give their reason first."""
+    return msgspec.json.encode(value).decode()
+
+
+DIALECT = LocalDialect(load_script)

@@ -23,7 +23,7 @@ _WRITTEN_AT_ONCE = 1024 * 1024  # aiohttp warns of larger bodies that are given 
 MakeHeaders = Callable[[], Mapping[str, str]]  # they hold the key: made when needed, not kept
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """What came back."""
 
     status: int
@@ -43,7 +43,7 @@ class TimedOut(CallFailed):
     """No answer in time."""
 
 
-class Unreachable(CallFailed):
+class NoConnection(CallFailed):
     """No connection, or one that broke."""
 
 
@@ -60,7 +60,7 @@ class Transport:
         self._timeout_s = timeout_s
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool] = WeakKeyDictionary()
 
-    async def post(self, path: str, body: bytes) -> Answer:
+    async def post(self, path: str, body: bytes) -> HttpAnswer:
         """Send JSON and read the answer; raises `CallFailed`."""
         import aiohttp
 
@@ -74,8 +74,8 @@ class Transport:
         except TimeoutError:
             raise TimedOut(f"no answer within {self._timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unreachable(f"{type(error).__name__}: {error}") from None
-        return Answer(response.status, response.headers, content)
+            raise NoConnection(f"{type(error).__name__}: {error}") from None
+        return HttpAnswer(response.status, response.headers, content)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""

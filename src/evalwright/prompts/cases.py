@@ -9,7 +9,7 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.prompt_result import Case, CaseVerdict, ErrorCode
 from evalwright.engine.workers import run_workers
-from evalwright.models.protocol import Message, Model, ModelError, Reply, Request
+from evalwright.models.protocol import ChatMessage, Model, ModelError, Reply, Request
 from evalwright.prompts.evaluators import (
     COMPLETION,
     RATINGS,
@@ -131,7 +131,7 @@ class _RowRun:
     def _request(self) -> Request:
         messages = self._file.messages
         return Request(
-            tuple(Message(said.role, fill(said.content, self._row)) for said in messages),
+            tuple(ChatMessage(said.role, fill(said.content, self._row)) for said in messages),
             output=self._file.output,
             temperature=self._file.parameters.temperature,
             max_tokens=self._file.parameters.max_tokens,

@@ -13,7 +13,7 @@ import msgspec
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.prompt_result import CaseVerdict
 from evalwright.engine.fencing import fence_code, section
-from evalwright.models.protocol import Message, Request
+from evalwright.models.protocol import ChatMessage, Request
 from evalwright.prompts.prompt_yaml import (
     BuiltInEvaluator,
     Choice,
@@ -234,7 +234,7 @@ def _remarks(choices: Sequence[Choice], named: Sequence[Choice], said: str) -> s
 
 
 def _request(system: str, user: str) -> Request:
-    return Request((Message("system", system), Message("user", user)), temperature=0.0)
+    return Request((ChatMessage("system", system), ChatMessage("user", user)), temperature=0.0)
 
 
 def _quote(text: str) -> str:

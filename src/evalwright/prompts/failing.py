@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import ErrorCode
 from evalwright.models.protocol import ModelError
-from evalwright.models.transport import Unreachable
+from evalwright.models.transport import NoConnection
 
 
 class EvaluationFailed(Exception):
@@ -27,4 +27,4 @@ class EvaluationFailed(Exception):
 
 def error_code(error: ModelError) -> ErrorCode:
     """The code of a model's error; that nobody answers says nothing about the model."""
-    return "internal_error" if isinstance(error.__cause__, Unreachable) else error.code
+    return "internal_error" if isinstance(error.__cause__, NoConnection) else error.code

@@ -12,7 +12,7 @@ import msgspec
 from evalwright.contracts.documents import parse_document
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, parse, stringify
-from evalwright.models.protocol import Message, OutputSchema
+from evalwright.models.protocol import ChatMessage, OutputSchema
 from evalwright.prompts.document import UnfitPrompt
 
 Comparison = Literal["equals", "contains", "startsWith", "endsWith"]
@@ -85,7 +85,7 @@ class PromptFile(msgspec.Struct, frozen=True):
     """A `.prompt.yml`, read and checked."""
 
     source: str  # the file's name, for messages about it
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     name: str | None = None
     description: str | None = None
     model: str | None = None
@@ -146,7 +146,7 @@ def _prompt_file(document: Any, source: str) -> PromptFile:
     )
 
 
-def _messages(fields: Row) -> tuple[Message, ...]:
+def _messages(fields: Row) -> tuple[ChatMessage, ...]:
     found = tuple(
         _message(_mapping(entry, place), place) for entry, place in _items(fields, "messages", "$")
     )
@@ -157,12 +157,12 @@ def _messages(fields: Row) -> tuple[Message, ...]:
     return found
 
 
-def _message(fields: Row, place: JsonPath) -> Message:
+def _message(fields: Row, place: JsonPath) -> ChatMessage:
     given = _text(fields, "role", place)
     role = given.lower()
     if role not in _ROLES:
         raise _unfit(child(place, "role"), f"unknown role {given!r}", f"write {_either(_ROLES)}")
-    return Message(role, _text(fields, "content", place))  # type: ignore[arg-type]  # just checked
+    return ChatMessage(role, _text(fields, "content", place))  # type: ignore[arg-type]  # just checked
 
 
 def _parameters(fields: Row) -> Parameters:

@@ -16,7 +16,7 @@ from evalwright.engine.fencing import (
     reply_object,
     section,
 )
-from evalwright.models.protocol import Message, Model, ModelError, OutputSchema, Reply, Request
+from evalwright.models.protocol import ChatMessage, Model, ModelError, OutputSchema, Reply, Request
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.failing import EvaluationFailed, error_code
 from evalwright.prompts.geval.scores import check_scale, number_in, score_in
@@ -133,7 +133,7 @@ def steps_request(criterion: Criterion) -> Request:
         "maxItems": MOST_STEPS,
     }
     return Request(
-        messages=(Message("system", _STEPS_SYSTEM), Message("user", user)),
+        messages=(ChatMessage("system", _STEPS_SYSTEM), ChatMessage("user", user)),
         output=OutputSchema("evaluation_steps", closed({"steps": step_list})),
         temperature=0.0,
     )
@@ -170,8 +170,8 @@ def judge_request(
     more = _MORE if _is_whole(criteria) else ""
     return Request(
         messages=(
-            Message("system", _SYSTEM.format(code=code, more=more)),
-            Message("user", "\n\n".join(user)),
+            ChatMessage("system", _SYSTEM.format(code=code, more=more)),
+            ChatMessage("user", "\n\n".join(user)),
         ),
         output=OutputSchema("prompt_evaluation", _schema(criteria)),
     )

@@ -1,69 +1,92 @@
-"""The names of models, `provider:model` or `publisher/model`, and the table of providers."""
+"""The table of providers, and the names of models: `provider:model` or `publisher/model`."""
 
 import difflib
 from collections.abc import Iterable
-from typing import Literal
 
 import msgspec
 
 from evalwright.contracts.errors import BadInput
 
-Kind = Literal["openai", "azure", "anthropic", "scripted"]
-
 GITHUB = "github"
-SCRIPTED = "scripted"
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """Where a provider is, how it is spoken to, and which variables say more."""
+    """One provider: the dialect it speaks, its address, and the variables that override them."""
 
     name: str
-    kind: Kind
+    dialect: str  # the module of this package that exports it, loaded when first used
     base_url: str | None = None  # None: there is no usual address
     base_url_env: str | None = None
     key_env: str | None = None
     needs_key: bool = False
     prices_as: str | None = None  # the provider's name in genai-prices
-
-
-def _hosted(name: str, kind: Kind, base_url: str | None, **more: str) -> Provider:
-    """A provider that wants a key; its variables have the usual names unless others are given."""
-    variables = {"base_url_env": f"{name.upper()}_BASE_URL", "key_env": f"{name.upper()}_API_KEY"}
-    return Provider(name, kind, base_url, needs_key=True, **{**variables, **more})
-
-
-def _local(name: str, port: int, base_url_env: str) -> Provider:
-    """A server on this machine, which wants a key only if it was started so."""
-    return Provider(
-        name, "openai", f"http://127.0.0.1:{port}/v1", base_url_env, f"{name.upper()}_API_KEY"
-    )
+    listens_on: int | None = None  # a port: the address variable may hold `host` or `host:port`
+    is_local: bool = False  # answers in this process: no address, no key
 
 
 _TABLE = (
-    _hosted("openai", "openai", "https://api.openai.com/v1", prices_as="openai"),
-    _hosted("anthropic", "anthropic", "https://api.anthropic.com", prices_as="anthropic"),
-    _hosted(
+    Provider(
+        "openai",
+        "openai",
+        "https://api.openai.com/v1",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        needs_key=True,
+        prices_as="openai",
+    ),
+    Provider(
+        "anthropic",
+        "anthropic",
+        "https://api.anthropic.com",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        needs_key=True,
+        prices_as="anthropic",
+    ),
+    Provider(
         "azure",
         "azure",
         None,
-        base_url_env="AZURE_OPENAI_ENDPOINT",
-        key_env="AZURE_OPENAI_API_KEY",
+        "AZURE_OPENAI_ENDPOINT",
+        "AZURE_OPENAI_API_KEY",
+        needs_key=True,
         prices_as="azure",
     ),
-    _hosted(
+    Provider(
         GITHUB,
         "openai",
         "https://models.github.ai/inference",
-        base_url_env="GITHUB_MODELS_BASE_URL",
-        key_env="GITHUB_TOKEN",
+        "GITHUB_MODELS_BASE_URL",
+        "GITHUB_TOKEN",
+        needs_key=True,
     ),
-    _hosted("openrouter", "openai", "https://openrouter.ai/api/v1", prices_as="openrouter"),
-    _local("ollama", 11434, "OLLAMA_HOST"),
-    _local("vllm", 8000, "VLLM_BASE_URL"),
-    _local("lmstudio", 1234, "LMSTUDIO_BASE_URL"),
-    Provider(SCRIPTED, "scripted"),
+    Provider(
+        "openrouter",
+        "openai",
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_BASE_URL",
+        "OPENROUTER_API_KEY",
+        needs_key=True,
+        prices_as="openrouter",
+    ),
+    Provider(
+        "ollama",
+        "openai",
+        "http://127.0.0.1:11434/v1",
+        "OLLAMA_HOST",
+        "OLLAMA_API_KEY",
+        listens_on=11434,
+    ),
+    Provider("vllm", "openai", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL", "VLLM_API_KEY"),
+    Provider(
+        "lmstudio", "openai", "http://127.0.0.1:1234/v1", "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY"
+    ),
+    Provider("scripted", "scripted", is_local=True),
 )
 PROVIDERS = {provider.name: provider for provider in _TABLE}
+
+# What `kind` may say of a provider that evalwright.toml declares.
+DECLARABLE = tuple(dict.fromkeys(row.dialect for row in _TABLE if not row.is_local))
 
 
 class ModelName(msgspec.Struct, frozen=True):
