@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from evalwright.agents.load import TOKEN_VARIABLE
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.judging import Panel
-from evalwright.models.config import Config, load_config
+from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Reply, Request
-from evalwright.models.secrets import known_secrets
 
 if TYPE_CHECKING:
     from evalwright.models.cassette import Cassette
     from evalwright.models.load import Providers
-    from evalwright.models.names import ModelName
+    from evalwright.models.providers import ModelName
 
 
 class ModelPool:
@@ -55,7 +54,7 @@ class ModelPool:
     def name(self, name: str) -> "ModelName":
         """A model's name in full, `provider:model`; raises `BadInput`."""
         from evalwright.models.endpoints import known_providers
-        from evalwright.models.names import parse_name
+        from evalwright.models.providers import parse_name
 
         return parse_name(name, known_providers(self.config))
 
