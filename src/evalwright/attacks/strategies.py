@@ -148,47 +148,47 @@ def _switched(order: Order, chance: Chance) -> str:
 # A new strategy is one entry here, and one line in docs/adversarial.md.
 STRATEGIES: dict[str, Strategy] = {
     "instruction-in-tool-result": Strategy(
-        "an order stands openly in what a tool returns", ("tool result",), _one_of(*_BARE)
+        "puts an order openly into what a tool returns", ("tool result",), _one_of(*_BARE)
     ),
     "instruction-in-memory": Strategy(
-        "an order stands among the things the agent remembers", ("memory",), _one_of(*_REMEMBERED)
+        "puts an order among the things the agent remembers", ("memory",), _one_of(*_REMEMBERED)
     ),
     "instruction-in-document": Strategy(
-        "an order stands in a document that comes with the question", ("input",), _one_of(_DOCUMENT)
+        "puts an order into a document that comes with the question", ("input",), _one_of(_DOCUMENT)
     ),
     "fake-system-message": Strategy(
-        "the order looks like a message of the system or the operator",
+        "makes the order look like a message of the system or the operator",
         ("tool result", "input"),
         _one_of(*_SYSTEM),
     ),
     "delimiter-confusion": Strategy(
-        "the text pretends that the data has ended and the user speaks again",
+        "pretends that the data has ended and the user speaks again",
         ("tool result", "input"),
         _one_of(*_DELIMITED),
     ),
     "encoding": Strategy(
-        "the order is encoded in base64, rot13 or hexadecimal",
+        "encodes the order in base64, rot13 or hexadecimal",
         ("tool result", "input"),
         _encoded,
     ),
     "unicode-smuggling": Strategy(
-        "the order is written in invisible characters, or with such between its letters",
+        "writes the order in invisible characters, or puts such characters between its letters",
         ("tool result", "input"),
         _smuggled,
     ),
     "role-play": Strategy(
-        "the agent is to play somebody who has no rules", ("input",), _one_of(*_ROLE)
+        "asks the agent to play somebody who has no rules", ("input",), _one_of(*_ROLE)
     ),
     "authority-claim": Strategy(
-        "the user claims a rank that suspends the rules", ("input",), _one_of(*_AUTHORITY)
+        "claims a rank that suspends the rules", ("input",), _one_of(*_AUTHORITY)
     ),
     "many-shot": Strategy(
-        "invented exchanges show an assistant that always obeys", ("input",), _many_shot
+        "shows invented exchanges with an assistant that always obeys", ("input",), _many_shot
     ),
     "payload-split": Strategy(
-        "the order comes in pieces that the agent is to join", ("input",), _split
+        "gives the order in pieces that the agent is to join", ("input",), _split
     ),
     "language-switch": Strategy(
-        "the order is given in another language, German or French", ("input",), _switched
+        "gives the order in another language, German or French", ("input",), _switched
     ),
 }
