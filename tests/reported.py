@@ -9,35 +9,36 @@ from typing import Any
 from comparing import Pair, files_of
 from evalwright.comparison.inputs import open_inputs
 from evalwright.contracts.report import BothSides
-from evalwright.reports.folder.build import Report, Request, write_report
+from evalwright.reports.folder.build import ReportRequest, WrittenReport, write_report
 from evalwright.reports.folder.check import check_report
 from evalwright.signals.suppression import Suppressions
 
 TODAY = date(2026, 1, 1)
 
 
-def no_own_run(reference: str) -> Any:
-    raise AssertionError(f"{reference} was looked for in the log")
+def no_own_run() -> Any:
+    raise AssertionError("a run was looked for in the log")
 
 
-def write(pair: Pair, out: Path, progress: Any = lambda done, total: None, **more: Any) -> Report:
+def write(
+    pair: Pair, out: Path, progress: Any = lambda done, total: None, **more: Any
+) -> WrittenReport:
     """Compare two run directories as the command does, without its process."""
     with tempfile.TemporaryDirectory() as work:
         sides = BothSides(str(pair.baseline), str(pair.new))
         inputs = open_inputs(sides, more.pop("cases", None), no_own_run, Path(work))
-        request = Request(
-            baseline=inputs.baseline,
-            new=inputs.new,
-            cases=inputs.cases,
-            tops=inputs.tops,
+        request = ReportRequest(
+            inputs=inputs,
             out=out,
             suppressions=Suppressions(()),
             today=TODAY,
             report_id="test",
-            notes=inputs.notes,
             **more,
         )
-        return write_report(request, progress)
+        try:
+            return write_report(request, progress)
+        finally:
+            inputs.close()
 
 
 def report_of(pair: Pair, **more: Any) -> Path:

@@ -165,7 +165,7 @@ def test_an_id_that_stands_twice_is_reported_twice_with_the_fault(
     assert compare(evalwright).code == 0
     document = json.loads((evalwright.folder / "report/compare-report.json").read_text())
     assert [item["case_id"] for item in document["items"]] == ["one", "one"]
-    assert "stands 2 times" in document["items"][1]["faults"][0]
+    assert "used 2 times" in document["items"][1]["faults"][0]
     pages = {item["artifacts"]["replay_diff_href"] for item in document["items"]}
     assert len(pages) == 2
 
@@ -350,7 +350,7 @@ def test_files_of_traces_are_compared_by_their_base_case(evalwright: Evalwright)
     assert done.code == 0, done.err
     item = items_of(evalwright.folder / "report")["task.v2"]
     assert item["baseline_pass"] is True
-    assert item["first_divergence"]["reason"] == "the output is another"
+    assert item["first_divergence"]["reason"] == "the output differs"
 
 
 # Repeats, deltas, suppressions.
@@ -469,7 +469,7 @@ def test_a_file_that_holds_no_trace_is_bad_input(evalwright: Evalwright, pair: P
     (evalwright.folder / "x.txt").write_text("hi")
     done = evalwright("compare", "--baseline", "runs/baseline", "--new", "x.txt", "--out", "report")
     assert done.code == 2
-    assert "x.txt: holds no trace that can be read" in done.err
+    assert "x.txt: contains no readable trace" in done.err
 
 
 def test_a_trace_brings_its_own_prompt(evalwright: Evalwright) -> None:

@@ -206,7 +206,7 @@ def test_a_machine_report_that_is_no_file_is_not_waited_for(
 ) -> None:
     (report / "compare-report.json").unlink()
     make(report / "compare-report.json")
-    with pytest.raises(BadInput, match="it is no file"):
+    with pytest.raises(BadInput, match="not a file"):
         check_report(report)
 
 

@@ -6,8 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from comparing import START, a_call, a_result, a_trace
-from evalwright.comparison.alignment import align
-from evalwright.comparison.divergence import first_divergence
+from evalwright.comparison.alignment import align, first_divergence
 
 
 def states(baseline, new):
@@ -72,7 +71,7 @@ def test_another_wording_is_a_divergence_only_if_nothing_else_is():
     before, after = a_trace(said, a_call(id=1)), a_trace({**said, "content": "Hm."}, a_call(id=2))
     assert first_divergence(align(before, after)).reason == "the call has other arguments"
     after = a_trace({**said, "content": "Hm."}, a_call(id=1))
-    assert first_divergence(align(before, after)).reason == "the message is another"
+    assert first_divergence(align(before, after)).reason == "the message differs"
 
 
 calls = st.lists(st.sampled_from("abc"), min_size=1, max_size=12).map(

@@ -1,6 +1,7 @@
 """cases.json, read piece by piece."""
 
 import json
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +19,8 @@ def written(tmp_path, text):
 
 
 def cases_of(path):
-    cases = CaseFile(path)
-    with path.open("rb") as file:
-        return [cases.case(file, number) for number in range(len(cases))]
+    with closing(CaseFile(path)) as cases:
+        return [cases.case(number) for number in range(len(cases))]
 
 
 @pytest.mark.parametrize(

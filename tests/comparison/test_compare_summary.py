@@ -5,7 +5,7 @@ from statistics import fmean
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.comparison.summary import CaseFacts, Mean, SideFacts, Tally
+from evalwright.comparison.summary import CaseFacts, CaseTally, Mean, SideFacts
 from evalwright.contracts.report import ROOT_CAUSES, SEVERITIES
 
 numbers = st.floats(-1e15, 1e15) | st.integers(-(10**15), 10**15)
@@ -17,7 +17,7 @@ def test_a_mean_is_that_of_the_list_to_the_last_bit(values: list[float], repeats
     for _ in range(repeats):
         mean.add(values)
     merged = Mean()
-    merged.merge(mean)
+    merged.add(mean.parts, mean.count)
     for each in (mean, merged):
         assert each.count == len(values) * repeats
         assert each.value() == fmean(values * repeats)
@@ -35,14 +35,15 @@ sides = st.builds(
     cost_usd=st.none() | numbers,
 )
 changes = st.sampled_from(["regression", "improvement", "still_failing", "still_passing"])
-cases = st.lists(st.builds(CaseFacts, change=changes, baseline=sides, new=sides), max_size=8)
+facts = st.builds(CaseFacts, change=changes, alarming=st.booleans(), baseline=sides, new=sides)
+cases = st.lists(facts, max_size=8)
 
 
 @given(batches=st.lists(cases, max_size=4))
 def test_cases_count_the_same_alone_together_and_merged(batches: list[list[CaseFacts]]) -> None:
-    alone, merged = Tally(), Tally()
+    alone, merged = CaseTally(), CaseTally()
     for batch in batches:
-        counted = Tally()
+        counted = CaseTally()
         counted.add(batch)
         merged.merge(counted)
         for facts in batch:

@@ -5,8 +5,7 @@ from hypothesis import given
 
 from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval, an_action
 from evalwright.comparison.cases import parse_case
-from evalwright.comparison.expectations import _is_plain, failed_assertions
-from evalwright.comparison.root_cause import root_cause
+from evalwright.comparison.expectations import _is_plain, failed_assertions, root_cause
 from evalwright.contracts.jsonvalue import plain
 from evalwright.trace.decode import decode_trace
 from strategies import json_values

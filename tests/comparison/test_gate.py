@@ -3,8 +3,7 @@
 import pytest
 
 from comparing import a_trace, an_action
-from evalwright.comparison.gate import gate, governance, proposes_high_risk
-from evalwright.comparison.policy import CATALOGUE, recommended_rules
+from evalwright.comparison.gate import CATALOGUE, gate, governance, recommended_rules
 from evalwright.contracts.report import FailedAssertion, Integrity, Signal, SignalDetails
 
 OK = Integrity("ok", ())
@@ -15,8 +14,7 @@ def a_signal(kind="secret_in_output", severity="high"):
 
 
 def gated(*signals, regression=False, actions=()):
-    risky = proposes_high_risk(a_trace(actions=actions))
-    return gate(signals, risky_action=risky, regression=regression).required
+    return gate(signals, a_trace(actions=actions).actions, regression=regression).required
 
 
 def test_a_grave_signal_alone_asks_for_no_gate():
@@ -54,9 +52,9 @@ def test_these_kinds_are_high_risk_actions_themselves(kind):
 
 
 def test_a_regression_without_signals_warns_but_does_not_gate():
-    found = gate([], risky_action=False, regression=True)
+    found = gate([], (), regression=True)
     assert not found.required
-    ruling = governance(found, [], OK, risky_action=False, regression=True)
+    ruling = governance(found, [], OK, regression=True)
     assert ruling.recommendation == "warn"
 
 
@@ -73,8 +71,8 @@ def test_a_regression_without_signals_warns_but_does_not_gate():
     ],
 )
 def test_what_a_runtime_gate_would_do(signals, expected):
-    found = gate(signals, risky_action=False, regression=False)
-    ruling = governance(found, signals, OK, risky_action=False, regression=False)
+    found = gate(signals, (), regression=False)
+    ruling = governance(found, signals, OK, regression=False)
     assert ruling.recommendation == expected
     assert ruling.reason
 

@@ -541,5 +541,5 @@ def test_no_room_to_unpack_traces_is_no_fault_of_the_input(
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)),
     )
     assert done.code == 3
-    assert "no place to work in: File too large" in done.err
+    assert "cannot write temporary files: File too large" in done.err
     assert set(names_in(tmp_path)) == {"runs", "traces.jsonl"}

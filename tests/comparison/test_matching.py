@@ -2,16 +2,19 @@
 
 import json
 import os
+import resource
 import tracemalloc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from comparing import Pair, a_case, a_response
 from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.matching import Plan
+from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.materialize import materialize
-from evalwright.comparison.run_folder import RunFolder, Unreadable, read_response
-from evalwright.contracts.errors import BadInput
+from evalwright.comparison.run_folder import RunFolder, Unreadable
+from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.trace.importers import Imported
 
 
@@ -22,7 +25,7 @@ def pair(tmp_path):
 
 def planned(pair, *, with_cases=True):
     cases = CaseFile(pair.save()) if with_cases else None
-    plan = Plan(cases, RunFolder(pair.baseline), RunFolder(pair.new))
+    plan = CasePlan(cases, RunFolder(pair.baseline), RunFolder(pair.new))
     listed = list(plan)
     assert len(listed) == len(plan)
     return {case.id: case for case in listed}
@@ -62,7 +65,7 @@ def test_two_files_of_one_case_are_repeats(pair):
 def test_the_same_id_twice_in_the_case_file_is_named(pair):
     pair.add(a_case("one"), a_response(), a_response())
     pair.cases.append(a_case("one"))
-    plan = Plan(CaseFile(pair.save()), RunFolder(pair.baseline), RunFolder(pair.new))
+    plan = CasePlan(CaseFile(pair.save()), RunFolder(pair.baseline), RunFolder(pair.new))
     assert [(case.repetition, len(case.faults)) for case in plan] == [(1, 0), (2, 1)]
 
 
@@ -77,7 +80,7 @@ def test_cases_that_neither_run_selected_are_left_out_and_counted(pair):
     pair.cases = [a_case("one"), a_case("two")]
     for side in (pair.baseline, pair.new):
         pair.write(side, "run", {"selected_case_ids": ["one"]})
-    plan = Plan(CaseFile(pair.save()), RunFolder(pair.baseline), RunFolder(pair.new))
+    plan = CasePlan(CaseFile(pair.save()), RunFolder(pair.baseline), RunFolder(pair.new))
     assert [case.id for case in plan] == ["one"]
     assert plan.notes == ["1 cases of the case file were selected by neither run."]
 
@@ -138,7 +141,7 @@ def laid_out(folder, *answers):
 def test_a_trace_finds_its_baseline_by_the_key_that_it_names(tmp_path):
     baseline = laid_out(tmp_path / "baseline", ("b1", "greeting"), ("b2", "greeting"))
     new = laid_out(tmp_path / "new", ("n1", "greeting"))
-    (case,) = Plan(None, baseline, new)
+    (case,) = CasePlan(None, baseline, new)
     assert (case.id, case.baseline, case.new) == (
         "n1",
         ("00000000.json", "00000001.json"),
@@ -148,7 +151,7 @@ def test_a_trace_finds_its_baseline_by_the_key_that_it_names(tmp_path):
 
 def test_baselines_of_nothing_are_cases_even_if_they_share_a_key(tmp_path):
     baseline = laid_out(tmp_path / "baseline", ("a", None), ("b", "a"), ("a", None))
-    plan = Plan(None, baseline, laid_out(tmp_path / "new", ("n", None)))
+    plan = CasePlan(None, baseline, laid_out(tmp_path / "new", ("n", None)))
     assert [(case.id, len(case.baseline)) for case in plan] == [("n", 0), ("a", 2), ("b", 1)]
 
 
@@ -162,7 +165,7 @@ def test_memory_hardly_grows_with_the_cases(pair):
     path = pair.save()
     tracemalloc.start()
     try:
-        plan = Plan(CaseFile(path), RunFolder(pair.baseline), RunFolder(pair.new))
+        plan = CasePlan(CaseFile(path), RunFolder(pair.baseline), RunFolder(pair.new))
         assert sum(1 for _ in plan) == count
         held, _ = tracemalloc.get_traced_memory()
     finally:
@@ -191,7 +194,7 @@ def test_an_unreadable_run_directory_is_refused(tmp_path):
 )
 def test_a_response_that_cannot_be_used_says_why(pair, content, reason):
     pair.write(pair.new, "one", content)
-    found = read_response(pair.new, "one.json")
+    found = RunFolder(pair.new).read("one.json").value
     assert isinstance(found, Unreadable)
     assert reason in found.reason
 
@@ -200,7 +203,7 @@ def test_a_link_out_of_the_run_directory_is_not_followed(pair, tmp_path):
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps(a_response(output="the keys of the house")))
     (pair.new / "one.json").symlink_to(secret)
-    found = read_response(pair.new, "one.json")
+    found = RunFolder(pair.new).read("one.json").value
     assert isinstance(found, Unreadable)
     assert "leads out" in found.reason
 
@@ -210,3 +213,44 @@ def test_a_run_file_that_is_broken_is_named_and_not_needed(pair):
     run = RunFolder(pair.new)
     assert run.meta == {}
     assert "not valid JSON" in run.meta_fault
+
+
+class ManyCases:
+    """As many cases as an id is given for."""
+
+    path = None
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._ids = ids
+
+    def ids(self) -> Iterator[str]:
+        return iter(self._ids)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+
+
+def test_a_full_disk_is_said_to_be_the_reason(pair):
+    cases = ManyCases(f"case-{number}" for number in range(200_000))
+    runs = RunFolder(pair.baseline), RunFolder(pair.new)
+    with (
+        files_of_at_most(1 << 20),
+        pytest.raises(CannotEvaluate, match="cannot write temporary files"),
+    ):
+        CasePlan(cases, *runs)
+
+
+def test_a_failure_of_the_source_is_not_taken_for_one_of_the_disk(pair):
+    def broken() -> Iterator[str]:
+        yield "one"
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        CasePlan(ManyCases(broken()), RunFolder(pair.baseline), RunFolder(pair.new))

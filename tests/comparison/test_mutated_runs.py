@@ -23,10 +23,10 @@ from comparing import (
 )
 from evalwright.comparison.alignment import align
 from evalwright.comparison.cases import parse_case
-from evalwright.comparison.comparison import Hrefs, compare_case
+from evalwright.comparison.item import CaseLinks, item_of
 from evalwright.comparison.run_folder import Unreadable, parse_response
-from evalwright.comparison.side import check
-from evalwright.contracts.report import Artifacts
+from evalwright.comparison.side import check, judge_sides
+from evalwright.contracts.report import Artifacts, BothSides
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.integrity import ISSUES
 from reported import TODAY, report_of
@@ -116,11 +116,10 @@ def damaged_bytes(draw: st.DrawFn) -> bytes:
 @settings(max_examples=300)
 def test_any_two_responses_are_compared(case: Any, baseline: Any, new: Any) -> None:
     parsed = parse_case(case, "one")
-    compared = compare_case(
-        parsed, [check(parsed, baseline)], [check(parsed, new)], Suppressions(()), TODAY
-    )
-    steps = align(compared.baseline.result.shown.trace, compared.new.result.shown.trace)
-    item = compared.item(Hrefs(Artifacts("case-one.html")), steps, ())
+    responses = BothSides([check(parsed, baseline)], [check(parsed, new)])
+    sides = judge_sides(parsed, responses, Suppressions(()), TODAY)
+    steps = align(sides.baseline.shown.trace, sides.new.shown.trace)
+    item = item_of(parsed, sides, steps, CaseLinks(Artifacts("case-one.html")), ())
     read = msgspec.json.decode(msgspec.json.encode(item))
     for side in ("baseline", "new"):
         integrity, security = read["trace_integrity"][side], read["security"][side]
@@ -146,12 +145,11 @@ def test_a_response_that_is_read_in_one_go_is_judged_the_same(case: Any, respons
 def test_a_damaged_file_is_a_response_or_says_why_not(data: bytes) -> None:
     response = parse_response(data)
     case = parse_case(a_sound_case(), "one")
-    compared = compare_case(
-        case, [check(case, a_response())], [check(case, response)], Suppressions(()), TODAY
-    )
+    responses = BothSides([check(case, a_response())], [check(case, response)])
+    sides = judge_sides(case, responses, Suppressions(()), TODAY)
     if isinstance(response, Unreadable):
-        assert compared.new.result.passed is False
-        assert response.reason in (compared.new.result.shown.fault or "")
+        assert sides.new.passed is False
+        assert response.reason in (sides.new.shown.fault or "")
     else:
         assert isinstance(response, dict)
 

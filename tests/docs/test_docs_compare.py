@@ -14,9 +14,9 @@ from doc_pages import ROOT, blocks, code, rows, section
 
 from comparing import Pair, a_case, a_response
 from evalwright.cli.compare import command as compare
-from evalwright.comparison.cases import parse_case
-from evalwright.comparison.policy import CATALOGUE, recommended_rules
-from evalwright.comparison.root_cause import root_cause
+from evalwright.comparison.cases import file_stem, parse_case
+from evalwright.comparison.expectations import root_cause
+from evalwright.comparison.gate import CATALOGUE, recommended_rules
 from evalwright.contracts.report import (
     CONFIDENCES,
     ROOT_CAUSES,
@@ -32,7 +32,6 @@ from evalwright.contracts.report import (
     Summary,
 )
 from evalwright.contracts.schema import COMPARE_REPORT, load_schema
-from evalwright.reports.folder.names import file_stem
 from evalwright.signals.kinds import KIND_NAMES
 from evalwright.signals.provenance import Origin
 from evalwright.signals.sensitive import rule_ids

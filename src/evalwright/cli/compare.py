@@ -2,9 +2,6 @@
 
 import os
 import signal
-import tempfile
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,37 +10,22 @@ import click
 import msgspec
 
 from evalwright.cli.forms import form_options, wanted_forms
-from evalwright.cli.options import db_option, existing_log
+from evalwright.cli.options import db_option, log_exists, nothing_recorded
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
-from evalwright.cli.parameters import json_option, read_input
-from evalwright.comparison.inputs import Inputs, open_inputs
+from evalwright.cli.parameters import json_option
 from evalwright.comparison.summary import speaks_against
-from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.contracts.report import BothSides, Summary
+from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.contracts.report import Summary
 from evalwright.reports.figures import short_significance
-from evalwright.reports.folder.build import Report, Request, write_report
+from evalwright.reports.folder.build import CompareOptions, WrittenReport, compare_runs
 from evalwright.reports.forms import renderer
-from evalwright.signals.masking import mask_text
-from evalwright.signals.suppression import Suppressions, parse_suppressions
+from evalwright.store.location import open_log
 
 if TYPE_CHECKING:
-    from evalwright.engine.export import ExportedRun
+    from evalwright.store.protocol import EventLog
 
 _PROGRESS_EVERY = 500
 _STOPS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Options(msgspec.Struct, frozen=True):
-    """What the command line asked for."""
-
-    baseline: str
-    new: str
-    cases: Path | None
-    out: Path
-    report_id: str | None
-    suppress: Path | None
-    show_secrets: bool
-    db: str | None
 
 
 @click.command(
@@ -80,6 +62,7 @@ def command(
     *,
     fail_on: str,
     as_json: bool,
+    db: str | None,
     **asked: Any,
 ) -> int:
     """Compare a new run with a baseline: what changed, why, and whether to ship.
@@ -90,11 +73,11 @@ def command(
     each case, and copies of all it rests on. Secrets and personal data are masked.
     """
     forms = wanted_forms("comparison", asked)
-    options = msgspec.convert(asked, Options)
+    options = CompareOptions(**asked)
     _check_forms(forms, options.out)
     emit = reserve_stdout() if as_json else None
     _stop_in_good_order()
-    report = _compare(options, list(forms.values()))
+    report = compare_runs(options, partial(_recorded, db), ComparisonProgress(), forms.values())
     _write_forms(options.out, forms)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
@@ -110,7 +93,7 @@ def _check_forms(forms: dict[str, Path], out: Path) -> None:
     for name, path in forms.items():
         place = os.path.realpath(path)
         if Path(place).is_relative_to(os.path.realpath(out)):
-            raise BadInput(f"--{name} {path}: lies in the report's folder; put it beside {out}")
+            raise BadInput(f"--{name} {path}: is in the report's folder; put it beside {out}")
         if place in taken:
             raise BadInput(f"--{name} {path}: --{taken[place]} is written there")
         taken[place] = name
@@ -130,82 +113,11 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _compare(options: Options, forms: Sequence[Path]) -> Report:
-    suppressions = _suppressions(options.suppress)
-    try:
-        with tempfile.TemporaryDirectory(prefix="evalwright-") as work:
-            export = partial(_exported, options.db)
-            sides = BothSides(options.baseline, options.new)
-            inputs = open_inputs(sides, options.cases, export, Path(work))
-            _keep_inputs(forms, inputs, _sources(options))
-            return write_report(_request(options, inputs, suppressions), _Progress())
-    except OSError as error:  # no room for what the inputs unpack to
-        raise CannotEvaluate(f"there is no place to work in: {error.strerror or error}") from None
-
-
-def _request(options: Options, inputs: Inputs, suppressions: Suppressions) -> Request:
-    today = datetime.now(UTC).date()
-    return Request(
-        baseline=inputs.baseline,
-        new=inputs.new,
-        cases=inputs.cases,
-        tops=inputs.tops,
-        out=options.out,
-        suppressions=suppressions,
-        today=today,
-        report_id=_masked_id(options, inputs),
-        masked=not options.show_secrets,
-        notes=inputs.notes,
-        sources=_sources(options),
-    )
-
-
-def _sources(options: Options) -> tuple[Path, ...]:
-    """Files that the user named and that are read beside the runs and the cases."""
-    named = [Path(options.baseline), Path(options.new), options.suppress]
-    return tuple(path for path in named if path is not None and path.is_file())
-
-
-def _keep_inputs(forms: Iterable[Path], inputs: Inputs, sources: Iterable[Path]) -> None:
-    kept = [inputs.baseline.root, inputs.new.root, *sources]
-    kept += [inputs.cases.path] if inputs.cases else []
-    for form in forms:
-        for path in kept:
-            if Path(os.path.realpath(form)).is_relative_to(os.path.realpath(path)):
-                raise BadInput(f"{form}: lies in the input {path}, and inputs are never written to")
-
-
-def _sound(text: str) -> str:
-    """Without the half characters that stand for bytes of the command line that are no text."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _exported(db: str | None, reference: str) -> "ExportedRun":
-    """A run of the own log, read whole, so that the log can be closed."""
-    from evalwright.engine.export import export_run
-    from evalwright.engine.listing import find_run
-
-    with existing_log(db) as log:
-        exported = export_run(log, find_run(log, reference))
-        cases, responses = list(exported.cases), list(exported.responses)
-    return msgspec.structs.replace(exported, cases=iter(cases), responses=iter(responses))
-
-
-def _suppressions(path: Path | None) -> Suppressions:
-    return parse_suppressions(read_input(path), str(path)) if path else Suppressions(())
-
-
-def _masked_id(options: Options, inputs: Inputs) -> str:
-    told = _sound(options.report_id or _report_id(inputs))
-    return told if options.show_secrets else mask_text(told)
-
-
-def _report_id(inputs: Inputs) -> str:
-    """From the ids of the two runs, where they tell them apart."""
-    before, after = (run.meta.get("run_id") for run in (inputs.baseline, inputs.new))
-    if isinstance(before, str) and isinstance(after, str) and before and before != after:
-        return f"{before[:100]}..{after[:100]}"
-    return "latest"
+def _recorded(db: str | None) -> "EventLog":
+    """The log, where there is one: it is read, so it is not made."""
+    if not log_exists(db):
+        raise RunNotFound(nothing_recorded(db))
+    return open_log(db)
 
 
 def _write_forms(out: Path, forms: dict[str, Path]) -> None:
@@ -218,7 +130,7 @@ def _write_forms(out: Path, forms: dict[str, Path]) -> None:
         write_file(path, [renderer("comparison", name)(report)])
 
 
-def _tell(options: Options, report: Report) -> None:
+def _tell(options: CompareOptions, report: WrittenReport) -> None:
     summary = report.summary
     tell(summary.verdict)
     if summary.significance is not msgspec.UNSET:
@@ -248,13 +160,14 @@ def _fails(summary: Summary, fail_on: str) -> bool:
     return found[fail_on]
 
 
-class _Progress:
+class ComparisonProgress:
     """A line on a terminal that says how far the comparison is."""
 
     def __init__(self) -> None:
         self._shown = stderr().isatty()
 
     def __call__(self, done: int, total: int) -> None:
+        """Show that so many cases are done."""
         if self._shown and (done % _PROGRESS_EVERY == 0 or done == total > _PROGRESS_EVERY):
             stderr().write(f"\r{done:,} of {total:,} cases" + ("\n" if done == total else ""))
             stderr().flush()

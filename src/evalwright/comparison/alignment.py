@@ -1,4 +1,4 @@
-"""Two traces side by side: which step of one is which step of the other."""
+"""Two traces side by side: which step of one is which step of the other, and where they part."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from evalwright.contracts.report import Divergence
 from evalwright.trace.model import (
     Event,
     FinalOutput,
@@ -24,9 +25,24 @@ State: TypeAlias = Literal["same", "changed", "only_baseline", "only_new"]
 
 _MOST_CELLS = 40_000  # of the alignment table; longer traces are aligned in order
 
+_OTHER = {
+    ToolCall: "the call has other arguments",
+    ToolResult: "the result differs",
+    Retrieval: "the retrieval differs",
+    Message: "the message differs",
+    FinalOutput: "the output differs",
+}
+
+_LABELS = {
+    ToolResult: "tool_result",
+    Retrieval: "retrieval",
+    Message: "message",
+    FinalOutput: "final_output",
+}
+
 
 class AlignedStep(msgspec.Struct, frozen=True, gc=False):
-    """A step of the baseline beside the step of the new trace that stands for it."""
+    """A step of the baseline beside the step of the new trace that corresponds to it."""
 
     baseline: Step | None
     new: Step | None
@@ -45,18 +61,6 @@ def align(baseline: Trace, new: Trace) -> list[AlignedStep]:
     return [_aligned(a, b) for a, b in zip(left[:start], right[:start], strict=True)] + middle
 
 
-def same_call(a: Event, b: Event) -> bool:
-    """Whether two events did the same, whatever came of it; times and ids are left out."""
-    return _key(a) == _key(b) and _say_the_same(a, b)
-
-
-def same_result(a: ToolResult | None, b: ToolResult | None) -> bool:
-    """Whether two results said the same."""
-    if a is None or b is None:
-        return a is b
-    return (a.status, a.payload, a.error) == (b.status, b.payload, b.error)
-
-
 def _key(event: Event) -> tuple[type, str]:
     if type(event) is ToolCall:
         return ToolCall, event.tool
@@ -70,7 +74,13 @@ def _key(event: Event) -> tuple[type, str]:
 
 
 def _aligned(a: Step, b: Step) -> AlignedStep:
-    same = _say_the_same(a.event, b.event) and same_result(a.result, b.result)
+    before, after = a.result, b.result
+    if before is None or after is None:
+        same = before is after
+    else:
+        said = before.status, before.payload, before.error
+        same = said == (after.status, after.payload, after.error)
+    same = same and _say_the_same(a.event, b.event)
     return AlignedStep(a, b, "same" if same else "changed")
 
 
@@ -187,3 +197,47 @@ def _alone(left: Sequence[Step], right: Sequence[Step]) -> list[AlignedStep]:
     return [AlignedStep(step, None, "only_baseline") for step in left] + [
         AlignedStep(None, step, "only_new") for step in right
     ]
+
+
+def first_divergence(steps: Sequence[AlignedStep]) -> Divergence | None:
+    """The first step that differs in more than wording; else the first that differs at all."""
+    in_words = None
+    for place, step in enumerate(steps):
+        if step.state == "same":
+            continue
+        sides = [side for side in (step.baseline, step.new) if side]
+        if not any(isinstance(side.event, Message) for side in sides):
+            return _describe(place, step)
+        in_words = in_words or _describe(place, step)
+    return in_words
+
+
+def _describe(place: int, step: AlignedStep) -> Divergence:
+    return Divergence(
+        step=place,
+        reason=_reason(step),
+        baseline_index=step.baseline.event.index if step.baseline else None,
+        new_index=step.new.event.index if step.new else None,
+        baseline=_label(step.baseline),
+        new=_label(step.new),
+    )
+
+
+def _reason(step: AlignedStep) -> str:
+    if step.baseline is None:
+        return "only the new run has this step"
+    if step.new is None:
+        return "only the baseline has this step"
+    before, after = step.baseline.event, step.new.event
+    if _key(before) != _key(after) or not _say_the_same(before, after):
+        return _OTHER.get(type(after), "the event differs")
+    return "the same call was answered differently"
+
+
+def _label(step: Step | None) -> str | None:
+    if step is None:
+        return None
+    event = step.event
+    if isinstance(event, ToolCall):
+        return event.tool or "(a tool without a name)"
+    return _LABELS.get(type(event), "event")

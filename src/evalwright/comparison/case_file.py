@@ -1,11 +1,12 @@
-"""cases.json, read piece by piece: only the places of its cases are kept in memory."""
+"""A case file, read piece by piece: only the places of its cases are kept in memory."""
 
 import json
+import os
 import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -25,11 +26,12 @@ class CaseFile:
         self.path = path
         self._offsets = array("Q")
         self._lengths = array("I")
+        self._handle: int | None = None
         try:
             with path.open("rb") as file:
                 if not file.seekable():
                     raise BadInput(f"{path}: the cases must be a file, not a pipe")
-                for offset, length in _Scanner(file, str(path)).elements():
+                for offset, length in CaseScanner(file, str(path)).elements():
                     self._offsets.append(offset)
                     self._lengths.append(length)
         except OSError as error:
@@ -40,39 +42,40 @@ class CaseFile:
 
     def ids(self) -> Iterator[Json]:
         """What each case has as its id, in order; None where there is none."""
-        with self.path.open("rb") as file:
-            for number in range(len(self)):
-                yield _id_of(self._raw(file, number))
+        for number in range(len(self)):
+            try:
+                yield msgspec.json.decode(self._raw(number), type=_Identified).id
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                yield None
 
-    def case(self, file: BinaryIO, number: int) -> Json:
-        """One case from the opened file; a case that is no JSON value is None."""
-        return _value(self._raw(file, number))
+    def case(self, number: int) -> Json:
+        """One case; None for a case that is not a JSON value."""
+        try:
+            return msgspec.json.decode(self._raw(number))
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return None
 
-    def _raw(self, file: BinaryIO, number: int) -> bytes:
-        file.seek(self._offsets[number])
-        return file.read(self._lengths[number])
+    def close(self) -> None:
+        """Close the file; it is opened again for the next case."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _raw(self, number: int) -> bytes:
+        if self._handle is None:
+            self._handle = os.open(self.path, os.O_RDONLY)
+        return os.pread(self._handle, self._lengths[number], self._offsets[number])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_handle": None}
 
 
 class _Identified(msgspec.Struct):
     id: Json = None
 
 
-def _id_of(raw: bytes) -> Json:
-    try:
-        return msgspec.json.decode(raw, type=_Identified).id
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-
-
-def _value(raw: bytes) -> Json:
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-
-
-class _Scanner:
-    """Finds the elements of the array of cases without holding more than one block and one case.
+class CaseScanner:
+    """Finds the elements of the array of cases, holding no more than one block and one case.
 
     Bytes are read as Latin-1, so that a place in the text is a place in the file; structure in
     JSON is ASCII alone.
@@ -99,7 +102,7 @@ class _Scanner:
         self._at += 1
         yield from self._array()
         if self._peek() not in ((",", "}") if wrapped else ("",)):
-            raise self._wrong("something else stands after the cases, or the file is cut off")
+            raise self._wrong("there is something after the cases, or the file is cut off")
 
     def _array(self) -> Iterator[tuple[int, int]]:
         if self._peek() == "]":

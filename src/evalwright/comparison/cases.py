@@ -1,12 +1,27 @@
 """A case: what the user asked, and what both sides are expected to do."""
 
+import re
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from evalwright.scoring.golden import golden_assertion
 from evalwright.trace.model import Json, text_of
 
+if TYPE_CHECKING:
+    from evalwright.contracts.suite import Task
+
+_LONGEST_STEM = 120
+_KEPT_OF_LONG_STEM = 80
+_CUT_ESCAPE = re.compile(r"~[0-9a-f]?$")
+_ESCAPED = re.compile(rb"[^a-z0-9_.\-]")
+# Names that some systems give to devices, and our own file beside the responses.
+_RESERVED = re.compile(r"^(run|con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
+TITLE_TEXT = 60  # characters of a task's input that its title shows
 _KEYS = (
     "action_required",
     "evidence_required_for_actions",
@@ -20,10 +35,10 @@ _KEYS = (
 
 
 class Expectations(msgspec.Struct, frozen=True):
-    """What must hold of a response; `json_schema` is None where no schema is expected."""
+    """What must hold of a response; a field is None or empty where nothing is expected."""
 
     actions: tuple[str, ...] = ()
-    evidence_for_actions: bool = False
+    evidence_for_actions: bool | None = None
     tools: tuple[str, ...] = ()
     tool_sequence: tuple[str, ...] = ()
     json_schema: Json = None
@@ -49,18 +64,14 @@ def parse_case(raw: Json, case_id: str) -> Case:
     if not isinstance(raw, dict):
         faults.append("the case cannot be read as a JSON object, so nothing is expected of it")
     expected = _expectations(record.get("expected"), faults)
-    prompt = _prompt(record.get("input"))
+    asked = record.get("input")
+    prompt = text_of(asked.get("user") if isinstance(asked, dict) else asked)
+    context = text_of(asked.get("context")) if isinstance(asked, dict) else ""
+    prompt = f"{prompt}\n\n{context}" if context else prompt
     title = record.get("title")
     if not isinstance(title, str) or not title.strip():
         title = prompt.strip().partition("\n")[0][:120] or case_id
     return Case(case_id, title, prompt, expected, tuple(faults))
-
-
-def _prompt(raw: Json) -> str:
-    if not isinstance(raw, dict):
-        return text_of(raw)
-    user, context = text_of(raw.get("user")), text_of(raw.get("context"))
-    return f"{user}\n\n{context}" if context else user
 
 
 def _expectations(raw: Json, faults: list[str]) -> Expectations:
@@ -74,7 +85,7 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
     documents = retrieval.get("doc_ids") if isinstance(retrieval, dict) else retrieval
     return Expectations(
         actions=_strings(raw.get("action_required"), "action_required", faults),
-        evidence_for_actions=raw.get("evidence_required_for_actions") is True,
+        evidence_for_actions=raw.get("evidence_required_for_actions") is True or None,
         tools=_strings(raw.get("tool_required"), "tool_required", faults),
         tool_sequence=_strings(raw.get("tool_sequence"), "tool_sequence", faults),
         json_schema=raw.get("json_schema"),
@@ -102,3 +113,74 @@ def _strings(raw: Json, name: str, faults: list[str]) -> tuple[str, ...]:
     if len(kept) < len(raw):
         faults.append(f"expected.{name}: entries that are not strings are not checked")
     return kept
+
+
+def file_stem(case_id: str, repetition: int = 1) -> str:
+    """The file name of a case id: `a-z 0-9 _ - .` unchanged, all else as `~` and hex.
+
+    `~` itself is escaped and never followed by anything but two hex digits, so no two ids share
+    a name; long ids end in `~~` and a hash of the whole.
+    """
+    data = case_id.encode("utf-8", "surrogatepass")
+    stem = _ESCAPED.sub(lambda found: b"~%02x" % found[0][0], data).decode("ascii")
+    if stem.startswith(".") or _RESERVED.match(stem):
+        stem = f"~{ord(stem[0]):02x}{stem[1:]}"
+    if len(stem) > _LONGEST_STEM:
+        digest = sha256(data).hexdigest()[:32]
+        kept = _CUT_ESCAPE.sub("", stem[:_KEPT_OF_LONG_STEM])
+        stem = f"{kept}~~{digest}"
+    return stem if repetition == 1 else f"{stem}~x{repetition}"
+
+
+class Cases(Protocol):
+    """The cases of a comparison by their number, each read when it is asked for."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file that they are in, where they are in one; it is never written to."""
+
+    def __len__(self) -> int: ...
+
+    def ids(self) -> Iterator[Json]:
+        """The id of each case, in order; None where there is none."""
+
+    def case(self, number: int) -> Json:
+        """One case; None for a case that is not a JSON value."""
+
+    def close(self) -> None:
+        """Let go of what reading the cases holds; more may be read afterwards."""
+
+
+class SuiteCases:
+    """The tasks of a suite as the cases of a comparison."""
+
+    path = None
+
+    def __init__(self, tasks: "Sequence[Task]") -> None:
+        self.tasks = tasks
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def ids(self) -> Iterator[Json]:
+        """The ids of the tasks, in order."""
+        return (task.task_id for task in self.tasks)
+
+    def case(self, number: int) -> Json:
+        """A task as a case file has it: the score says what its assertions cannot."""
+        task = self.tasks[number]
+        user = text_of(task.input)
+        said = " ".join(user[: TITLE_TEXT * 4].split())
+        short = said if len(said) <= TITLE_TEXT else f"{said[: TITLE_TEXT - 1].rstrip()}…"
+        return {
+            "id": task.task_id,
+            "title": f"{task.task_id}: {short}" if short else task.task_id,
+            "input": {"user": user},
+            "expected": {}
+            if task.expected.match is None
+            else golden_assertion(task.expected.match),
+            "metadata": {"kind": task.expected.kind},
+        }
+
+    def close(self) -> None:
+        """Nothing: the tasks are in memory."""

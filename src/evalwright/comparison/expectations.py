@@ -1,6 +1,6 @@
-"""Does a response meet its case? Each expectation that does not hold, with expected and actual."""
+"""Does a response meet its case? Each expectation that does not hold, and the root cause."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -10,44 +10,62 @@ import msgspec
 from evalwright.comparison.cases import Case
 from evalwright.comparison.grounding import contradictions
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
-from evalwright.contracts.report import FailedAssertion
+from evalwright.contracts.report import FailedAssertion, RootCause
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
-from evalwright.trace.model import GOOD_STATUSES, Json, Trace, text_of
+from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
 
 _MOST_SCHEMA_ERRORS = 10
+
+# In this order: a tool that failed explains the bad format that followed, not the other way.
+_CAUSES: tuple[tuple[frozenset[str], RootCause], ...] = (
+    (frozenset({"transport", "response"}), "missing_required_data"),
+    (frozenset({"tool_results_ok"}), "tool_failure"),
+    (frozenset({"json_schema"}), "format_violation"),
+    (frozenset({"retrieval_required"}), "missing_required_data"),
+    (frozenset({"action_required", "tool_required", "tool_sequence"}), "wrong_tool_choice"),
+    (frozenset({"grounded_output"}), "hallucination_signal"),
+)
 
 
 def failed_assertions(case: Case, trace: Trace) -> list[FailedAssertion]:
     """Everything expected of the case that the trace does not show."""
     if trace.failure is not None:
-        return [_transport(trace)]
-    if not _answered(trace):
+        return [_transport(trace.failure)]
+    output = trace.output.content if trace.output is not None else None
+    if output in (None, "") and not trace.events and not trace.actions:
         message = "the response holds no event, no output and no action"
         return [FailedAssertion("response", "an answer", "nothing", message)]
-    return [failure for check in _CHECKS for failure in check(case, trace)]
+    found = _tool_results(trace)
+    for field, check in _CHECKS.items():
+        expected = getattr(case.expected, field)
+        if expected is not None and expected != ():
+            found += check(expected, trace)
+    return found + _grounded(trace)
 
 
-def _answered(trace: Trace) -> bool:
-    said = trace.output is not None and trace.output.content not in (None, "")
-    return said or bool(trace.events or trace.actions)
+def root_cause(failures: Collection[FailedAssertion]) -> RootCause | None:
+    """Why a case failed: the first cause that applies; None when nothing failed."""
+    if not failures:
+        return None
+    names = {failure.name for failure in failures}
+    return next((cause for checks, cause in _CAUSES if checks & names), "unknown")
 
 
-def _transport(trace: Trace) -> FailedAssertion:
-    assert trace.failure is not None
-    status = f" {trace.failure.status}" if trace.failure.status else ""
-    actual = f"{trace.failure.kind}{status}"
-    said = f": {trace.failure.message}" if trace.failure.message else ""
+def _transport(failure: RunnerFailure) -> FailedAssertion:
+    status = f" {failure.status}" if failure.status else ""
+    actual = f"{failure.kind}{status}"
+    said = f": {failure.message}" if failure.message else ""
     return FailedAssertion("transport", "an answer", actual, f"the call to the agent failed{said}")
 
 
-def _tool_results(_: Case, trace: Trace) -> Sequence[FailedAssertion]:
+def _tool_results(trace: Trace) -> list[FailedAssertion]:
     failed = [
         event
         for event in trace.results
         if event.status != "ok" and event.status.casefold() not in GOOD_STATUSES
     ]
     if not failed:
-        return ()
+        return []
     actual = [
         {"index": event.index, "call_id": event.call_id, "status": event.status} for event in failed
     ]
@@ -57,17 +75,14 @@ def _tool_results(_: Case, trace: Trace) -> Sequence[FailedAssertion]:
     return [FailedAssertion("tool_results_ok", "every tool result ok", actual, message)]
 
 
-def _schema(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    schema = case.expected.json_schema
-    if schema is None:
-        return ()
+def _schema(schema: Json, trace: Trace) -> list[FailedAssertion]:
     problem, validator = _validator(msgspec.json.encode(schema))
     if validator is None:
         wanted = "a JSON Schema that can be checked"
         return [FailedAssertion("case_schema", wanted, schema, problem)]
     found = _schema_errors(validator, _structured(trace))
     if not found:
-        return ()
+        return []
     actual = trace.output.content if trace.output else None
     return [FailedAssertion("json_schema", schema, actual, "; ".join(found))]
 
@@ -144,79 +159,63 @@ def _outside_reference(value: Any, depth: int = 0) -> str | None:
     return next((target for target in found if target is not None), None)
 
 
-def _retrieval(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    wanted = case.expected.documents
-    if not wanted:
-        return ()
+def _retrieval(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
     got = retrieved_docs(trace)
     missing = [doc for doc in wanted if doc not in got]
     if not missing:
-        return ()
+        return []
     message = f"not retrieved: {', '.join(missing)}"
     return [FailedAssertion("retrieval_required", wanted, sorted(got), message)]
 
 
-def _actions(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    wanted = case.expected.actions
-    if not wanted:
-        return ()
+def _actions(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
     proposed = [action.action_type for action in trace.actions]
     return _required("action_required", "not proposed", wanted, proposed)
 
 
-def _tools(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    wanted = case.expected.tools
-    return _required("tool_required", "not called", wanted, _called(trace)) if wanted else ()
+def _tools(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
+    return _required("tool_required", "not called", wanted, [call.tool for call in trace.calls])
 
 
 def _required(
     name: str, verb: str, expected: tuple[str, ...], actual: list[str]
-) -> Sequence[FailedAssertion]:
+) -> list[FailedAssertion]:
     found = set(actual)
     missing = [each for each in expected if each not in found]
     if not missing:
-        return ()
+        return []
     return [FailedAssertion(name, expected, actual, f"{verb}: {', '.join(missing)}")]
 
 
-def _sequence(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    wanted = case.expected.tool_sequence
-    if not wanted:
-        return ()
-    called = _called(trace)
+def _sequence(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
+    called = [call.tool for call in trace.calls]
     rest = iter(called)
     for tool in wanted:
         if tool not in rest:  # looks on from where the last one was found
             message = f"{tool} is not called in this order"
             return [FailedAssertion("tool_sequence", wanted, called, message)]
-    return ()
+    return []
 
 
-def _called(trace: Trace) -> list[str]:
-    return [call.tool for call in trace.calls]
-
-
-def _included(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    wanted, unwanted = case.expected.must_include, case.expected.must_not_include
-    if not wanted and not unwanted:
-        return ()
-    text = trace.answer
-    folded = text.casefold()
-    failures = []
+def _included(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
+    folded = trace.answer.casefold()
     missing = [each for each in wanted if each.casefold() not in folded]
-    if missing:
-        message = f"not in the output: {', '.join(map(repr, missing))}"
-        failures.append(FailedAssertion("must_include", wanted, text, message))
+    if not missing:
+        return []
+    message = f"not in the output: {', '.join(map(repr, missing))}"
+    return [FailedAssertion("must_include", wanted, trace.answer, message)]
+
+
+def _not_included(unwanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
+    folded = trace.answer.casefold()
     present = [each for each in unwanted if each.casefold() in folded]
-    if present:
-        message = f"in the output: {', '.join(map(repr, present))}"
-        failures.append(FailedAssertion("must_not_include", unwanted, text, message))
-    return failures
+    if not present:
+        return []
+    message = f"in the output: {', '.join(map(repr, present))}"
+    return [FailedAssertion("must_not_include", unwanted, trace.answer, message)]
 
 
-def _evidence(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
-    if not case.expected.evidence_for_actions:
-        return ()
+def _evidence(_: bool, trace: Trace) -> list[FailedAssertion]:  # noqa: FBT001 - a case's field
     proof = evidence_targets(trace)
     unproved = [
         action.action_id or action.action_type
@@ -224,29 +223,29 @@ def _evidence(case: Case, trace: Trace) -> Sequence[FailedAssertion]:
         if action.risk_level != "low" and proof.isdisjoint(action.evidence)
     ]
     if not unproved:
-        return ()
+        return []
     message = f"without evidence that exists: {', '.join(unproved)}"
     return [FailedAssertion("evidence_required", "evidence for each action", unproved, message)]
 
 
-def _grounded(_: Case, trace: Trace) -> Sequence[FailedAssertion]:
+def _grounded(trace: Trace) -> list[FailedAssertion]:
     found = contradictions(trace)
     if not found:
-        return ()
+        return []
     actual = [each.value for each in found]
     message = "; ".join(each.message for each in found[:_MOST_SCHEMA_ERRORS])
     wanted = "values that the tool results bear out"
     return [FailedAssertion("grounded_output", wanted, actual, message)]
 
 
-_CHECKS: tuple[Callable[[Case, Trace], Sequence[FailedAssertion]], ...] = (
-    _tool_results,
-    _schema,
-    _retrieval,
-    _actions,
-    _tools,
-    _sequence,
-    _included,
-    _evidence,
-    _grounded,
-)
+# By the field of the case that asks for it, in the order in which failures are listed.
+_CHECKS: dict[str, Callable[[Any, Trace], list[FailedAssertion]]] = {
+    "json_schema": _schema,
+    "documents": _retrieval,
+    "actions": _actions,
+    "tools": _tools,
+    "tool_sequence": _sequence,
+    "must_include": _included,
+    "must_not_include": _not_included,
+    "evidence_for_actions": _evidence,
+}

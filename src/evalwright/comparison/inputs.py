@@ -1,57 +1,110 @@
-"""What the user named as a side of the comparison: a directory, a file of traces, an own run."""
+"""The two sides of a comparison as the user named them: a directory, traces, or an own run."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.run_folder import RUN_META, RunFolder
+from evalwright.comparison.cases import Cases
+from evalwright.comparison.run_folder import RUN_META, ComparedRun, RunFolder
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
 
 if TYPE_CHECKING:
-    from evalwright.engine.export import ExportedRun
-
-ExportRun = Callable[[str], "ExportedRun"]
+    from evalwright.store.protocol import EventLog
 
 _CASES = "cases.json"
 _HIGHEST = 4  # folders above a run directory in which its cases are looked for
 
 
+class LogReader:
+    """The log that holds the runs: opened when it is needed, and anew in every process."""
+
+    def __init__(self, open_log: Callable[[], "EventLog"]) -> None:
+        self._open_log = open_log
+        self._log: EventLog | None = None
+
+    def opened(self) -> "EventLog":
+        """The log, open."""
+        if self._log is None:
+            self._log = self._open_log()
+        return self._log
+
+    def close(self) -> None:
+        """Close the log; it may be opened again."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_open_log": self._open_log, "_log": None}
+
+
 class Inputs(msgspec.Struct, frozen=True):
-    """Both sides and their cases; `tops` bound where captured bodies may lie."""
+    """Both sides and their cases."""
 
-    baseline: RunFolder
-    new: RunFolder
-    cases: CaseFile | None
-    tops: BothSides[Path]
+    baseline: ComparedRun
+    new: ComparedRun
+    cases: Cases | None
     notes: tuple[str, ...]
+    log: LogReader
+
+    @property
+    def paths(self) -> list[Path]:
+        """What is read; none of it is ever written to."""
+        cases = self.cases.path if self.cases is not None else None
+        return [path for path in (self.baseline.root, self.new.root, cases) if path is not None]
+
+    def close(self) -> None:
+        """Close the log and the case file; they are opened again where they are needed."""
+        self.log.close()
+        if self.cases is not None:
+            self.cases.close()
 
 
-class _Opened(msgspec.Struct, frozen=True):
-    run: RunFolder
-    cases: Path | None
+def open_inputs(
+    named: BothSides[str], cases: Path | None, open_log: Callable[[], "EventLog"], work: Path
+) -> Inputs:
+    """Open both sides. A file of traces is unpacked in the work folder."""
+    log = LogReader(open_log)
+    try:
+        baseline, baseline_cases = _open_side(named.baseline, log, work / "baseline")
+        new, new_cases = _open_side(named.new, log, work / "new")
+        found = cases if cases is not None else new_cases
+        found = found if found is not None else baseline_cases
+        for run in (baseline, new):
+            if isinstance(run, RunFolder):
+                run.top = _top(run.root, found if isinstance(found, Path) else None)
+        note = "No case file was found, so nothing is expected of the answers; see --cases."
+        return Inputs(
+            baseline=baseline,
+            new=new,
+            cases=CaseFile(found) if isinstance(found, Path) else found,
+            notes=() if found is not None else (note,),
+            log=log,
+        )
+    except BaseException:
+        log.close()
+        raise
 
 
-def open_inputs(named: BothSides[str], cases: Path | None, export: ExportRun, work: Path) -> Inputs:
-    """Both sides as run folders. What is no run directory is laid out in the work folder."""
-    baseline = _open_side(named.baseline, export, work / "baseline")
-    new = _open_side(named.new, export, work / "new")
-    found = cases or new.cases or baseline.cases
-    note = "No case file was found, so nothing is expected of the answers; see --cases."
-    return Inputs(
-        baseline=baseline.run,
-        new=new.run,
-        cases=CaseFile(found) if found else None,
-        tops=BothSides(_top(baseline.run.root, found), _top(new.run.root, found)),
-        notes=() if found else (note,),
-    )
+def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> Inputs:
+    """Two runs of the log by their ids, with the cases of the newer."""
+    from evalwright.comparison.logged_run import LoggedRun
+
+    log = LogReader(open_log)
+    try:
+        before, after = LoggedRun(log, baseline), LoggedRun(log, new)
+    except BaseException:
+        log.close()
+        raise
+    return Inputs(before, after, after.cases, (), log)
 
 
-def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
+def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cases | Path | None]:
     path = Path(named)
     try:
         is_folder, is_file, exists = path.is_dir(), path.is_file(), path.exists()
@@ -60,44 +113,31 @@ def _open_side(named: str, export: ExportRun, work: Path) -> _Opened:
     if is_folder:
         run = RunFolder(path)
         _refuse_other_folders(run, named)
-        return _Opened(run, find_cases(run))
+        return run, find_cases(run)
     if is_file:
-        from evalwright.comparison.materialize import spool_file
+        from evalwright.comparison.materialize import open_traces
 
-        return _Opened(spool_file(path, work), None)
+        return open_traces(path, work), None
     if path.suffix or "/" in named or exists:
         raise BadInput(f"{named}: no such run directory or file of traces")
+    from evalwright.comparison.logged_run import LoggedRun
+    from evalwright.engine.listing import find_run
+
     try:
-        exported = export(named)
+        own = LoggedRun(log, find_run(log.opened(), named))
     except RunNotFound as error:
-        message = f"{named}: no run directory, no file of traces, and no run in the log: {error}"
+        message = f"{named}: not a run directory, a file of traces or a run in the log: {error}"
         raise BadInput(message) from None
-    return _Opened(*lay_out(exported, work))
+    return own, own.cases
 
 
 def _refuse_other_folders(run: RunFolder, named: str) -> None:
-    """A folder that is no run at all would be a side on which every case is missing."""
+    """Any other folder would be a side on which every case is missing."""
     if run.is_empty and not run.has_meta:
         inside = sorted(each.name for each in run.root.iterdir() if (each / RUN_META).is_file())
         hint = f"; did you mean {Path(named) / inside[0]}?" if inside else ""
         message = f"{named}: not a run directory: no {RUN_META} and no response in it{hint}"
         raise BadInput(message)
-
-
-def lay_out(exported: "ExportedRun", work: Path) -> tuple[RunFolder, Path]:
-    """An own run as a run folder, and the file of its cases beside that."""
-    from evalwright.comparison.materialize import materialize
-    from evalwright.trace.importers import Imported
-
-    responses = (Imported(response["case_id"], response) for response in exported.responses)
-    run = materialize(responses, exported.meta, work)
-    cases = work.with_name(f"{work.name}-{_CASES}")
-    with cases.open("wb") as file:
-        file.write(b"[")
-        for number, case in enumerate(exported.cases):
-            file.write((b",\n" if number else b"") + msgspec.json.encode(case))
-        file.write(b"]")
-    return run, cases
 
 
 def find_cases(run: RunFolder) -> Path | None:
@@ -110,13 +150,13 @@ def find_cases(run: RunFolder) -> Path | None:
             if _is_own_file(folder, name):
                 return folder / name
         if os.path.lexists(folder / _CASES):  # to go on without it would let everything pass
-            message = "is no file of its folder, but a link or a device; name a file with --cases"
+            message = "a link or a device, not a file in its folder; name a file with --cases"
             raise BadInput(f"{folder / _CASES}: {message}")
     return None
 
 
 def _is_own_file(folder: Path, name: str) -> bool:
-    """Whether a file lies in the folder in truth; a run must not bring other files in."""
+    """Whether a file is really in the folder: a run must not bring other files in."""
     try:
         path = (folder / name).resolve()
         return path.is_file() and path.is_relative_to(folder)
@@ -125,7 +165,7 @@ def _is_own_file(folder: Path, name: str) -> bool:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a run may name this as its cases: a path downwards, and a file of that name.
+    """Whether a run may name this as its cases: a path downwards, to a file called `cases…json`.
 
     A run comes from elsewhere; it must not be able to bring any other file into the report.
     """
@@ -136,7 +176,7 @@ def _is_inside(name: str) -> bool:
 
 
 def _top(run: Path, cases: Path | None) -> Path:
-    """The folder of the cases, if it lies above the run; else the folder of the run itself."""
+    """The folder of the cases, if it is above the run; else the folder of the run itself."""
     root = run.resolve()
     if cases is not None and root.is_relative_to(cases.resolve().parent):
         return cases.resolve().parent

@@ -1,19 +1,121 @@
-"""Which cases are compared: all of the case file, and all that either side answered."""
+"""Which cases are compared: all of the case file, and all that either side answered.
 
+They are kept in a database on disk, so that memory does not grow with their number. It is SQLite's
+temporary kind: it has no name, and it is gone with the process.
+"""
+
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Final, Literal
 
 import msgspec
 
-from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.case_index import BASELINE, NEW, CaseIndex, Entry, Side
-from evalwright.comparison.run_folder import SUFFIX, RunFolder
+from evalwright.comparison.cases import Cases
+from evalwright.comparison.run_folder import SUFFIX, ComparedRun
+from evalwright.contracts.errors import CannotEvaluate
 from evalwright.trace.model import Json
+
+SideNumber = Literal[0, 1]
+BASELINE: Final = 0
+NEW: Final = 1
 
 _OUTSIDE = "the case is not in the case file, so nothing is expected of it"
 
+# Names and ids are kept as bytes: a file's name need not be text. Bytes sort as the text does.
+_TABLES = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -1000;
+BEGIN;
+CREATE TABLE cases (number INTEGER PRIMARY KEY, id BLOB, fault TEXT);
+CREATE TABLE files (side INTEGER, stem BLOB);
+CREATE TABLE answers (
+    place INTEGER PRIMARY KEY, side INTEGER, case_id BLOB, base BLOB, name BLOB
+);
+CREATE TABLE bases (
+    side INTEGER, case_id BLOB, base BLOB, PRIMARY KEY (side, case_id)
+) WITHOUT ROWID;
+CREATE TABLE selected (side INTEGER, id BLOB);
+CREATE TABLE outside (place INTEGER PRIMARY KEY, side INTEGER, id BLOB UNIQUE);
+CREATE TABLE left_out (number INTEGER PRIMARY KEY);
+CREATE INDEX answers_of_case ON answers (case_id, side);
+CREATE INDEX answers_of_base ON answers (base, side);
+CREATE INDEX cases_with_base ON bases (base, side);
+CREATE INDEX selected_ids ON selected (id);
+"""
+# These are made once their tables are full: sorting is cheaper than inserting in any order.
+_CASES_BY_ID = "CREATE INDEX cases_by_id ON cases (id, number)"
+_FILES_BY_STEM = "CREATE INDEX files_by_stem ON files (side, stem)"
+_STRAYS = """
+SELECT DISTINCT stem FROM files
+WHERE side = ? AND NOT EXISTS (SELECT 1 FROM cases WHERE id = stem) ORDER BY stem || '.json'
+"""
+_ADD_ANSWER = "INSERT INTO answers VALUES (NULL, ?, ?, ?, ?)"
+_ADD_BASE = "INSERT OR REPLACE INTO bases VALUES (?, ?, ?)"
+_SELECT_WITHOUT_FILE = """
+INSERT INTO selected SELECT ?1, ?2
+WHERE NOT EXISTS (SELECT 1 FROM files WHERE side = ?1 AND stem = ?2)
+"""
+# Cases outside the case file are compared because a side has them: first what the new side
+# answers, then those baselines that are found by no case with their key, then what was selected.
+_ADD_ANSWERED_BY_NEW = """
+INSERT OR IGNORE INTO outside (side, id) SELECT 1, case_id FROM answers
+WHERE side = 1 AND NOT EXISTS (SELECT 1 FROM cases WHERE id = case_id) ORDER BY place
+"""
+_ADD_ANSWERED_BY_BASELINE_ONLY = """
+INSERT OR IGNORE INTO outside (side, id) SELECT 0, unknown.id FROM (
+    SELECT place, case_id AS id, coalesce(
+        (SELECT bases.base FROM bases WHERE bases.side = 0 AND bases.case_id = answers.case_id),
+        case_id
+    ) AS key
+    FROM answers
+    WHERE side = 0 AND NOT EXISTS (SELECT 1 FROM cases WHERE cases.id = answers.case_id)
+) AS unknown
+WHERE NOT EXISTS (SELECT 1 FROM bases WHERE side = 1 AND base = unknown.key)
+AND (
+    EXISTS (SELECT 1 FROM bases WHERE side = 1 AND case_id = unknown.key)
+    OR NOT EXISTS (SELECT 1 FROM cases WHERE cases.id = unknown.key)
+    AND NOT EXISTS (SELECT 1 FROM outside WHERE side = 1 AND outside.id = unknown.key)
+)
+ORDER BY unknown.place
+"""
+_ADD_SELECTED = """
+INSERT OR IGNORE INTO outside (side, id) SELECT side, id FROM selected
+WHERE NOT EXISTS (SELECT 1 FROM cases WHERE cases.id = selected.id) ORDER BY selected.rowid
+"""
+_LEAVE_OUT = """
+INSERT INTO left_out SELECT number FROM cases
+WHERE NOT EXISTS (SELECT 1 FROM selected WHERE selected.id = cases.id)
+AND NOT EXISTS (SELECT 1 FROM files WHERE side = 0 AND stem = id)
+AND NOT EXISTS (SELECT 1 FROM files WHERE side = 1 AND stem = id)
+AND NOT EXISTS (SELECT 1 FROM answers WHERE case_id = id)
+"""
+_COUNTS = """
+SELECT (SELECT count(*) FROM cases) + (SELECT count(*) FROM outside)
+    - (SELECT count(*) FROM left_out),
+    (SELECT count(*) FROM left_out),
+    EXISTS (SELECT 1 FROM cases GROUP BY id HAVING count(*) > 1)
+"""
+_IN_THE_FILE = """
+SELECT number, id, fault, {repetition},
+    EXISTS (SELECT 1 FROM files WHERE side = 0 AND stem = id),
+    EXISTS (SELECT 1 FROM files WHERE side = 1 AND stem = id)
+FROM cases WHERE number NOT IN left_out ORDER BY number
+"""
+_REPETITION = "row_number() OVER (PARTITION BY id ORDER BY number)"
+_NOT_IN_THE_FILE = "SELECT NULL, id, NULL, 1, 0, 0 FROM outside ORDER BY place"
+_ANSWERS = "SELECT name FROM answers WHERE side = ? AND case_id = ? ORDER BY place"
+_ANSWERS_OF_BASE = """
+SELECT name FROM answers WHERE side = 0 AND base = coalesce(
+    (SELECT bases.base FROM bases WHERE bases.side = 1 AND bases.case_id = ?1), ?1
+) ORDER BY place
+"""
+
 
 class PlannedCase(msgspec.Struct, frozen=True, array_like=True):
-    """A case to compare: its place in the case file, and the files that answer it."""
+    """A case to compare: its place among the cases, and the responses that answer it."""
 
     id: str
     number: int | None
@@ -23,112 +125,123 @@ class PlannedCase(msgspec.Struct, frozen=True, array_like=True):
     faults: tuple[str, ...]
 
 
-class Plan:
+class CasePlan:
     """All cases of a comparison, in the order of the case file, then those outside it."""
 
-    def __init__(self, cases: CaseFile | None, baseline: RunFolder, new: RunFolder) -> None:
+    def __init__(self, cases: Cases | None, baseline: ComparedRun, new: ComparedRun) -> None:
         self._outside_faults = (_OUTSIDE,) if cases is not None else ()
-        self._roster = CaseIndex()
-        try:
-            self._roster.add_cases(_identified(cases))
-            self._roster.add_files(baseline.stems(), new.stems())
-            self._assign(NEW, new)
-            self._assign(BASELINE, baseline)
-            self._take_in_the_unknown()
-            self._select(baseline, new)
-            self._count = len(self._roster)
-        except BaseException:
-            self.close()
-            raise
+        self._answered = [False, False]
+        with _disk():
+            self._db = sqlite3.connect("", isolation_level=None)
+            try:
+                self._fill(cases, baseline, new)
+            except BaseException:
+                self.close()
+                raise
+
+    def _fill(self, cases: Cases | None, baseline: ComparedRun, new: ComparedRun) -> None:
+        db = self._db
+        db.executescript(_TABLES)
+        ids = enumerate(cases.ids() if cases is not None else ())
+        known = (_identified(number, value) for number, value in ids)
+        db.executemany("INSERT INTO cases VALUES (?, ?, ?)", known)
+        db.execute(_CASES_BY_ID)
+        for side, run in ((BASELINE, baseline), (NEW, new)):
+            stems = ((side, _bytes(stem)) for stem in run.stems())
+            db.executemany("INSERT INTO files VALUES (?, ?)", stems)
+        db.execute(_FILES_BY_STEM)
+        self._assign(NEW, new)
+        self._assign(BASELINE, baseline)
+        db.execute(_ADD_ANSWERED_BY_NEW)
+        db.execute(_ADD_ANSWERED_BY_BASELINE_ONLY)
+        # What a run set out to answer is missing if it did not; the rest may be left out.
+        selections = [(BASELINE, baseline.selected()), (NEW, new.selected())]
+        for side, selected in selections:
+            each_id = ((side, _bytes(each)) for each in selected or ())
+            db.executemany(_SELECT_WITHOUT_FILE, each_id)
+        db.execute(_ADD_SELECTED)
+        if all(selected is not None for _, selected in selections):
+            db.execute(_LEAVE_OUT)
+        self._count, self._left_out, self._any_repeated = db.execute(_COUNTS).fetchone()
+
+    def _assign(self, side: SideNumber, run: ComparedRun) -> None:
+        """Find out which cases those responses answer that are not named after one."""
+        for each in run.listed():
+            self._answered[side] = True
+            case_id, base = _bytes(each.case_id), _bytes(each.base_case_id or each.case_id)
+            self._db.execute(_ADD_ANSWER, (side, case_id, base, _bytes(each.name)))
+            if each.base_case_id is not None:
+                self._db.execute(_ADD_BASE, (side, case_id, base))
+        for (stem,) in self._db.execute(_STRAYS, (side,)):
+            self._answered[side] = True
+            name = f"{_text(stem)}{SUFFIX}"
+            case_id = _bytes(run.case_named_in(name))
+            self._db.execute(_ADD_ANSWER, (side, case_id, None, _bytes(name)))
 
     def __len__(self) -> int:
-        return self._count
+        return int(self._count)
 
     def close(self) -> None:
         """Let go of what is kept on disk."""
-        self._roster.close()
+        self._db.close()
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know of the choice of cases."""
-        count = self._roster.left_out()
-        return [f"{count:,} cases of the case file were selected by neither run."] if count else []
+        if not self._left_out:
+            return []
+        return [f"{self._left_out:,} cases of the case file were selected by neither run."]
 
     def __iter__(self) -> Iterator[PlannedCase]:
-        for entry in self._roster.entries():
-            before = _file_of(entry.id, exists=entry.in_baseline)
-            after = _file_of(entry.id, exists=entry.in_new)
-            yield PlannedCase(
-                entry.id,
-                entry.number,
-                entry.repetition,
-                self._baseline(entry.id, before),
-                after + self._roster.answers(NEW, entry.id),
-                _faults(entry),
-            )
-        for case_id in self._roster.outside():
-            before, after = self._baseline(case_id, ()), self._roster.answers(NEW, case_id)
-            yield PlannedCase(case_id, None, 1, before, after, self._outside_faults)
+        repetition_of = _REPETITION if self._any_repeated else "1"
+        with _disk():
+            in_the_file = self._db.execute(_IN_THE_FILE.format(repetition=repetition_of))
+            outside = self._db.execute(_NOT_IN_THE_FILE)
+            for number, key, fault, repetition, in_baseline, in_new in chain(in_the_file, outside):
+                case_id = _text(key)
+                named = (f"{case_id}{SUFFIX}",)
+                before = (named if in_baseline else ()) + self._answers(BASELINE, key)
+                faults = self._outside_faults if number is None else (fault,) if fault else ()
+                if repetition > 1:
+                    message = f"the id is used {repetition} times or more in the case file"
+                    faults = (*faults, message)
+                yield PlannedCase(
+                    case_id,
+                    number,
+                    repetition,
+                    before or self._answers(BASELINE, key, _ANSWERS_OF_BASE),
+                    (named if in_new else ()) + self._answers(NEW, key),
+                    faults,
+                )
 
-    def _baseline(self, case_id: str, named: tuple[str, ...]) -> tuple[str, ...]:
-        """The files that bear the id or name it; else those that share its key."""
-        found = named + self._roster.answers(BASELINE, case_id)
-        if found:
-            return found
-        key = self._roster.base_of(NEW, case_id)
-        return self._roster.answers_of_base(BASELINE, key)
-
-    def _assign(self, side: Side, run: RunFolder) -> None:
-        """Find out which cases those files answer that are not named after one."""
-        for answer in run.told_answers():
-            self._roster.add_told_answer(side, answer.case_id, answer.base_case_id, answer.name)
-        for stem in self._roster.strays(side):
-            name = f"{stem}{SUFFIX}"
-            self._roster.add_answer(side, run.case_named_in(name), name)
-
-    def _take_in_the_unknown(self) -> None:
-        """Cases outside the case file; a baseline of none of them is a case of its own."""
-        for case_id in self._roster.unknown_answered(NEW):
-            self._roster.add_outside(NEW, case_id)
-        for case_id in self._roster.unknown_answered(BASELINE):
-            key = self._roster.base_of(BASELINE, case_id)
-            if not self._roster.is_base(NEW, key):
-                self._roster.add_outside(BASELINE, case_id)
-
-    def _select(self, baseline: RunFolder, new: RunFolder) -> None:
-        """What a run set out to answer is missing if it did not; the rest may be left out."""
-        both_say_so = all([self._add_selected(BASELINE, baseline), self._add_selected(NEW, new)])
-        self._roster.add_unknown_selected()
-        if both_say_so:
-            self._roster.leave_out_unselected()
-
-    def _add_selected(self, side: Side, run: RunFolder) -> bool:
-        ids = run.selected()
-        if ids is not None:
-            self._roster.add_selected(side, ids)
-        return ids is not None
+    def _answers(self, side: SideNumber, key: bytes, query: str = _ANSWERS) -> tuple[str, ...]:
+        if not self._answered[side]:  # as is usual
+            return ()
+        values = (side, key) if query is _ANSWERS else (key,)
+        return tuple([_text(name) for (name,) in self._db.execute(query, values)])
 
 
-def _file_of(case_id: str, *, exists: bool) -> tuple[str, ...]:
-    return (f"{case_id}{SUFFIX}",) if exists else ()
+@contextmanager
+def _disk() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise CannotEvaluate(f"cannot write temporary files: {error}") from None
 
 
-def _faults(entry: Entry) -> tuple[str, ...]:
-    found = () if entry.fault is None else (entry.fault,)
-    if entry.repetition == 1:
-        return found
-    return (*found, f"the id stands {entry.repetition} times or more in the case file")
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
-def _identified(cases: CaseFile | None) -> Iterator[tuple[str, str | None]]:
-    """An id for each case, and what was wrong with those that had none of their own."""
-    for number, value in enumerate(cases.ids() if cases is not None else ()):
-        yield _identify(number, value)
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
 
 
-def _identify(number: int, value: Json) -> tuple[str, str | None]:
+def _identified(number: int, value: Json) -> tuple[int, bytes, str | None]:
+    """The id of a case, and what is wrong with a case that has none."""
     if isinstance(value, str) and value:
-        return value, None
+        return number, _bytes(value), None
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value), f"case {number} has a number as its id"
-    return f"cases[{number}]", f"case {number} of the case file is no object with an id"
+        return number, _bytes(str(value)), f"case {number} has a number as its id"
+    fault = f"case {number} of the case file is not an object with an id"
+    return number, _bytes(f"cases[{number}]"), fault

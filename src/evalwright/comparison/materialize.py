@@ -1,4 +1,4 @@
-"""Recorded traffic and own runs, laid out as a run directory for the time of a comparison."""
+"""Recorded traffic, written as a run directory for the time of a comparison."""
 
 import gzip
 import os
@@ -13,8 +13,8 @@ from evalwright.comparison.run_folder import (
     IMPORT_FAULT,
     RUN_META,
     SUFFIX,
+    ListedResponse,
     RunFolder,
-    ToldAnswer,
 )
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.importers import Imported, import_responses
@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 _ANSWERS = "answers"
 
 
-def spool_file(path: Path, folder: Path) -> RunFolder:
+def open_traces(path: Path, folder: Path) -> RunFolder:
     """The traces of a file, each as a response in the folder; a file without any is refused."""
     name = name_of(path)
     records = _with_a_trace(import_responses(blocks(path), name), path)
@@ -41,29 +41,29 @@ def _with_a_trace(records: Iterable[Imported], path: Path) -> Iterator[Imported]
             yield from source
             return
     reason = unread[0].fault if unread else "it is empty"
-    raise BadInput(f"{path}: holds no trace that can be read: {reason}")
+    raise BadInput(f"{path}: contains no readable trace: {reason}")
 
 
 def name_of(path: Path) -> str:
-    """The name of a file as text: bytes that are no UTF-8 are replaced, JSON cannot hold them."""
+    """The name of a file as text: bytes that are not UTF-8 are replaced, JSON cannot hold them."""
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
 def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
-    """Write each response under a number of its own, and beside them which case it answers."""
+    """Write each response under a number, and a listing of the cases that they answer."""
     folder.mkdir()
     (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
-    told = folder / _ANSWERS
-    with told.open("xb") as lines:
+    listing = folder / _ANSWERS
+    with listing.open("xb") as lines:
         for number, record in enumerate(records):
             response: dict[str, Any] = {**record.response}
             if record.fault:
                 response[IMPORT_FAULT] = record.fault
             name = f"{number:08}{SUFFIX}"
             (folder / name).write_bytes(msgspec.json.encode(response))
-            answer = ToldAnswer(record.case_id, record.base_case_id, name)
+            answer = ListedResponse(record.case_id, record.base_case_id, name)
             lines.write(msgspec.json.encode(answer) + b"\n")
-    return RunFolder(folder, told)
+    return RunFolder(folder, listing)
 
 
 def blocks(path: Path) -> Iterator[bytes]:

@@ -6,19 +6,21 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from evalwright.contracts.errors import BadInput
+from evalwright.trace.cached import cached
 from evalwright.trace.model import Json
 from evalwright.trace.recorded import read_recorded
 
 RUN_META = "run.json"
 SUFFIX = ".json"
-IMPORT_FAULT = "evalwright_import_fault"  # stands in a response that could not be imported
+IMPORT_FAULT = "evalwright_import_fault"  # the field of a response that could not be imported
 MOST_BYTES = 512 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CAPTURES = "_runner_failures"
 _SELECTED = "selected_case_ids"
 _PLAIN_TEXT = re.compile(r'"([^"\\\x00-\x1f]*+)"')
 _PLAIN_LIST = re.compile(rf"\[(?:[\s,]*+{_PLAIN_TEXT.pattern})*+\s*+\]")
@@ -31,24 +33,70 @@ class Unreadable(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
-class ToldAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """Which case a file of a folder answers, and by which key it is found as a baseline."""
+class FoundResponse(NamedTuple):
+    """A response, and the bytes that a report copies; there are none where it cannot be read."""
+
+    value: Json | Unreadable
+    data: bytes | None
+
+
+class ListedResponse(msgspec.Struct, frozen=True, array_like=True):
+    """Which case a response answers, and by which key it is found as a baseline."""
 
     case_id: str
     base_case_id: str | None
     name: str
 
 
-class RunFolder:
-    """The responses of one side. A file answers the case it is named after, or the one it names.
+class ComparedRun(Protocol):
+    """One side of a comparison: a run directory, a file of traces, or a run of the event log."""
 
-    Of a folder that was laid out by us, `told` is a file of lines that say which file answers what.
+    @property
+    def root(self) -> Path | None:
+        """The directory that the run is in, where it is in one; nothing is written to it."""
+
+    @property
+    def meta(self) -> dict[str, Json]:
+        """What the run says about itself, without the cases it selected."""
+
+    @property
+    def meta_fault(self) -> str | None:
+        """Why the metadata cannot be used."""
+
+    def meta_bytes(self) -> bytes | None:
+        """The metadata as a report copies it; None where there is none."""
+
+    def stems(self) -> Iterator[str]:
+        """Names of responses, without their suffix, that may be case ids; in any order."""
+
+    def listed(self) -> Iterator[ListedResponse]:
+        """Responses of which it is known beforehand which case they answer."""
+
+    def selected(self) -> Iterator[str] | None:
+        """The cases that the run set out to answer, where it says so."""
+
+    def case_named_in(self, name: str) -> str:
+        """The case that a response says it answers; else its name without the suffix."""
+
+    def read(self, name: str) -> FoundResponse:
+        """One response by its name."""
+
+    def captured(self, reference: str) -> bytes | Unreadable:
+        """A captured body that a response refers to."""
+
+
+class RunFolder:
+    """The responses in a directory. A file answers the case it is named after, or the one it names.
+
+    In a folder written by `materialize`, `listing` is the file that says what each response
+    answers. Captured bodies may be in the folders above, up to `top`.
     """
 
-    def __init__(self, root: Path, told: Path | None = None) -> None:
+    def __init__(self, root: Path, listing: Path | None = None) -> None:
         self.root = root
-        self._told = told
-        self.is_empty = all(stem == "cases" for stem in self.stems())  # a case file is no response
+        self.top = root.parent
+        self._listing = listing
+        self.is_empty = all(stem == "cases" for stem in self.stems())  # case files do not count
         self.meta, self.meta_fault, _ = _read_meta(root)
 
     @property
@@ -56,16 +104,21 @@ class RunFolder:
         """Whether there is a run.json, readable or not."""
         return os.path.lexists(self.root / RUN_META)
 
+    def meta_bytes(self) -> bytes | None:
+        """The run.json as it is."""
+        data = read_inside(self.root, RUN_META)
+        return data if isinstance(data, bytes) else None
+
     def stems(self) -> Iterator[str]:
         """The files that may be named after a case, without their suffix, in any order."""
-        return _json_stems(self.root) if self._told is None else iter(())
+        return _json_stems(self.root) if self._listing is None else iter(())
 
-    def told_answers(self) -> Iterator[ToldAnswer]:
-        """The files of which it is known beforehand what they answer."""
-        if self._told is not None:
-            with self._told.open("rb") as lines:
+    def listed(self) -> Iterator[ListedResponse]:
+        """The files that the listing names."""
+        if self._listing is not None:
+            with self._listing.open("rb") as lines:
                 for line in lines:
-                    yield msgspec.json.decode(line, type=ToldAnswer)
+                    yield msgspec.json.decode(line, type=ListedResponse)
 
     def selected(self) -> Iterator[str] | None:
         """The cases that the run set out to answer, where it says so."""
@@ -74,19 +127,47 @@ class RunFolder:
 
     def case_named_in(self, name: str) -> str:
         """The case that a file says it answers; else its name without the suffix."""
-        # A name that is no UTF-8 reaches us with half characters, which no JSON can hold.
+        # A name that is not UTF-8 reaches us with lone surrogates, which JSON cannot hold.
         stem = os.fsencode(name.removesuffix(SUFFIX)).decode("utf-8", "replace")
-        record = read_response(self.root, name)
+        record = self.read(name).value
         value = record.get("case_id") if isinstance(record, dict) else None
         return value if isinstance(value, str) and value else stem
 
+    def read(self, name: str) -> FoundResponse:
+        """The response in a file, or why it cannot be used."""
+        data = read_inside(self.root, name)
+        if isinstance(data, Unreadable):
+            return FoundResponse(data, None)
+        return FoundResponse(parse_response(data), data)
 
-def read_response(root: Path, name: str) -> Json | Unreadable:
-    """The response in a file, or why it cannot be had."""
-    data = read_inside(root, name)
-    if isinstance(data, Unreadable):
-        return data
-    return parse_response(data)
+    def captured(self, reference: str) -> bytes | Unreadable:
+        """The bytes of a captured file that a response names, or why they cannot be had.
+
+        Names are relative to the run directory, then to its parents up to `top`. Only files in
+        the run directory or in a `_runner_failures` folder are read: a response must not be able
+        to put any other file into a report that is passed on.
+        """
+        if "\0" in reference:
+            return Unreadable("its name contains a NUL character")
+        top = self._searched[-1]
+        for folder in self._searched:
+            try:
+                path = (folder / reference).resolve()
+                if not path.is_file():
+                    continue
+            except (OSError, RuntimeError):
+                continue
+            above = path.is_relative_to(top) and _CAPTURES in path.relative_to(top).parts[:-1]
+            if above or path.is_relative_to(self._searched[0]):
+                return read_inside(path.parent, path.name)
+            return Unreadable("it is outside the run directory and its captures")
+        return Unreadable("it was not found")
+
+    @cached
+    def _searched(self) -> list[Path]:
+        """The run directory, then those above it; resolved once, as that costs many calls."""
+        run, top = self.root.resolve(), self.top.resolve()
+        return [run, *(parent for parent in run.parents if parent.is_relative_to(top))]
 
 
 def parse_response(data: bytes) -> Json | Unreadable:

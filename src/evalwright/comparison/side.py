@@ -1,22 +1,43 @@
-"""One side of a case: its responses judged, and the one that stands for it."""
+"""Both sides of a case, judged: what failed, what is suspicious, and which response is shown."""
 
+import re
 from collections.abc import Sequence
+from datetime import date
+from functools import lru_cache
+from itertools import chain
+from typing import Literal
 
 import msgspec
 
 from evalwright.comparison.cases import Case
 from evalwright.comparison.expectations import failed_assertions
-from evalwright.comparison.gate import proposes_high_risk
+from evalwright.comparison.gate import Gate, gate, governance
 from evalwright.comparison.run_folder import IMPORT_FAULT, Unreadable
-from evalwright.contracts.report import GRAVE, SEVERITIES, FailedAssertion, Integrity, Signal
+from evalwright.contracts.report import (
+    GRAVE,
+    SEVERITIES,
+    BothSides,
+    FailedAssertion,
+    Governance,
+    Integrity,
+    Signal,
+    Suppressed,
+)
 from evalwright.scoring.golden import explain_difference
 from evalwright.signals.detect import detect
+from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
 from evalwright.trace.model import Json, Trace
+from evalwright.trace.pairing import pair_results
+
+_HTTP = frozenset({"http", "https", "fetch", "browse", "browser", "web", "url", "webpage", "curl"})
+_TIME = frozenset({"now", "time", "today", "date", "day", "clock", "datetime"})
+_RANDOM = frozenset({"random", "uuid", "shuffle", "sample"})
+_WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckedResponse(msgspec.Struct, frozen=True):
     """One response held against its case; `clean` when a scan of it found nothing sensitive."""
 
     trace: Trace
@@ -26,37 +47,20 @@ class Checked(msgspec.Struct, frozen=True):
     clean: bool
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """One response of a case: the trace, what failed, what is suspicious."""
-
-    trace: Trace
-    failures: tuple[FailedAssertion, ...]
-    signals: tuple[Signal, ...]
-    fault: str | None
-    timed: bool
-
-    @property
-    def passed(self) -> bool:
-        """Whether every expectation held."""
-        return not self.failures
-
-
 class SideResult(msgspec.Struct, frozen=True):
     """What one side did with a case; `chosen` is the place of `shown` among the responses."""
 
-    shown: Judged
+    shown: CheckedResponse
     chosen: int
     runs: int
     passes: int
+    passed: bool
     integrity: Integrity
     failures: tuple[FailedAssertion, ...]
     signals: tuple[Signal, ...]
-    proposes_high_risk: bool
-
-    @property
-    def passed(self) -> bool:
-        """Whether most of the runs passed; a tie is a failure."""
-        return self.passes * 2 > self.runs
+    suppressed: tuple[Suppressed, ...]
+    gate: Gate
+    governance: Governance
 
     @property
     def flaky(self) -> bool:
@@ -64,111 +68,158 @@ class SideResult(msgspec.Struct, frozen=True):
         return 0 < self.passes < self.runs
 
 
-def judge_side(case: Case, responses: Sequence[Checked], baseline: Trace | None) -> SideResult:
-    """Judge all responses of one side; no response at all is a failure of its own."""
-    judged = [_judge(each, baseline) for each in responses or [_missing(case)]]
-    passes = sum([each.passed for each in judged])
-    passed = passes * 2 > len(judged)
-    chosen = _most_telling(judged, verdict=passed)
-    shown = judged[chosen]
-    integrity = check_integrity(shown.trace, case.expected.documents)
-    failures = shown.failures
-    if not passed and shown.passed:
-        message = f"passed in {passes} of {len(judged)} runs"
-        failures = (FailedAssertion("repeats", "most runs pass", message, message),)
-    return SideResult(
-        shown,
-        chosen,
-        len(judged),
-        passes,
-        Integrity(integrity.status, integrity.issues),
-        failures,
-        _all_signals(judged, chosen),
-        any(proposes_high_risk(each.trace) for each in judged),
-    )
+class _JudgedResponses(msgspec.Struct, frozen=True):
+    """All responses of one side with their signals, before the sides are held together."""
+
+    responses: Sequence[CheckedResponse]
+    signals: Sequence[tuple[Signal, ...]]
+    passes: int
+    passed: bool
+    chosen: int
 
 
-def _all_signals(judged: Sequence[Judged], chosen: int) -> tuple[Signal, ...]:
-    """The signals of the run that is shown, then those that only other runs have."""
-    if len(judged) == 1:
-        return judged[0].signals
-    found = list(judged[chosen].signals)
-    known = {(signal.kind, signal.details.tool) for signal in found}
-    for place, each in enumerate(judged):
-        for signal in each.signals if place != chosen else ():
-            key = (signal.kind, signal.details.tool)
-            if key not in known:
-                known.add(key)
-                found.append(_of_other_run(signal, place + 1, len(judged)))
-    return tuple(sorted(found, key=lambda signal: -SEVERITIES.index(signal.severity)))
-
-
-def _of_other_run(signal: Signal, number: int, runs: int) -> Signal:
-    """The evidence stands in a response that is not shown: to point at events would mislead."""
-    notes = f"In run {number} of {runs}: {signal.details.notes or signal.title}"
-    details = msgspec.structs.replace(signal.details, notes=notes)
-    return msgspec.structs.replace(signal, details=details, evidence_refs=())
-
-
-def check(case: Case, response: Json | Unreadable, *, clean: bool = False) -> Checked:
+def check(case: Case, response: Json | Unreadable, *, clean: bool = False) -> CheckedResponse:
     """Hold one response against its case."""
     if isinstance(response, Unreadable):
         return _without_response(case, f"the response is not used: {response.reason}")
     if isinstance(response.get(IMPORT_FAULT), str):
         return _without_response(case, f"the response is not used: {response[IMPORT_FAULT]}")
     trace = decode_trace(response, case.id, case.prompt)
-    failures = (*_scored(response), *failed_assertions(case, trace))
+    failures = failed_assertions(case, trace)
+    scored, named = response.get("scored"), response.get("case_id")
+    if isinstance(scored, dict) and scored.get("passed") is False:  # Evalwright's own verdict
+        threshold, score = scored.get("threshold"), scored.get("score")
+        message = f"the recorded score is {score}"
+        output = response.get("final_output")
+        if isinstance(output, dict):
+            given = output.get("content"), scored.get("strategy"), scored.get("expected")
+            message = ": ".join(filter(None, (message, explain_difference(*given))))
+        failures.insert(0, FailedAssertion("scored", {"at_least": threshold}, score, message))
+    fault = None
+    if isinstance(named, str) and named not in ("", case.id) and "base_case_id" not in response:
+        fault = f"the response says that it is of case {named[:200]!r}"
     timed = response.get("ts_synthetic") is not True
-    return Checked(trace, failures, _other_case(case, response), timed, clean)
+    return CheckedResponse(trace, tuple(failures), fault, timed, clean)
 
 
-def _judge(checked: Checked, baseline: Trace | None) -> Judged:
-    """Look for signals, beside the baseline's trace where there is one."""
-    trace = checked.trace
-    signals = detect(trace, baseline, clean=checked.clean)
-    return Judged(trace, checked.failures, signals, checked.fault, checked.timed)
-
-
-def _other_case(case: Case, response: Json) -> str | None:
-    named = response.get("case_id")
-    if not isinstance(named, str) or named in ("", case.id) or "base_case_id" in response:
-        return None
-    return f"the response says that it is of case {named[:200]!r}"
-
-
-def _missing(case: Case) -> Checked:
-    return _without_response(case, "there is no response")
-
-
-def _without_response(case: Case, reason: str) -> Checked:
+def _without_response(case: Case, reason: str) -> CheckedResponse:
     failure = FailedAssertion("response", "a response", "nothing", reason)
-    return Checked(Trace(case.id, case.prompt), (failure,), reason, timed=False, clean=True)
+    return CheckedResponse(Trace(case.id, case.prompt), (failure,), reason, timed=False, clean=True)
 
 
-def _scored(response: Json) -> tuple[FailedAssertion, ...]:
-    """The verdict that Evalwright itself recorded in the run, where the response holds one."""
-    scored = response.get("scored")
-    if not isinstance(scored, dict) or scored.get("passed") is not False:
-        return ()
-    threshold, score = scored.get("threshold"), scored.get("score")
-    message = f"the recorded score is {score}"
-    output = response.get("final_output")
-    if isinstance(output, dict):
-        given = output.get("content"), scored.get("strategy"), scored.get("expected")
-        message = ": ".join(filter(None, (message, explain_difference(*given))))
-    return (FailedAssertion("scored", {"at_least": threshold}, score, message),)
-
-
-def _most_telling(judged: Sequence[Judged], *, verdict: bool) -> int:
-    if len(judged) == 1:
-        return 0
-    return max(range(len(judged)), key=lambda place: _telling(judged, place, verdict=verdict))
-
-
-def _telling(judged: Sequence[Judged], place: int, *, verdict: bool) -> tuple[int, bool, int]:
-    """What makes a repeat worth showing: grave signals, then the side's verdict, then order."""
-    each = judged[place]
-    grave = (
-        SEVERITIES.index(signal.severity) for signal in each.signals if signal.severity in GRAVE
+def judge_sides(
+    case: Case,
+    responses: BothSides[Sequence[CheckedResponse]],
+    suppressions: Suppressions,
+    today: date,
+) -> BothSides[SideResult]:
+    """Judge both sides of a case; the new side is looked at beside the baseline's trace."""
+    before = _judge(case, responses.baseline, None)
+    shown = before.responses[before.chosen].trace
+    usable = shown if shown.events and shown.failure is None else None
+    after = _judge(case, responses.new, usable)
+    regression = before.passed and not after.passed
+    return BothSides(
+        _result(case, before, "baseline", suppressions, today, regression=False),
+        _result(case, after, "new", suppressions, today, regression=regression),
     )
-    return (max(grave, default=-1), each.passed == verdict, -place)
+
+
+def _judge(
+    case: Case, given: Sequence[CheckedResponse], baseline: Trace | None
+) -> _JudgedResponses:
+    """Look for signals, and choose the response to show; having none at all is a failure."""
+    responses = given or [_without_response(case, "there is no response")]
+    signals = [detect(each.trace, baseline, clean=each.clean) for each in responses]
+    passes = sum([not each.failures for each in responses])
+    passed = passes * 2 > len(responses)  # a tie is a failure
+    chosen = 0
+    if len(responses) > 1:
+        worth = [
+            _worth_showing(found, agrees=(not each.failures) == passed)
+            for each, found in zip(responses, signals, strict=True)
+        ]
+        chosen = worth.index(max(worth))  # the first of equals
+    return _JudgedResponses(responses, signals, passes, passed, chosen)
+
+
+def _worth_showing(signals: Sequence[Signal], *, agrees: bool) -> tuple[int, bool]:
+    """What makes a repeat worth showing: grave signals, then that it agrees with the verdict."""
+    grave = [SEVERITIES.index(each.severity) for each in signals if each.severity in GRAVE]
+    return max(grave, default=-1), agrees
+
+
+def _result(
+    case: Case,
+    judged: _JudgedResponses,
+    side: Literal["baseline", "new"],
+    suppressions: Suppressions,
+    today: date,
+    *,
+    regression: bool,
+) -> SideResult:
+    shown, runs = judged.responses[judged.chosen], len(judged.responses)
+    failures = shown.failures
+    if not judged.passed and not failures:
+        message = f"passed in {judged.passes} of {runs} runs"
+        failures = (FailedAssertion("repeats", "most runs pass", message, message),)
+    found = judged.signals[0] if runs == 1 else _all_signals(judged)
+    signals, suppressed = suppressions.apply(found, case.id, side, today)
+    checked = check_integrity(shown.trace, case.expected.documents)
+    integrity = Integrity(checked.status, checked.issues)
+    actions = chain.from_iterable([each.trace.actions for each in judged.responses])
+    decided = gate(signals, actions, regression=regression)
+    return SideResult(
+        shown=shown,
+        chosen=judged.chosen,
+        runs=runs,
+        passes=judged.passes,
+        passed=judged.passed,
+        integrity=integrity,
+        failures=failures,
+        signals=signals,
+        suppressed=suppressed,
+        gate=decided,
+        governance=governance(decided, signals, integrity, regression=regression),
+    )
+
+
+def _all_signals(judged: _JudgedResponses) -> tuple[Signal, ...]:
+    """The signals of the run that is shown, then those that only other runs have.
+
+    The evidence of those is in a response that is not shown: pointing at its events would mislead.
+    """
+    found = list(judged.signals[judged.chosen])
+    known = {(signal.kind, signal.details.tool) for signal in found}
+    for place, signals in enumerate(judged.signals):
+        for signal in signals if place != judged.chosen else ():
+            key = (signal.kind, signal.details.tool)
+            if key not in known:
+                known.add(key)
+                said = signal.details.notes or signal.title
+                notes = f"In run {place + 1} of {len(judged.signals)}: {said}"
+                details = msgspec.structs.replace(signal.details, notes=notes)
+                found.append(msgspec.structs.replace(signal, details=details, evidence_refs=()))
+    return tuple(sorted(found, key=lambda signal: -SEVERITIES.index(signal.severity)))
+
+
+def nondeterminism_sources(side: SideResult) -> tuple[str, ...]:
+    """What could come out differently next time, although the agent is the same."""
+    trace = side.shown.trace
+    found = set().union(*map(_chance_in, {call.tool for call in trace.calls}))
+    if side.flaky:
+        found.add("sampling")
+    if trace.failure is not None:
+        found.add("transport")
+    if None in [retrieval.content for retrieval in trace.retrievals]:
+        found.add("unrecorded_retrieval")
+    if trace.calls and len(trace.calls) > len(pair_results(trace)):
+        found.add("unrecorded_tool_result")
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=4096)
+def _chance_in(tool: str) -> tuple[str, ...]:
+    words = {word.lower() for word in _WORDS.findall(tool[:200])}
+    named = (("external_http", _HTTP), ("time", _TIME), ("randomness", _RANDOM))
+    return tuple(source for source, names in named if words & names)

@@ -1,13 +1,13 @@
-"""All cases together: counts, significance, and the verdict in one sentence."""
+"""All cases together: counts, significance, the verdict in one sentence, and what was compared."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import fsum
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from evalwright import __version__
 from evalwright.contracts.report import (
     GRAVE,
     ROOT_CAUSES,
@@ -16,15 +16,31 @@ from evalwright.contracts.report import (
     Change,
     Delta,
     Item,
+    Security,
     SecuritySummary,
     SeverityCounts,
     Significance,
     Summary,
 )
 from evalwright.scoring.statistics import PairedChange, paired_change
+from evalwright.trace.model import Json
 
 _TOP_KINDS = 10
 _MOST_HELD = 1_000
+# Part and name in the report, and the keys of run.json that say it.
+_ENVIRONMENT = (
+    ("agent", "name", ("agent_id", "agent", "agent_name")),
+    ("agent", "version", ("agent_version",)),
+    ("agent", "commit", ("agent_commit", "git_commit", "commit")),
+    ("model", "provider", ("model_provider", "provider")),
+    ("model", "id", ("model", "model_id")),
+    ("model", "version", ("model_version",)),
+    ("policies", "policy_version", ("policy_version",)),
+    ("policies", "prompt_version", ("prompt_version",)),
+    ("policies", "skills_version", ("skills_version",)),
+    ("policies", "tool_schema_version", ("tool_schema_version", "tools_version")),
+    ("policies", "config_hash", ("config_hash",)),
+)
 
 
 def speaks_against(summary: Summary) -> bool:
@@ -54,99 +70,81 @@ class SideFacts(msgspec.Struct, frozen=True):
 
 
 class CaseFacts(msgspec.Struct, frozen=True):
-    """What the summary needs to know of a case."""
+    """What the summary needs to know of a case.
+
+    A case is alarming when the new side has a grave signal of a kind that the baseline does not
+    have; what asks for a gate is counted as that.
+    """
 
     change: Change
+    alarming: bool
     baseline: SideFacts
     new: SideFacts
-
-    @property
-    def alarming(self) -> bool:
-        """Whether the new side has a grave signal of a kind that the baseline has not.
-
-        What asks for a gate is counted as that.
-        """
-        if self.new.gated or not self.new.signals:
-            return False
-        known = {kind for kind, _ in self.baseline.signals}
-        return any(severity in GRAVE and kind not in known for kind, severity in self.new.signals)
 
 
 def facts_of(item: Item) -> CaseFacts:
     """The facts of an item that the summary counts."""
-    return CaseFacts(
-        item.change,
-        _side_facts(item, _BASELINE, item.baseline_root, passed=item.baseline_pass),
-        _side_facts(item, _NEW, item.new_root, passed=item.new_pass),
-    )
+    sides = []
+    roots = (("baseline", item.baseline_pass, item.baseline_root),)
+    for side, passed, root in (*roots, ("new", item.new_pass, item.new_root)):
+        security: Security = getattr(item.security, side)
+        failed = [each.name for each in getattr(item.failed_assertions, side)]
+        sides.append(
+            SideFacts(
+                passed,
+                "" if root is msgspec.UNSET else root,
+                security.requires_gate_recommendation,
+                "response" not in failed and "transport" not in failed,
+                item.repeats is not msgspec.UNSET and getattr(item.repeats, side).flaky,
+                tuple([(signal.kind, signal.severity) for signal in security.signals]),
+                None if item.latency_ms is msgspec.UNSET else getattr(item.latency_ms, side),
+                None if item.cost_usd is msgspec.UNSET else getattr(item.cost_usd, side),
+            )
+        )
+    baseline, new = sides
+    known = {kind for kind, _ in baseline.signals}
+    grave = [kind for kind, severity in new.signals if severity in GRAVE and kind not in known]
+    return CaseFacts(item.change, bool(grave) and not new.gated, baseline, new)
 
 
-_BASELINE, _NEW = attrgetter("baseline"), attrgetter("new")
-
-
-def _side_facts(
-    item: Item, of: Callable[[object], Any], root: str | msgspec.UnsetType, *, passed: bool
-) -> SideFacts:
-    """The facts of the side that `of` takes out of what holds both."""
-    security, latency, cost = of(item.security), item.latency_ms, item.cost_usd
-    failed = [each.name for each in of(item.failed_assertions)]
-    return SideFacts(
-        passed,
-        "" if root is msgspec.UNSET else root,
-        security.requires_gate_recommendation,
-        "response" not in failed and "transport" not in failed,
-        item.repeats is not msgspec.UNSET and of(item.repeats).flaky,
-        tuple([(signal.kind, signal.severity) for signal in security.signals]),
-        None if latency is msgspec.UNSET else of(latency),
-        None if cost is msgspec.UNSET else of(cost),
-    )
-
-
-class Mean:
+class Mean(msgspec.Struct):
     """The mean of any number of values, as exact as that of a list of them."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._parts: list[float] = []  # their exact sum is that of all values
+    count: int = 0
+    parts: list[float] = []  # their exact sum is that of all values
 
-    def add(self, values: Sequence[float]) -> None:
-        """Take some values."""
-        self.count += len(values)
-        self._hold(values)
-
-    def merge(self, other: "Mean") -> None:
-        """Take all values of another mean."""
-        self.count += other.count
-        self._hold(other._parts)
-
-    def _hold(self, parts: Sequence[float]) -> None:
-        self._parts += parts
-        if len(self._parts) > _MOST_HELD:
-            self._parts = _shortened(self._parts)
+    def add(self, values: Sequence[float], count: int | None = None) -> None:
+        """Take some values; or a few with the same sum as so many values."""
+        self.count += len(values) if count is None else count
+        self.parts += values
+        if len(self.parts) > _MOST_HELD:
+            # Few numbers with exactly the same sum: the rounded sum, then what rounding took away.
+            found: list[float] = []
+            while rest := fsum([*self.parts, *(-each for each in found)]):
+                found.append(rest)
+            self.parts = found
 
     def value(self) -> float:
         """The mean of the values so far, of which there is at least one."""
-        return fsum(self._parts) / self.count
+        return fsum(self.parts) / self.count
 
 
-def _shortened(parts: list[float]) -> list[float]:
-    """A few numbers with exactly the same sum: the rounded sum, then what rounding took away."""
-    found: list[float] = []
-    while rest := fsum([*parts, *(-each for each in found)]):
-        found.append(rest)
-    return found
+class SideTally(msgspec.Struct):
+    """Counts of one side."""
 
-
-class _SideTally:
-    def __init__(self) -> None:
-        self.passed = self.gated = self.flaky = self.unanswered = self.with_signals = 0
-        self.roots: Counter[str] = Counter()
-        self.severities: Counter[str] = Counter()
-        self.kinds: Counter[str] = Counter()
-        self.latency = Mean()
-        self.cost = Mean()
+    passed: int = 0
+    gated: int = 0
+    flaky: int = 0
+    unanswered: int = 0
+    with_signals: int = 0
+    roots: Counter[str] = msgspec.field(default_factory=Counter)
+    severities: Counter[str] = msgspec.field(default_factory=Counter)
+    kinds: Counter[str] = msgspec.field(default_factory=Counter)
+    latency: Mean = msgspec.field(default_factory=Mean)
+    cost: Mean = msgspec.field(default_factory=Mean)
 
     def add(self, facts: Sequence[SideFacts]) -> None:
+        """Count this side of some cases."""
         self.passed += sum([each.passed for each in facts])
         self.gated += sum([each.gated for each in facts])
         self.flaky += sum([each.flaky for each in facts])
@@ -159,38 +157,28 @@ class _SideTally:
         self.latency.add([each.latency_ms for each in facts if each.latency_ms is not None])
         self.cost.add([each.cost_usd for each in facts if each.cost_usd is not None])
 
-    def merge(self, other: "_SideTally") -> None:
-        self.passed += other.passed
-        self.gated += other.gated
-        self.flaky += other.flaky
-        self.unanswered += other.unanswered
-        self.with_signals += other.with_signals
-        self.roots.update(other.roots)
-        self.kinds.update(other.kinds)
-        self.severities.update(other.severities)
-        self.latency.merge(other.latency)
-        self.cost.merge(other.cost)
-
-    def breakdown(self) -> dict[str, int]:
-        return {cause: self.roots[cause] for cause in ROOT_CAUSES}
-
-    def counts(self) -> SeverityCounts:
-        return SeverityCounts(*(self.severities[severity] for severity in SEVERITIES))
-
-    def top_kinds(self) -> tuple[str, ...]:
-        ordered = sorted(self.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
-        return tuple(kind for kind, _ in ordered[:_TOP_KINDS])
+    def merge(self, other: "SideTally") -> None:
+        """Add the counts of another."""
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _COUNTERS:
+            getattr(self, name).update(getattr(other, name))
+        self.latency.add(other.latency.parts, other.latency.count)
+        self.cost.add(other.cost.parts, other.cost.count)
 
 
-class Tally:
+_NUMBERS = ("passed", "gated", "flaky", "unanswered", "with_signals")
+_COUNTERS = ("roots", "severities", "kinds")
+
+
+class CaseTally(msgspec.Struct):
     """Counts cases as they come; the order does not matter."""
 
-    def __init__(self) -> None:
-        self.cases = 0
-        self.alarming = 0
-        self.changes: Counter[str] = Counter()
-        self.baseline = _SideTally()
-        self.new = _SideTally()
+    cases: int = 0
+    alarming: int = 0
+    changes: Counter[str] = msgspec.field(default_factory=Counter)
+    baseline: SideTally = msgspec.field(default_factory=SideTally)
+    new: SideTally = msgspec.field(default_factory=SideTally)
 
     def add(self, facts: Sequence[CaseFacts]) -> None:
         """Count some cases."""
@@ -200,7 +188,7 @@ class Tally:
         self.baseline.add([each.baseline for each in facts])
         self.new.add([each.new for each in facts])
 
-    def merge(self, other: "Tally") -> None:
+    def merge(self, other: "CaseTally") -> None:
         """Count the cases that another has counted."""
         self.cases += other.cases
         self.alarming += other.alarming
@@ -227,8 +215,10 @@ class Tally:
             alarming_cases=self.alarming,
             unanswered_cases=self.new.unanswered,
             unanswered_cases_baseline=self.baseline.unanswered,
-            root_cause_breakdown=self.new.breakdown(),
-            root_cause_breakdown_baseline=self.baseline.breakdown(),
+            root_cause_breakdown={cause: self.new.roots[cause] for cause in ROOT_CAUSES},
+            root_cause_breakdown_baseline={
+                cause: self.baseline.roots[cause] for cause in ROOT_CAUSES
+            },
             security=self._security(),
             verdict=self._verdict(change),
             significance=_significance(change) if change else msgspec.UNSET,
@@ -237,31 +227,30 @@ class Tally:
             flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
         )
 
-    def _is_baseline_silent(self) -> bool:
-        return 0 < self.cases == self.baseline.unanswered
-
     def _security(self) -> SecuritySummary:
-        return SecuritySummary(
-            total_cases=self.cases,
-            cases_with_signals_new=self.new.with_signals,
-            cases_with_signals_baseline=self.baseline.with_signals,
-            signal_counts_new=self.new.counts(),
-            signal_counts_baseline=self.baseline.counts(),
-            top_signal_kinds_new=self.new.top_kinds(),
-            top_signal_kinds_baseline=self.baseline.top_kinds(),
-            signal_kinds_new=dict(sorted(self.new.kinds.items())),
-            signal_kinds_baseline=dict(sorted(self.baseline.kinds.items())),
-        )
+        counted: dict[str, Any] = {}
+        for name, side in (("new", self.new), ("baseline", self.baseline)):
+            ordered = sorted(side.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
+            counted |= {
+                f"cases_with_signals_{name}": side.with_signals,
+                f"signal_counts_{name}": SeverityCounts(
+                    *(side.severities[severity] for severity in SEVERITIES)
+                ),
+                f"top_signal_kinds_{name}": tuple(kind for kind, _ in ordered[:_TOP_KINDS]),
+                f"signal_kinds_{name}": dict(sorted(side.kinds.items())),
+            }
+        return SecuritySummary(total_cases=self.cases, **counted)
 
     def _verdict(self, change: PairedChange | None) -> str:
         if change is None:
             return "Nothing to compare: there is no case."
+        silent = 0 < self.cases == self.baseline.unanswered
         against = [
             *_count(self.changes["regression"], "got worse", "got worse"),
             *_count(self.new.gated, "asks for a gate", "ask for a gate"),
             *_count(self.alarming, "has a new grave signal", "have new grave signals"),
             *_count(self.new.unanswered, "has no answer", "have no answer"),
-            *(["the baseline answered nothing"] if self._is_baseline_silent() else []),
+            *(["the baseline answered nothing"] if silent else []),
         ]
         rates = f"pass rate {change.baseline_rate:.1%} → {change.new_rate:.1%}"
         if against:
@@ -299,3 +288,37 @@ def _mean_delta(baseline: Mean, new: Mean) -> Delta | msgspec.UnsetType:
         return msgspec.UNSET
     before, after = baseline.value(), new.value()
     return Delta(before, after, after - before)
+
+
+def env_snapshot(baseline: dict[str, Json], new: dict[str, Json]) -> dict[str, Any]:
+    """The new run's environment, the baseline's beside it, and what differs between them."""
+    before, after = _environment(baseline), _environment(new)
+    changed = [
+        f"{part}.{name}"
+        for part, name, _ in _ENVIRONMENT
+        if before.get(part, {}).get(name) != after.get(part, {}).get(name)
+    ]
+    return {**after, "baseline": before, "changed": changed}
+
+
+def _environment(meta: dict[str, Json]) -> dict[str, Any]:
+    provenance = meta.get("provenance")
+    known = {**meta, **provenance} if isinstance(provenance, dict) else meta
+    snapshot: dict[str, Any] = {"evaluator": {"version": __version__}}
+    for part, name, keys in _ENVIRONMENT:
+        value = next((known[key] for key in keys if isinstance(known.get(key), str)), None)
+        if value is not None:
+            snapshot.setdefault(part, {})[name] = value
+    params = known.get("model_params")
+    if isinstance(params, dict):
+        snapshot.setdefault("model", {})["params"] = params
+    runner = meta.get("runner")
+    if isinstance(runner, dict):
+        told = {
+            key: runner[key]
+            for key in ("name", "version", "commit")
+            if isinstance(runner.get(key), str)
+        }
+        if told:
+            snapshot["runner"] = told
+    return snapshot

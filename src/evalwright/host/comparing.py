@@ -1,4 +1,4 @@
-"""Reports on two runs, made by a process of their own in a folder that is gone afterwards."""
+"""Reports on two runs, made by a separate process in a folder that is deleted afterwards."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.errors import CannotEvaluate
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.status import is_evaluation
@@ -16,10 +16,9 @@ from evalwright.store.protocol import EventLog
 SECONDS = 120.0  # that a comparison may take
 RETRY_SECONDS = 60
 MOST_BYTES = 256 * 1024 * 1024  # of a report before it is packed
-TOO_LARGE = 4  # the exit code of the process for a report with more
+TOO_LARGE = 4  # the exit code of the process when the report is larger
 
-# What lies in the folder: two runs, the cases of the newer, the report, its archive.
-BASELINE, NEW, CASES, REPORT, ARCHIVE = "baseline", "new", "new-cases.json", "report", "report.zip"
+REPORT, ARCHIVE = "report", "report.zip"  # in the folder
 
 _PROCESS = "evalwright.host.comparison_process"
 
@@ -27,7 +26,7 @@ _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_A
 
 
 def check_comparable(log: EventLog, run_id: str) -> None:
-    """Raise `ApiError` 409 for a run that has not ended; 404 for what is no evaluation."""
+    """Raise `ApiError` 409 for a run that has not ended; 404 unless it is an evaluation."""
     edges = log.edges(run_id)
     if not is_evaluation(edges):
         raise ApiError(404, "not_found", "there is no such run")
@@ -37,9 +36,12 @@ def check_comparable(log: EventLog, run_id: str) -> None:
 
 
 async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
-    """Compare two runs in an empty folder; gives the archive of the report, which lies there."""
-    await asyncio.to_thread(_lay_out, log, baseline, new, work)
-    code = await _executed(work, f"{baseline}..{new}")
+    """Compare two runs, and leave the archive of the report in an empty folder; gives its path.
+
+    The process opens the log itself. It sees the runs of all tenants there, so both ids must have
+    passed `check_comparable` on the caller's view of the log.
+    """
+    code = await _executed(log.place, baseline, new, work)
     if code == TOO_LARGE:
         message = f"the report is larger than {MOST_BYTES} bytes; ask the host's operator for it"
         raise ApiError(422, "report_too_large", message)
@@ -48,22 +50,8 @@ async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
     return work / ARCHIVE
 
 
-def _lay_out(log: EventLog, baseline: str, new: str, work: Path) -> None:
-    # Loaded when there is something to compare: a host that never does shall stay small.
-    from evalwright.comparison.inputs import lay_out
-    from evalwright.engine.export import export_run
-
-    try:
-        lay_out(export_run(log, baseline), work / BASELINE)
-        lay_out(export_run(log, new), work / NEW)
-    except OSError as error:
-        raise CannotEvaluate(f"there is no room to compare two runs: {error.strerror}") from None
-    except BadInput as error:
-        raise ApiError(422, "validation_error", f"it cannot be compared: {error}") from None
-
-
-async def _executed(work: Path, report_id: str) -> int:
-    command = (sys.executable, "-P", "-m", _PROCESS, str(work), report_id)
+async def _executed(log: str, baseline: str, new: str, work: Path) -> int:
+    command = (sys.executable, "-P", "-m", _PROCESS, log, baseline, new, str(work))
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     running = await asyncio.create_subprocess_exec(
         *command,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from comparing import Pair, a_call, a_case, a_response, a_result, files_of
+from evalwright.comparison.pipeline import Comparer
 from evalwright.contracts.errors import CannotEvaluate
 from evalwright.reports.folder import pool
-from evalwright.reports.folder.case import CaseWriter
 from reported import names_in, write
 from subjects.command import Evalwright
 
@@ -58,17 +58,17 @@ def beside(tmp_path: Path, pair: Pair) -> Iterator[Path]:
 
 def writing(monkeypatch: pytest.MonkeyPatch, harm) -> None:
     """Let harm befall whoever writes one of the cases."""
-    really_write = CaseWriter.write_all
+    really_compare = Comparer.compare
 
     def harmed(planned):
         if planned.id == "case-40":
             harm()
         return planned
 
-    def write_all(self, planned):
-        return really_write(self, map(harmed, planned))
+    def compare(self, planned):
+        return really_compare(self, map(harmed, planned))
 
-    monkeypatch.setattr(CaseWriter, "write_all", write_all)
+    monkeypatch.setattr(Comparer, "compare", compare)
 
 
 def test_several_processes_write_the_same_bytes_as_one(
@@ -87,8 +87,8 @@ def test_however_many_cases_are_taken_at_once_the_bytes_are_the_same(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: int, size: int
 ) -> None:
     write(pair, tmp_path / "usual")
-    monkeypatch.setattr("evalwright.reports.folder.case._AT_ONCE", cases)
-    monkeypatch.setattr("evalwright.reports.folder.case._MOST_BYTES_AT_ONCE", size)
+    monkeypatch.setattr("evalwright.comparison.pipeline._AT_ONCE", cases)
+    monkeypatch.setattr("evalwright.comparison.pipeline._MOST_BYTES_AT_ONCE", size)
     write(pair, tmp_path / "other")
     assert files_of(tmp_path / "usual") == files_of(tmp_path / "other")
 
@@ -193,17 +193,17 @@ def test_an_interrupt_between_the_old_report_and_the_new_one_brings_the_old_one_
 SLOWLY = """\
 import time
 from evalwright.cli import main
-from evalwright.reports.folder.case import CaseWriter
+from evalwright.comparison.pipeline import Comparer
 
-write_all = CaseWriter.write_all
+compare = Comparer.compare
 
 
 def slowly(self, planned):
     time.sleep(1)
-    return write_all(self, planned)
+    return compare(self, planned)
 
 
-CaseWriter.write_all = slowly
+Comparer.compare = slowly
 main()
 """
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.comparison.alignment import align
-from evalwright.comparison.divergence import first_divergence
+from evalwright.comparison.alignment import align, first_divergence
 from evalwright.contracts.report import (
     Artifacts,
     BothSides,

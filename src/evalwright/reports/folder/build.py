@@ -4,30 +4,42 @@ import contextlib
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.environment import env_snapshot
-from evalwright.comparison.matching import Plan
-from evalwright.comparison.policy import CATALOGUE
-from evalwright.comparison.run_folder import RUN_META, RunFolder, Unreadable, read_inside
-from evalwright.comparison.summary import Tally
+from evalwright.comparison.gate import CATALOGUE
+from evalwright.comparison.inputs import Inputs, open_inputs
+from evalwright.comparison.matching import CasePlan
+from evalwright.comparison.pipeline import Comparer
+from evalwright.comparison.summary import CaseTally, env_snapshot
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
-from evalwright.reports.folder.batch import DEFINITION_SEPARATOR, ITEM_SEPARATOR, Batch
-from evalwright.reports.folder.case import Settings, write_new
-from evalwright.reports.folder.failures import Captures
+from evalwright.reports.folder.case import (
+    DEFINITION_SEPARATOR,
+    ITEM_SEPARATOR,
+    CaseWriter,
+    SortedRows,
+    write_new,
+)
 from evalwright.reports.folder.pool import write_cases
 from evalwright.reports.folder.quality import Listed, check_quality
-from evalwright.reports.folder.rows import SortedRows
-from evalwright.reports.html.pages import ASSETS, OverviewView, render_overview, render_rows_chunk
-from evalwright.signals.masking import mask_bytes, mask_text, mask_value
-from evalwright.signals.suppression import Suppressions
+from evalwright.reports.html.pages import (
+    ASSETS,
+    OverviewRow,
+    OverviewView,
+    render_overview,
+    render_rows_chunk,
+)
+from evalwright.signals.masking import mask_text, mask_value
+from evalwright.signals.suppression import Suppressions, parse_suppressions
+
+if TYPE_CHECKING:
+    from evalwright.store.protocol import EventLog
 
 _FOLDERS = ("baseline", "new", "assets")
 _TOP_NAMES = {"report.html", MACHINE_REPORT, "cases.json", *_FOLDERS}
@@ -35,26 +47,37 @@ _ROWS_IN_PAGE = 100
 _ROWS_IN_CHUNK = 2_500
 _BUFFER = 1 << 18  # of files that are written, or read, a little at a time
 
-Progress = Callable[[int, int], None]
+ShowProgress = Callable[[int, int], None]
 
 
-class Request(msgspec.Struct, frozen=True):
-    """Two runs to compare, and how. `top` bounds where captured bodies are looked for."""
+class CompareOptions(msgspec.Struct, frozen=True):
+    """What a user asks for: two sides by their names, and where the report goes.
 
-    baseline: RunFolder
-    new: RunFolder
-    cases: CaseFile | None
-    tops: BothSides[Path]
+    A side is a run directory, a file of traces, or a run of the event log (an id, or `latest`).
+    """
+
+    baseline: str
+    new: str
+    out: Path
+    cases: Path | None = None
+    report_id: str | None = None
+    suppress: Path | None = None
+    show_secrets: bool = False
+
+
+class ReportRequest(msgspec.Struct, frozen=True):
+    """Two opened runs to compare, and how; `sources` are other files that the user named."""
+
+    inputs: Inputs
     out: Path
     suppressions: Suppressions
     today: date
     report_id: str
     masked: bool = True
-    notes: tuple[str, ...] = ()
-    sources: tuple[Path, ...] = ()  # other files that the user named
+    sources: tuple[Path, ...] = ()
 
 
-class Report(msgspec.Struct, frozen=True):
+class WrittenReport(msgspec.Struct, frozen=True):
     """What came of a comparison."""
 
     summary: Summary
@@ -62,12 +85,73 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def write_report(request: Request, progress: Progress) -> Report:
+def compare_runs(
+    options: CompareOptions,
+    open_log: Callable[[], "EventLog"],
+    progress: ShowProgress = lambda _done, _total: None,
+    beside: Iterable[Path] = (),
+) -> WrittenReport:
+    """Open two runs, compare them and write the report.
+
+    The log is opened only where a side is a run of it. `beside` are files that the caller writes
+    afterwards: like the report, they must not be in an input.
+    """
+    suppressions = _suppressions(options.suppress)
+    named = BothSides(options.baseline, options.new)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="evalwright-") as work,
+            contextlib.closing(open_inputs(named, options.cases, open_log, Path(work))) as inputs,
+        ):
+            files = [Path(named.baseline), Path(named.new), options.suppress]
+            sources = tuple(path for path in files if path is not None and path.is_file())
+            for path in beside:
+                for source in (*inputs.paths, *sources):
+                    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(source)):
+                        reason = f"is in the input {source}, and inputs are never written to"
+                        raise BadInput(f"{path}: {reason}")
+            request = ReportRequest(
+                inputs=inputs,
+                out=options.out,
+                suppressions=suppressions,
+                today=datetime.now(UTC).date(),
+                report_id=_report_id(options, inputs),
+                masked=not options.show_secrets,
+                sources=sources,
+            )
+            return write_report(request, progress)
+    except OSError as error:  # no room for what the inputs unpack to
+        raise CannotEvaluate(f"cannot write temporary files: {error.strerror or error}") from None
+
+
+def _suppressions(path: Path | None) -> Suppressions:
+    if path is None:
+        return Suppressions(())
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_suppressions(source, str(path))
+
+
+def _report_id(options: CompareOptions, inputs: Inputs) -> str:
+    """The id that was given; else from the ids of the two runs, where they differ."""
+    before, after = inputs.baseline.meta.get("run_id"), inputs.new.meta.get("run_id")
+    found = "latest"
+    if isinstance(before, str) and isinstance(after, str) and before and before != after:
+        found = f"{before[:100]}..{after[:100]}"
+    # Bytes of the command line that are not text reach us as lone surrogates.
+    given = (options.report_id or found).encode("utf-8", "surrogateescape")
+    text = given.decode("utf-8", "replace")
+    return text if options.show_secrets else mask_text(text)
+
+
+def write_report(request: ReportRequest, progress: ShowProgress) -> WrittenReport:
     """Compare two runs and put the report in its place, whole or not at all."""
     check_out(request)
     beside = request.out.resolve().with_name(f".{request.out.name}.{secrets.token_hex(6)}")
     try:
-        report = _Build(request, beside).run(progress)
+        report = _ReportBuild(request, beside).run(progress)
         _move_into_place(beside, request.out.resolve())
     except OSError as error:
         message = f"{request.out}: the report cannot be written: {error.strerror or error}"
@@ -77,40 +161,37 @@ def write_report(request: Request, progress: Progress) -> Report:
     return report
 
 
-def check_out(request: Request) -> None:
-    """Refuse a place that holds something else than a report, or the inputs."""
+def check_out(request: ReportRequest) -> None:
+    """Refuse a place that holds anything but a report, or that is among the inputs."""
     try:
         out = request.out.resolve()
         _check_place(request.out, out)
     except (OSError, RuntimeError) as error:  # a name that is too long, links in a circle
         reason = getattr(error, "strerror", None) or "its links lead in a circle"
-        raise BadInput(f"{request.out}: no folder for a report: {reason}") from None
-    inputs = [request.baseline.root, request.new.root, *request.sources]
-    inputs += [request.cases.path] if request.cases else []
-    for path in inputs:
+        raise BadInput(f"{request.out}: cannot hold a report: {reason}") from None
+    for path in (*request.inputs.paths, *request.sources):
         if path.resolve().is_relative_to(out):
-            message = f"{request.out}: holds the input {path}, and inputs are never written to"
+            message = f"{request.out}: contains the input {path}, and inputs are never written to"
             raise BadInput(message)
-    if any(out.is_relative_to(run.root.resolve()) for run in (request.baseline, request.new)):
-        raise BadInput(f"{request.out}: lies in a run directory, and inputs are never written to")
+    for run in (request.inputs.baseline, request.inputs.new):
+        if run.root is not None and out.is_relative_to(run.root.resolve()):
+            message = "is in a run directory, and inputs are never written to"
+            raise BadInput(f"{request.out}: {message}")
 
 
-def _check_place(told: Path, out: Path) -> None:
+def _check_place(named: Path, out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise BadInput(f"{told}: is a file; give a folder for the report")
+        raise BadInput(f"{named}: is a file; give a folder for the report")
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
-        raise BadInput(f"{told}: cannot be made: {told.parent} is not a writable folder")
-    stranger = _stranger(out) if out.is_dir() else None
-    if stranger is not None:
+        raise BadInput(f"{named}: cannot be made: {named.parent} is not a writable folder")
+    if not out.is_dir():
+        return
+    with os.scandir(out) as entries:  # files that are not ours would go with the old report
+        names = [entry.name for entry in entries if not _is_ours(entry.name)]
+    if names:
+        example = os.fsencode(min(names)).decode("utf-8", "replace")
         remedy = "give an empty or new folder, or one that holds an earlier report and nothing else"
-        raise BadInput(f"{told}: holds other files, for example {stranger!r}; {remedy}")
-
-
-def _stranger(out: Path) -> str | None:
-    """A file that no report has: the old report is replaced, and it would go with it."""
-    with os.scandir(out) as entries:
-        first = min((entry.name for entry in entries if not _is_ours(entry.name)), default=None)
-    return None if first is None else os.fsencode(first).decode("utf-8", "replace")
+        raise BadInput(f"{named}: holds other files, for example {example!r}; {remedy}")
 
 
 def _is_ours(name: str) -> bool:
@@ -151,43 +232,47 @@ def _empty(folder: Path) -> None:
         os.close(handle)
 
 
-class _Build:
-    def __init__(self, request: Request, folder: Path) -> None:
+class _ReportBuild:
+    def __init__(self, request: ReportRequest, folder: Path) -> None:
         self._request = request
         self._folder = folder
         self._work = folder / ".work"
-        self._tally = Tally()
+        self._tally = CaseTally()
         self._missing = Listed()
         self._faulty = 0
         self._first_fault = ""
 
-    def run(self, progress: Progress) -> Report:
+    def run(self, progress: ShowProgress) -> WrittenReport:
         for part in ("", *_FOLDERS, ".work"):
             (self._folder / part).mkdir()
-        request = self._request
+        inputs = self._request.inputs
         with (
-            contextlib.closing(Plan(request.cases, request.baseline, request.new)) as plan,
+            contextlib.closing(CasePlan(inputs.cases, inputs.baseline, inputs.new)) as plan,
             contextlib.closing(SortedRows(self._work)) as rows,
         ):
             if not len(plan):
                 reason = "no case, and no response on either side"
                 raise BadInput(f"there is nothing to compare: {reason}")
             self._write_cases(plan, rows, progress)
-            notes = [*self._request.notes, *plan.notes, *self._meta_notes(), *self._fault_notes()]
-            return self._finish(rows, (*notes, *self._suppression_notes()))
+            return self._finish(rows, self._notes(plan))
 
-    def _write_cases(self, plan: Plan, rows: SortedRows, progress: Progress) -> None:
-        settings = self._settings()
-        cases = write_cases(plan, len(plan), settings, self._request.cases)
+    def _write_cases(self, plan: CasePlan, rows: SortedRows, progress: ShowProgress) -> None:
+        request = self._request
+        comparer = Comparer(
+            request.inputs, request.suppressions, request.today, masked=request.masked
+        )
+        for href, data in comparer.meta_files:
+            write_new(self._folder, href, data)
+        cases = write_cases(plan, CaseWriter(comparer, self._folder, request.report_id))
         with (
             contextlib.closing(cases) as written,  # whatever happens, its processes end first
             (self._folder / "cases.json").open("xb", _BUFFER) as definitions,
             (self._work / "items").open("xb", _BUFFER) as items,
             (self._work / "hrefs").open("xb", _BUFFER) as hrefs,
         ):
-            shared = (settings.meta_hrefs.baseline, settings.meta_hrefs.new)
-            hrefs.writelines(f"{href}\n".encode() for href in shared if href is not None)
+            hrefs.writelines(f"{href}\n".encode() for href, _ in comparer.meta_files)
             definitions.write(b"[\n")
+            total = len(plan)
             for batch in written:
                 if self._tally.cases:
                     items.write(ITEM_SEPARATOR)
@@ -195,111 +280,79 @@ class _Build:
                 items.write(batch.items)
                 definitions.write(batch.definitions)
                 hrefs.write(batch.hrefs)
-                self._take(batch, rows, progress, len(plan))
+                rows.add(batch.rows)
+                for number in range(batch.cases):
+                    progress(self._tally.cases + number + 1, total)
+                self._tally.merge(batch.tally)
+                for asset in batch.missing_assets:
+                    self._missing.add(asset)
+                self._faulty += batch.faulty
+                self._first_fault = self._first_fault or batch.first_fault
+                request.suppressions.used.update(batch.used_suppressions)
             definitions.write(b"\n]\n")
 
-    def _settings(self) -> Settings:
-        request = self._request
-        hrefs = BothSides(self._copy_meta("baseline"), self._copy_meta("new"))
-        return Settings(
-            report=self._folder,
-            report_id=request.report_id,
-            baseline=Captures(request.baseline.root, request.tops.baseline),
-            new=Captures(request.new.root, request.tops.new),
-            meta_hrefs=hrefs,
-            suppressions=request.suppressions,
-            today=request.today,
-            masked=request.masked,
-        )
-
-    def _copy_meta(self, side: str) -> str | None:
-        run: RunFolder = getattr(self._request, side)
-        data = read_inside(run.root, RUN_META)
-        if isinstance(data, Unreadable):
-            return None
-        href = f"{side}/{RUN_META}"
-        write_new(self._folder, href, mask_bytes(data) if self._request.masked else data)
-        return href
-
-    def _meta_notes(self) -> list[str]:
-        sides = (("Baseline", self._request.baseline), ("New run", self._request.new))
-        return [f"{name}: {run.meta_fault}." for name, run in sides if run.meta_fault]
-
-    def _fault_notes(self) -> list[str]:
-        if not self._faulty:
-            return []
-        cases = "1 case has" if self._faulty == 1 else f"{self._faulty:,} cases have"
-        return [f"{cases} faults in the input, for example {self._first_fault}"]
-
-    def _suppression_notes(self) -> list[str]:
-        suppressions, today = self._request.suppressions, self._request.today
-        expired = suppressions.expired(today)
-        return [
+    def _notes(self, plan: CasePlan) -> tuple[str, ...]:
+        """What a reader should know of the inputs and of the suppressions."""
+        request, inputs = self._request, self._request.inputs
+        runs = (("Baseline", inputs.baseline), ("New run", inputs.new))
+        notes = [*inputs.notes, *plan.notes]
+        notes += [f"{name}: {run.meta_fault}." for name, run in runs if run.meta_fault]
+        if self._faulty:
+            cases = "1 case has" if self._faulty == 1 else f"{self._faulty:,} cases have"
+            notes.append(f"{cases} faults in the input, for example {self._first_fault}")
+        expired = request.suppressions.expired(request.today)
+        notes += [
             f"The suppression of {each.kind} expired on {each.expires} and no longer applies."
             for each in expired
-        ] + [
+        ]
+        notes += [
             f"The suppression of {each.kind} ({each.reason}) matched no signal; it can go."
-            for each in suppressions.unused()
+            for each in request.suppressions.unused()
             if each not in expired
         ]
+        return tuple(mask_text(note) for note in notes) if request.masked else tuple(notes)
 
-    def _take(self, batch: Batch, rows: SortedRows, progress: Progress, total: int) -> None:
-        for number in range(batch.cases):
-            progress(self._tally.cases + number + 1, total)
-        self._tally.merge(batch.tally)
-        for asset in batch.missing_assets:
-            self._missing.add(asset)
-        self._faulty += batch.faulty
-        self._first_fault = self._first_fault or batch.first_fault
-        self._request.suppressions.used.update(batch.used_suppressions)
-        rows.add(batch.rows)
-
-    def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> Report:
+    def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> WrittenReport:
+        request = self._request
         for name, data in ASSETS.items():
             write_new(self._folder, f"assets/{name}", data)
-        chunks = self._write_chunks(rows)
+        first_rows: list[OverviewRow] = []
+        chunk_hrefs: list[str] = []
+        for number, chunk in enumerate(rows.chunks(_ROWS_IN_CHUNK), 1):
+            first_rows = first_rows or chunk[:_ROWS_IN_PAGE]
+            chunk_hrefs.append(f"assets/rows-{number:04}.js")
+            write_new(self._folder, chunk_hrefs[-1], render_rows_chunk(chunk, number))
+        rows.close()
         summary = self._tally.summary()
         with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:
-            quality = check_quality(self._folder, hrefs, self._missing, masked=self._request.masked)
-        notes = tuple(mask_text(note) for note in notes) if self._request.masked else notes
-        snapshot = self._snapshot()
+            quality = check_quality(self._folder, hrefs, self._missing, masked=request.masked)
+        snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
+        snapshot = mask_value(snapshot) if request.masked else snapshot
         page = render_overview(
             OverviewView(
-                report_id=self._request.report_id,
+                report_id=request.report_id,
                 summary=summary,
                 quality=quality,
                 env_snapshot=snapshot,
-                rows=rows.first(_ROWS_IN_PAGE),
+                rows=first_rows,
                 total_rows=self._tally.cases,
-                chunk_hrefs=chunks,
+                chunk_hrefs=chunk_hrefs,
                 policy=CATALOGUE,
                 notes=notes,
-                masked=self._request.masked,
+                masked=request.masked,
             )
         )
         write_new(self._folder, "report.html", page)
         self._write_machine_report(summary, quality, snapshot, notes)
-        rows.close()
         shutil.rmtree(self._work)
-        return Report(summary, quality, notes)
-
-    def _snapshot(self) -> dict[str, Any]:
-        snapshot = env_snapshot(self._request.baseline.meta, self._request.new.meta)
-        return mask_value(snapshot) if self._request.masked else snapshot
-
-    def _write_chunks(self, rows: SortedRows) -> list[str]:
-        hrefs = []
-        for number, chunk in enumerate(rows.chunks(_ROWS_IN_CHUNK), 1):
-            hrefs.append(f"assets/rows-{number:04}.js")
-            write_new(self._folder, hrefs[-1], render_rows_chunk(chunk, number))
-        return hrefs
+        return WrittenReport(summary, quality, notes)
 
     def _write_machine_report(
         self,
         summary: Summary,
         quality: QualityFlags,
         snapshot: dict[str, Any],
-        notes: Iterable[str],
+        notes: tuple[str, ...],
     ) -> None:
         head = {
             "report_id": self._request.report_id,

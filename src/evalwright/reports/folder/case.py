@@ -1,246 +1,107 @@
-"""One case of the report: compared, masked, and its page and copies written."""
+"""Compared cases, written: a page and copies for each, and what the whole report needs of them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from datetime import date
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
-from evalwright.comparison.alignment import AlignedStep, align
-from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.cases import Case, parse_case
-from evalwright.comparison.comparison import Comparison, Hrefs, compare_case
+from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.matching import PlannedCase
-from evalwright.comparison.policy import CATALOGUE
-from evalwright.comparison.run_folder import Unreadable, parse_response, read_inside
-from evalwright.comparison.side import Checked, SideResult, check
-from evalwright.comparison.summary import facts_of
-from evalwright.contracts.report import Artifacts, BothSides, Item
-from evalwright.reports.folder.batch import Batch, Written, as_batch
-from evalwright.reports.folder.failures import Captures
-from evalwright.reports.folder.names import file_stem
-from evalwright.reports.html.pages import CaseView, overview_row, render_case
-from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
-from evalwright.signals.masking.report import mask_item
-from evalwright.signals.suppression import Suppressions
-from evalwright.trace.decode import decode_trace
-from evalwright.trace.model import Json, Trace
+from evalwright.comparison.pipeline import ComparedCase, Comparer
+from evalwright.comparison.summary import CaseTally, facts_of
+from evalwright.contracts.report import GRAVE, Artifacts
+from evalwright.reports.html.pages import CaseView, OverviewRow, overview_row, render_case
 
-_Before = TypeVar("_Before")
-_After = TypeVar("_After")
+ITEM_SEPARATOR = b",\n    "  # as the machine report has them
+DEFINITION_SEPARATOR = b",\n"
 
-_AT_ONCE = 8  # cases; of more, their own data would not stay in the cache
-_MOST_BYTES_AT_ONCE = 256 << 10
-_NOTHING_TOLD = (msgspec.UNSET, msgspec.UNSET, msgspec.UNSET)
+_RANKS = 8  # of rows in the overview
 _OF_THE_RUNS = ("baseline_run_meta_href", "new_run_meta_href")
 _OF_THE_CASE = attrgetter(*[n for n in Artifacts.__struct_fields__ if n not in _OF_THE_RUNS])
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """What every case of a report needs to know."""
+class Batch(NamedTuple):
+    """What is left to do once some cases are written, joined: it costs what one case does."""
 
-    report: Path
-    report_id: str
-    baseline: Captures
-    new: Captures
-    meta_hrefs: BothSides[str | None]
-    suppressions: Suppressions
-    today: date
-    masked: bool
-
-
-class _Response(NamedTuple):
-    """A response as it was read, and as it may be shown."""
-
-    value: Json | Unreadable
-    shown: Json | Unreadable
-    href: str
-    size: int
-
-
-class _Read(NamedTuple):
-    """A case with all that was read of it; its definition as it is, and as it may be shown."""
-
-    planned: PlannedCase
-    stem: str
-    baseline: list[_Response]
-    new: list[_Response]
-    raw: Json
-    masked: Json
-
-    @property
-    def size(self) -> int:
-        """The bytes of its responses."""
-        return sum([response.size for response in self.baseline + self.new])
-
-
-class _Held(NamedTuple):
-    """A case with its responses held against it."""
-
-    read: _Read
-    case: Case
-    baseline: list[Checked]
-    new: list[Checked]
-
-
-class _Compared(NamedTuple):
-    read: _Read
-    case: Case
-    comparison: Comparison
-
-
-class _Told(NamedTuple):
-    """What the report tells of a case."""
-
-    item: Item
-    prompt: str
-    steps: list[AlignedStep]
-    traces: BothSides[Trace]
-    definition: Json
+    cases: int
+    items: bytes
+    rows: dict[int, bytes]  # of the overview, by rank
+    tally: CaseTally
+    definitions: bytes
+    hrefs: bytes
     missing_assets: list[str]
+    faulty: int
+    first_fault: str
+    used_suppressions: frozenset[int]
 
 
 class CaseWriter:
     """Writes the cases of a report, one after the other."""
 
-    def __init__(self, settings: Settings, cases: CaseFile | None) -> None:
-        self._settings = settings
-        self._cases = cases
-        self._file: BinaryIO | None = cases.path.open("rb") if cases is not None else None
-
-    def close(self) -> None:
-        """Let go of the case file."""
-        if self._file is not None:
-            self._file.close()
+    def __init__(self, comparer: Comparer, folder: Path, report_id: str) -> None:
+        self._comparer = comparer
+        self._folder = folder
+        self._report_id = report_id
 
     def write_batch(self, planned: Iterable[PlannedCase]) -> Batch:
-        """The same, with all that is left to do joined."""
-        written = list(self.write_all(planned))
-        return as_batch(written, frozenset(self._settings.suppressions.used))
-
-    def write_all(self, planned: Iterable[PlannedCase]) -> Iterator[Written]:
-        """Compare cases, and write all that belongs to each; a few at a time, stage by stage.
-
-        A stage that does the same for some cases in turn finds its tables in the processor's cache.
-        """
-        waiting: list[_Read] = []
-        size = 0
-        for each in planned:
-            waiting.append(self._read(each))
-            size += waiting[-1].size
-            if len(waiting) == _AT_ONCE or size > _MOST_BYTES_AT_ONCE:
-                yield from self._write(waiting)
-                size = 0
-        yield from self._write(waiting)
-
-    def _write(self, cases: list[_Read]) -> list[Written]:
-        held = _in_turn(self._hold, cases)
-        compared = _in_turn(self._compare, held)
-        told = _in_turn(self._tell, compared)
-        return _in_turn(self._written, told)
-
-    def _read(self, planned: PlannedCase) -> _Read:
-        stem = file_stem(planned.id, planned.repetition)
-        baseline = self._responses("baseline", planned.baseline, stem)
-        new = self._responses("new", planned.new, stem)
-        raw = self._definition(planned, [*new, *baseline])
-        masked = mask_value(raw) if self._settings.masked else raw
-        return _Read(planned, stem, baseline, new, raw, masked)
-
-    def _hold(self, read: _Read) -> _Held:
-        case = parse_case(read.raw, read.planned.id)
-        baseline = [self._check(case, response) for response in read.baseline]
-        return _Held(read, case, baseline, [self._check(case, response) for response in read.new])
-
-    def _check(self, case: Case, response: _Response) -> Checked:
-        clean = self._settings.masked and response.shown is response.value
-        return check(case, response.value, clean=clean)
-
-    def _compare(self, held: _Held) -> _Compared:
-        suppressions, today = self._settings.suppressions, self._settings.today
-        comparison = compare_case(held.case, held.baseline, held.new, suppressions, today)
-        return _Compared(held.read, held.case, comparison)
-
-    def _tell(self, compared: _Compared) -> _Told:
-        read, case, comparison = compared
-        shown = case if read.masked is read.raw else parse_case(read.masked, case.id)
-        traces = BothSides(
-            _shown_trace(comparison.baseline.result, read.baseline, shown),
-            _shown_trace(comparison.new.result, read.new, shown),
-        )
-        steps = align(traces.baseline, traces.new)
-        links = _Links(self._settings, read.stem)
-        hrefs = Hrefs(
-            links.artifacts(comparison, read.baseline, read.new),
-            BothSides(_hrefs(read.baseline), _hrefs(read.new)),
-        )
-        faults = [*read.planned.faults, *case.faults, *_faults(comparison), *links.faults]
-        item = comparison.item(hrefs, steps, faults)
-        if self._settings.masked and _may_quote(item, read):
-            item = mask_item(item)
-        definition = _definition(read.masked, shown)
-        return _Told(item, shown.prompt, steps, traces, definition, links.missing)
-
-    def _written(self, told: _Told) -> Written:
-        item = told.item
-        write_new(self._settings.report, item.artifacts.replay_diff_href, self._page(told))
-        return Written(
-            msgspec.json.encode(item),
-            overview_row(item),
-            facts_of(item),
-            msgspec.json.encode(told.definition),
-            _own_hrefs(item.artifacts),
-            told.missing_assets,
-            item.faults[0] if item.faults else "",
+        """Compare some cases and write all that belongs to them."""
+        items, definitions, facts, faults = [], [], [], []
+        hrefs: list[str] = []
+        missing: list[str] = []
+        rows: dict[int, list[bytes]] = defaultdict(list)
+        for case in self._comparer.compare(planned):
+            item = case.item
+            self._write(case)
+            items.append(msgspec.json.encode(item))
+            definitions.append(msgspec.json.encode(case.definition))
+            row = overview_row(item)
+            rows[rank(row)].append(msgspec.json.encode(row) + b"\n")
+            facts.append(facts_of(item))
+            # Links that no other case has: all but those to what the runs say of themselves.
+            hrefs += [f"{href}\n" for href in _OF_THE_CASE(item.artifacts) if href is not None]
+            missing += case.missing_assets
+            if item.faults:
+                faults.append(f"{item.case_id}: {item.faults[0]}")
+        tally = CaseTally()
+        tally.add(facts)
+        return Batch(
+            cases=len(items),
+            items=ITEM_SEPARATOR.join(items),
+            rows={number: b"".join(lines) for number, lines in rows.items()},
+            tally=tally,
+            definitions=DEFINITION_SEPARATOR.join(definitions),
+            hrefs="".join(hrefs).encode(),
+            missing_assets=missing,
+            faulty=len(faults),
+            first_fault=faults[0] if faults else "",
+            used_suppressions=frozenset(self._comparer.suppressions.used),
         )
 
-    def _page(self, told: _Told) -> bytes:
-        return render_case(
+    def release(self) -> None:
+        """Close what is open; it is opened again where it is needed."""
+        self._comparer.inputs.close()
+
+    def _write(self, case: ComparedCase) -> None:
+        for href, data in case.files:
+            write_new(self._folder, href, data)
+        page = render_case(
             CaseView(
-                item=told.item,
-                prompt=told.prompt,
-                steps=told.steps,
-                baseline=told.traces.baseline,
-                new=told.traces.new,
+                item=case.item,
+                prompt=case.prompt,
+                steps=case.steps,
+                baseline=case.traces.baseline,
+                new=case.traces.new,
                 policy=CATALOGUE,
-                masked=self._settings.masked,
-                report_id=self._settings.report_id,
+                masked=self._comparer.masked,
+                report_id=self._report_id,
             )
         )
-
-    def _definition(self, planned: PlannedCase, responses: list[_Response]) -> Json:
-        """The case as the case file has it; else what the responses say of it."""
-        if self._cases is not None and self._file is not None and planned.number is not None:
-            return self._cases.case(self._file, planned.number)
-        told = (each.value.get("user_prompt") for each in responses if type(each.value) is dict)
-        prompt = next((text for text in told if isinstance(text, str) and text), "")
-        return {"id": planned.id, "input": {"user": prompt}}
-
-    def _responses(self, side: str, names: tuple[str, ...], stem: str) -> list[_Response]:
-        return [
-            self._response(side, name, stem if place == 0 else f"{stem}~r{place + 1}")
-            for place, name in enumerate(names)
-        ]
-
-    def _response(self, side: str, name: str, stem: str) -> _Response:
-        captures: Captures = getattr(self._settings, side)
-        data = read_inside(captures.run, name)
-        value = data if isinstance(data, Unreadable) else parse_response(data)
-        if isinstance(data, Unreadable):
-            return _Response(value, value, "", 0)
-        href = f"{side}/{stem}.json"
-        copy = mask_bytes(data) if self._settings.masked else data
-        write_new(self._settings.report, href, copy)
-        return _Response(value, value if copy is data else parse_response(copy), href, len(data))
-
-
-def _in_turn(stage: Callable[[_Before], _After], cases: list[_Before]) -> list[_After]:
-    """What a stage makes of each case; what it was is let go at once, while it is in the cache."""
-    cases.reverse()
-    return [stage(cases.pop()) for _ in range(len(cases))]
+        write_new(self._folder, case.item.artifacts.replay_diff_href, page)
 
 
 def write_new(folder: Path, href: str, data: bytes) -> None:
@@ -255,112 +116,39 @@ def write_new(folder: Path, href: str, data: bytes) -> None:
         os.close(handle)
 
 
-def _definition(raw: Json, case: Case) -> Json:
-    """The case as the report's own cases.json has it; what was no object is made one."""
-    if isinstance(raw, dict):
-        return {"title": case.title, **raw}
-    return {"id": case.id, "title": case.title, "input": {"user": case.prompt}}
+def rank(row: OverviewRow) -> int:
+    """0 is read first: what asks for a gate and got worse."""
+    worse = row.change == "regression"
+    if row.gated or worse:
+        return 0 if row.gated and worse else 1 if row.gated else 2
+    grave = any(severity in GRAVE for _, severity in row.signals)
+    if row.change == "still_failing":
+        return 3 if grave else 4
+    if grave:
+        return 5
+    return 6 if row.change == "improvement" else 7
 
 
-def _shown_trace(side: SideResult, responses: list[_Response], case: Case) -> Trace:
-    """The trace that stands for a side, masked where its response is."""
-    if not responses:
-        return side.shown.trace
-    chosen = responses[side.chosen]
-    if chosen.shown is chosen.value and case.prompt == side.shown.trace.prompt:
-        return side.shown.trace
-    shown = {} if isinstance(chosen.shown, Unreadable) else chosen.shown
-    return decode_trace(shown, case.id, case.prompt)
+class SortedRows:
+    """Rows of the overview by rank, then in the order of the cases; kept on disk until then."""
 
+    def __init__(self, folder: Path) -> None:
+        self._files = [(folder / f"rows-{number}").open("w+b") for number in range(_RANKS)]
 
-def _may_quote(item: Item, read: _Read) -> bool:
-    """Whether an item may quote something sensitive; masking every item would cost too much."""
-    masked = [each for each in read.baseline + read.new if each.shown is not each.value]
-    told = item.faults, item.security.baseline.suppressed, item.security.new.suppressed
-    return bool(masked) or read.masked is not read.raw or told != _NOTHING_TOLD
+    def add(self, lines: Mapping[int, bytes]) -> None:
+        """Take rows as lines of JSON, by their rank."""
+        for number, rows in lines.items():
+            self._files[number].write(rows)
 
+    def chunks(self, size: int) -> Iterator[list[OverviewRow]]:
+        """All rows, some at a time."""
+        for file in self._files:
+            file.seek(0)
+        lines = chain.from_iterable(self._files)
+        while chunk := list(islice(lines, size)):
+            yield [msgspec.json.decode(line, type=OverviewRow) for line in chunk]
 
-def _hrefs(responses: list[_Response]) -> tuple[str, ...]:
-    return tuple([response.href for response in responses if response.href])
-
-
-def _own_hrefs(artifacts: Artifacts) -> list[str]:
-    """The links that no other case has: all but those to what the runs say of themselves."""
-    return [href for href in _OF_THE_CASE(artifacts) if href is not None]
-
-
-def _faults(compared: Comparison) -> list[str]:
-    sides = (("baseline", compared.baseline), ("new", compared.new))
-    found = [
-        f"{name}: {side.result.shown.fault}" for name, side in sides if side.result.shown.fault
-    ]
-    of_case = (
-        f"expected.json_schema: {failure.message}"
-        for _, side in sides
-        for failure in side.result.failures
-        if failure.name == "case_schema"
-    )
-    return [*found, *dict.fromkeys(of_case)]
-
-
-class _Links:
-    """The links of one case; what they need is copied, what is not to be had is kept count of."""
-
-    def __init__(self, settings: Settings, stem: str) -> None:
-        self._settings = settings
-        self._stem = stem
-        self.missing: list[str] = []
-        self.faults: list[str] = []
-
-    def artifacts(
-        self, compared: Comparison, baseline: list[_Response], new: list[_Response]
-    ) -> Artifacts:
-        before, after = compared.baseline.result, compared.new.result
-        old_body, old_meta = self._captured("baseline", before)
-        new_body, new_meta = self._captured("new", after)
-        return Artifacts(
-            replay_diff_href=f"case-{self._stem}.html",
-            baseline_failure_body_href=old_body,
-            baseline_failure_meta_href=old_meta,
-            new_failure_body_href=new_body,
-            new_failure_meta_href=new_meta,
-            baseline_case_response_href=_response_href(baseline, before),
-            new_case_response_href=_response_href(new, after),
-            baseline_run_meta_href=self._settings.meta_hrefs.baseline,
-            new_run_meta_href=self._settings.meta_hrefs.new,
-        )
-
-    def _captured(self, side: str, result: SideResult) -> tuple[str | None, str | None]:
-        """The body and the metadata that were captured of a failed call."""
-        failure = result.shown.trace.failure
-        if failure is None:
-            return None, None
-        body = self._copy(side, "body", failure.body_path)
-        return body, self._copy(side, "meta", failure.meta_path)
-
-    def _copy(self, side: str, part: str, reference: str | None) -> str | None:
-        if not reference:
-            return None
-        captures: Captures = getattr(self._settings, side)
-        data = captures.read(reference)
-        if isinstance(data, Unreadable):
-            self.missing.append(f"assets/{side}-{self._stem}.{part}")
-            self.faults.append(f"{side}: the captured {part} is not in the report: {data.reason}")
-            return None
-        href = f"assets/{side}-{self._stem}.{part}.{_suffix(data)}"
-        copy = mask_capture(data) if self._settings.masked else data
-        write_new(self._settings.report, href, copy)
-        return href
-
-
-def _suffix(data: bytes) -> str:
-    """Text opens in a browser as text, never as a page; anything else is to be saved."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return "bin"
-    return "bin" if "\0" in text else "txt"
-
-
-def _response_href(responses: list[_Response], result: SideResult) -> str | None:
-    return (responses[result.chosen].href or None) if responses else None
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()

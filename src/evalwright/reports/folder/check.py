@@ -1,7 +1,9 @@
-"""A report directory, held against the contract's checklist: by whomever it was made."""
+"""A report directory, whoever made it, held against the checklist of the contract."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import GRAVE, MACHINE_REPORT
 from evalwright.contracts.schema import COMPARE_REPORT, check_schema
-from evalwright.reports.folder.page_links import check_pages
 from evalwright.reports.folder.quality import file_behind, is_portable
+
+_LINK = re.compile(rb'<(a|link|script|img|iframe)\b[^>]*?\s(?:href|src)="([^"]{0,2000})"')
+_MOST_READ = 64 << 20
 
 
 def check_report(folder: Path) -> int:
@@ -28,7 +32,7 @@ def _read(path: Path) -> bytes:
     remedy = "a report directory holds this file"
     try:
         if path.exists() and not path.is_file():  # a pipe would wait for its writer
-            raise BadInput(f"{path}: cannot be read: it is no file; {remedy}")
+            raise BadInput(f"{path}: cannot be read: not a file; {remedy}")
         return path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
@@ -43,7 +47,7 @@ def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem
         yield from _links(folder, item["artifacts"], f"{place}.artifacts", unresolved)
         yield from _gates(item, f"{place}.security")
         yield from _change(item, place)
-    yield from check_pages(folder, _pages(report["items"]))
+    yield from _page_problems(folder, _pages(report["items"]))
     yield from _flags(folder, report["quality_flags"], unresolved)
     yield from _counts(report["summary"], report["items"])
 
@@ -72,7 +76,7 @@ def _change(item: dict[str, Any], place: str) -> Iterator[Problem]:
 
 def _human_report(folder: Path) -> Iterator[Problem]:
     if not (folder / "report.html").is_file():
-        yield Problem("report.html", "is missing", "the report for people stands beside this file")
+        yield Problem("report.html", "is missing", "the report for people belongs beside this file")
 
 
 def _top_paths(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
@@ -191,3 +195,37 @@ def _signal_counts(
 
 def _json(value: bool) -> str:  # noqa: FBT001 - a JSON boolean as JSON writes it
     return "true" if value else "false"
+
+
+def _page_problems(folder: Path, pages: Iterable[str]) -> Iterator[Problem]:
+    """What the pages refer to and the report does not hold; each missing file is named once."""
+    known: set[str] = set()
+    for page in pages:
+        for element, href in _links_in(folder / page):
+            target = href.partition("#")[0]
+            if target in known or not target:
+                continue
+            known.add(target)
+            problem = _link_problem(folder, element, target)
+            if problem is not None:
+                yield Problem(page, *problem)
+
+
+def _links_in(page: Path) -> Iterator[tuple[str, str]]:
+    try:
+        with page.open("rb") as file:
+            source = file.read(_MOST_READ)
+    except OSError:  # a missing page is reported elsewhere
+        return
+    for element, href in _LINK.findall(source):
+        yield element.decode(), unescape(href.decode("utf-8", "replace"))
+
+
+def _link_problem(folder: Path, element: str, target: str) -> tuple[str, str] | None:
+    if not is_portable(target):
+        if element == "a":  # a link that is followed by hand needs no network to read the page
+            return None
+        return f"needs {target!r}, which is not in the report", "copy it into assets/"
+    if file_behind(folder, target) is None:
+        return f"refers to {target!r}, which is not in the report", "copy it there"
+    return None

@@ -12,11 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from threading import Thread
 
-from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.matching import PlannedCase
+from evalwright.comparison.matching import CasePlan, PlannedCase
 from evalwright.contracts.errors import CannotEvaluate
-from evalwright.reports.folder.batch import Batch
-from evalwright.reports.folder.case import CaseWriter, Settings
+from evalwright.reports.folder.case import Batch, CaseWriter
 
 _IN_A_BATCH = 64
 _IN_A_BATCH_HERE = 8  # nothing is gained by more, and items may be large
@@ -25,33 +23,22 @@ _MOST_PROCESSES = 4  # each holds its own detectors and templates
 _WAITING_FOR_EACH = 2
 
 
-def write_cases(
-    planned: Iterable[PlannedCase], count: int, settings: Settings, cases: CaseFile | None
-) -> Generator[Batch, None, None]:
+def write_cases(plan: CasePlan, writer: CaseWriter) -> Generator[Batch, None, None]:
     """Write all cases, on as many cores as are worth it."""
     processes = min(_cores(), _MOST_PROCESSES)
-    if count < _WORTH_PROCESSES or processes == 1:
-        yield from _write_here(planned, settings, cases)
-    else:
-        yield from _write_in_processes(planned, processes, settings, cases)
-
-
-def _write_here(
-    planned: Iterable[PlannedCase], settings: Settings, cases: CaseFile | None
-) -> Iterator[Batch]:
-    writer = CaseWriter(settings, cases)
-    try:
-        for batch in _batches(planned, _IN_A_BATCH_HERE):
+    if len(plan) < _WORTH_PROCESSES or processes == 1:
+        for batch in _batches(plan, _IN_A_BATCH_HERE):
             yield writer.write_batch(batch)
-    finally:
-        writer.close()
+    else:
+        yield from _write_in_processes(plan, processes, writer)
 
 
 def _write_in_processes(
-    planned: Iterable[PlannedCase], processes: int, settings: Settings, cases: CaseFile | None
+    planned: Iterable[PlannedCase], processes: int, writer: CaseWriter
 ) -> Iterator[Batch]:
     waiting: deque[Future[Batch]] = deque()
-    with ProcessPoolExecutor(processes, _context(), _prepare, (settings, cases)) as pool:
+    writer.release()  # no open file or database is carried into another process
+    with ProcessPoolExecutor(processes, _context(), _prepare, (writer,)) as pool:
         try:
             for batch in _batches(planned, _IN_A_BATCH):
                 waiting.append(pool.submit(_write_batch, batch))
@@ -84,20 +71,20 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-_writers: list[CaseWriter] = []  # of this process: one, made when the process starts
+_writers: list[CaseWriter] = []  # of this process: one, given to it when it starts
 
 
-def _prepare(settings: Settings, cases: CaseFile | None) -> None:
+def _prepare(writer: CaseWriter) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     gc.freeze()  # what was there before the cases need not be looked at after each batch
     gc.disable()
-    _writers[:] = [CaseWriter(settings, cases)]
+    _writers[:] = [writer]
 
 
 def _end_with(parent: int) -> None:
-    """A parent that is killed cannot stop its processes, and they would wait for ever."""
+    """End when the parent does: one that is killed cannot stop its processes."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

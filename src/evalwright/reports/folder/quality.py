@@ -1,10 +1,12 @@
-"""Does the folder on disk keep its promises? Looked at last, file by file."""
+"""Does the folder on disk keep the promises of the contract? Checked last, file by file."""
 
 import os
 import re
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
+
+import msgspec
 
 from evalwright.contracts.report import QualityFlags
 
@@ -14,12 +16,11 @@ _PLAIN_LINES = re.compile(rf"(?:{_PLAIN.pattern}\n)*+", re.ASCII)
 _LINES_AT_ONCE = 1 << 16  # bytes
 
 
-class Listed:
+class Listed(msgspec.Struct):
     """Counts all that is wrong, and keeps the first of it."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.first: list[str] = []
+    count: int = 0
+    first: list[str] = []
 
     def add(self, each: str) -> None:
         """Take one."""
@@ -33,29 +34,29 @@ def is_portable(path: str) -> bool:
     return _is_portable(unquote(path))
 
 
-def _is_portable(told: str) -> bool:
-    if _PLAIN.fullmatch(told):  # as our own links are
+def _is_portable(path: str) -> bool:
+    if _PLAIN.fullmatch(path):  # as our own links are
         return True
-    if not told or "\0" in told or "\\" in told or ":" in told.split("/", 1)[0]:
+    if not path or "\0" in path or "\\" in path or ":" in path.split("/", 1)[0]:
         return False
-    return not (told.startswith("/") or ".." in told.split("/"))
+    return not (path.startswith("/") or ".." in path.split("/"))
 
 
 def file_behind(folder: Path, href: str) -> Path | None:
     """The file in the folder that a browser opens for a portable link; None where there is none.
 
-    What follows `#` or `?` is no part of a file's name in a link, unless it is escaped.
+    In a link, what follows `#` or `?` is not part of the file's name unless it is escaped.
     """
-    told = href.partition("#")[0].partition("?")[0]
+    path = href.partition("#")[0].partition("?")[0]
     try:
-        target = (folder / unquote(told)).resolve()
+        target = (folder / unquote(path)).resolve()
         return target if target.is_file() else None
     except (OSError, RuntimeError, ValueError):  # a name too long, links in a circle
         return None
 
 
 def check_quality(report: Path, hrefs: BinaryIO, missing: Listed, *, masked: bool) -> QualityFlags:
-    """The flags of a report whose links are given, each once and in a line of its own.
+    """The flags of a report whose links are given, each once and on its own line.
 
     `missing` holds what could not be copied, and is added to.
     """
@@ -63,10 +64,10 @@ def check_quality(report: Path, hrefs: BinaryIO, missing: Listed, *, masked: boo
     while lines := b"".join(hrefs.readlines(_LINES_AT_ONCE)).decode():
         plain = _PLAIN_LINES.fullmatch(lines) is not None  # as our own links are
         for href in lines.split("\n")[:-1]:
-            told = href if plain else unquote(href)
-            if not plain and not _is_portable(told):
+            path = href if plain else unquote(href)
+            if not plain and not _is_portable(path):
                 violations.add(href)
-            elif not os.path.isfile(f"{report}/{told}"):  # noqa: PTH113 - many thousands
+            elif not os.path.isfile(f"{report}/{path}"):  # noqa: PTH113 - many thousands
                 missing.add(href)
     return QualityFlags(
         self_contained=not missing.count,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.reports.folder.names import file_stem
+from evalwright.comparison.cases import file_stem
 
 ids = (
     st.text(max_size=400)

@@ -1,7 +1,8 @@
-"""A run of our own, exported: cases, responses and metadata as a run directory has them."""
+"""A run of the event log as one side: cases, responses and metadata as a run directory has them."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ from builders import (
     opening,
     task_events,
 )
+from evalwright.comparison.inputs import LogReader
+from evalwright.comparison.logged_run import LoggedRun
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     Decided,
@@ -36,7 +39,6 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.engine.export import ExportedRun, export_run
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
 from evalwright.trace.model import Message, ToolCall, ToolResult
@@ -54,22 +56,32 @@ class ALog:
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
 
-    def read(self, run_id: str, types: Sequence[str] = ()) -> Iterator[Event]:
-        return (event for event in self._events if not types or event.type in types)
+    def read(
+        self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
+    ) -> Iterator[Event]:
+        found = (event for event in self._events if not types or event.type in types)
+        return islice((event for event in found if event.sequence > after), limit)
+
+    def close(self) -> None: ...
 
 
-def exported(events: Sequence[Event]) -> ExportedRun:
-    return export_run(ALog(events), "run_a")  # type: ignore[arg-type]
+def logged(events: Sequence[Event]) -> LoggedRun:
+    return LoggedRun(LogReader(lambda: ALog(events)), "run_a")  # type: ignore[arg-type]
+
+
+def answers(run: LoggedRun) -> list[dict[str, Any]]:
+    """The responses as the report has them."""
+    return [json.loads(run.read(each.name).data or b"") for each in run.listed()]
 
 
 def responses(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
-    return {each["case_id"]: each for each in exported(events).responses}
+    return {each["case_id"]: each for each in answers(logged(events))}
 
 
 def one(*payloads: Any) -> dict[str, Any]:
     """The response of the only task, whose invocation did these things."""
     entries: list[Entry] = [("task-1", payload) for payload in payloads]
-    (found,) = exported(as_log(opening(SUITE) + entries)).responses
+    (found,) = answers(logged(as_log(opening(SUITE) + entries)))
     return found
 
 
@@ -206,18 +218,18 @@ def test_a_run_that_is_still_going_has_the_responses_so_far():
     suite = a_suite(3)
     entries = opening(suite) + task_events(suite, "task-2", Answer())
     entries += task_events(suite, "task-3", Answer())[:2]
-    run = exported(as_log(entries))
+    run = logged(as_log(entries))
     assert run.meta["status"] == "open"
     assert "ended_at" not in run.meta
-    assert [case["id"] for case in run.cases] == ["task-1", "task-2", "task-3"]
-    assert [each["case_id"] for each in run.responses] == ["task-2"]
+    assert list(run.cases.ids()) == ["task-1", "task-2", "task-3"]
+    assert [each["case_id"] for each in answers(run)] == ["task-2"]
 
 
 def test_a_run_that_failed_without_a_score_tells_why():
     entries = opening(SUITE) + task_events(SUITE, "task-1", an_error("agent_unreachable"))[:-1]
     entries.append((None, RunFailed(ErrorDetail("agent_unavailable", "nobody there"))))
-    run = exported(as_log(entries))
-    (response,) = run.responses
+    run = logged(as_log(entries))
+    (response,) = answers(run)
     assert run.meta["status"] == "failed"
     assert response["runner_failure"]["class"] == "network_error"
     assert "scored" not in response
@@ -227,7 +239,8 @@ def test_a_run_that_failed_without_a_score_tells_why():
 
 
 def cases(*tasks: Any) -> list[dict[str, Any]]:
-    return list(exported(a_log(a_suite(tasks))).cases)
+    found = logged(a_log(a_suite(tasks))).cases
+    return [found.case(number) for number in range(len(found))]
 
 
 def test_a_task_is_a_case_with_a_short_title():
@@ -269,10 +282,10 @@ def test_a_rubric_is_left_to_the_score():
 
 def test_the_run_says_what_was_run():
     usage = ProviderUsage("acme", "model-2", 1, 1)
-    run = exported(a_log(a_suite(2), {"task-1": Answer("yes", 5, [a_usage(), usage])}))
+    run = logged(a_log(a_suite(2), {"task-1": Answer("yes", 5, [a_usage(), usage])}))
     assert run.meta["run_id"] == "run_a"
     assert run.meta["status"] == "completed"
-    assert run.meta["selected_case_ids"] == ["task-1", "task-2"]
+    assert list(run.selected()) == ["task-1", "task-2"]
     assert (run.meta["started_at"], run.meta["ended_at"]) == (T0, T0 + 14)
     assert run.meta["runner"] == {"name": "evalwright", "concurrency": 1}
     provenance = run.meta["provenance"]
@@ -283,7 +296,7 @@ def test_the_run_says_what_was_run():
 
 def test_the_hash_of_the_configuration_follows_the_suite_and_not_the_run():
     def hash_of(events: Iterable[Event]) -> str:
-        return exported(list(events)).meta["provenance"]["config_hash"]
+        return logged(list(events)).meta["provenance"]["config_hash"]
 
     assert hash_of(a_log(a_suite(2))) == hash_of(a_log(a_suite(2), {"task-1": "no"}))
     assert hash_of(a_log(a_suite(2))) != hash_of(a_log(a_suite(3)))
@@ -294,7 +307,7 @@ def test_a_damaged_log_is_said_to_be_one():
     place = next(n for n, event in enumerate(events) if event.type == Decided.TYPE)
     events[place] = msgspec.structs.replace(events[place], body=b'{"agentId"')
     with pytest.raises(DamagedEventLog, match="run_a cannot be read"):
-        list(exported(events).responses)
+        answers(logged(events))
 
 
 def test_a_real_run_is_exported_from_its_log(workshop: Workshop) -> None:
@@ -309,8 +322,8 @@ def test_a_real_run_is_exported_from_its_log(workshop: Workshop) -> None:
         return "yes"
 
     recording = workshop.run(a_suite(tasks), agent)
-    run = export_run(workshop.log, recording.run_id)
-    found = {each["case_id"]: decode_trace(each, each["case_id"]) for each in run.responses}
+    run = LoggedRun(LogReader(lambda: workshop.log), recording.run_id)
+    found = {each["case_id"]: decode_trace(each, each["case_id"]) for each in answers(run)}
     assert set(found) == {"paid", "wrong", "broken"}
     assert check_integrity(found["paid"]).issues == ()
     assert found["paid"].tools_offered == ("shop:orders.get",)
@@ -326,7 +339,7 @@ def test_a_resumed_run_is_exported_as_one(workshop: Workshop) -> None:
     broken = workshop.run(a_suite(2), failing)
     assert broken.failure is not None
     resumed = workshop.resume(broken.run_id, lambda _: "yes")
-    run = export_run(workshop.log, resumed.run_id)
-    assert {each["scored"]["passed"] for each in run.responses} == {True}
-    first = export_run(workshop.log, broken.run_id)
-    assert {each["runner_failure"]["class"] for each in first.responses} == {"agent_error"}
+    run = LoggedRun(LogReader(lambda: workshop.log), resumed.run_id)
+    assert {each["scored"]["passed"] for each in answers(run)} == {True}
+    first = LoggedRun(LogReader(lambda: workshop.log), broken.run_id)
+    assert {each["runner_failure"]["class"] for each in answers(first)} == {"agent_error"}

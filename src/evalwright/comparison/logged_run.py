@@ -1,0 +1,347 @@
+"""A run of the event log as one side of a comparison: its responses are read from its events."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.comparison.cases import SuiteCases
+from evalwright.comparison.run_folder import FoundResponse, ListedResponse, Unreadable
+from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    Decided,
+    EvalScored,
+    EvalStarted,
+    Event,
+    InvocationCompleted,
+    InvocationStarted,
+    Payload,
+    Planned,
+    ProviderUsage,
+    Reasoned,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.suite import Task
+from evalwright.engine.verdict import PASSING_GOLDEN_SCORE
+from evalwright.scoring.summary import task_cost
+from evalwright.trace.model import text_of
+
+if TYPE_CHECKING:
+    from evalwright.comparison.inputs import LogReader
+    from evalwright.store.protocol import EventLog
+
+NONDETERMINISTIC = "evalwright (live-shadow: nondeterministic)"
+
+_FRAME = (RunStarted.TYPE, EvalStarted.TYPE, Planned.TYPE, *TERMINAL_TYPES)
+_INDEXED = (InvocationStarted.TYPE, InvocationCompleted.TYPE, ProviderUsage.TYPE, EvalScored.TYPE)
+_SHOWN: dict[str, type[Payload]] = {
+    kind.TYPE: kind
+    for kind in (
+        Reasoned,
+        ToolCalled,
+        ToolReturned,
+        ProviderUsage,
+        Decided,
+        InvocationCompleted,
+        EvalScored,
+    )
+}
+_WIDEST = 4096  # events; tasks that ran at the same time as a longer one are read by themselves
+_FAILURE_CLASSES = {
+    "agent_timeout": "timeout",
+    "run_timeout": "timeout",
+    "agent_unreachable": "network_error",
+    "invalid_answer": "invalid_json",
+}
+
+
+class _LastAttempt(NamedTuple):
+    """The events of a task's last invocation: from `first` to `last`, once it came to an end."""
+
+    first: int
+    last: int | None
+    number: int
+
+
+class LoggedRun:
+    """A run that Evalwright recorded. A run that has not ended is compared as far as it got.
+
+    A task has a response once an invocation for it came to an end.
+    """
+
+    root = None
+    meta_fault = None
+
+    def __init__(self, reader: "LogReader", run_id: str) -> None:
+        self._reader = reader
+        self.run_id = run_id
+        log = reader.opened()
+        self._attempts: dict[str, _LastAttempt] = {}
+        self._scored: list[str] = []
+        self._ready: dict[str, dict[str, Any]] = {}
+        try:
+            models = self._index(log)
+            frame = {event.type: event for event in log.read(self.run_id, _FRAME)}
+            planned = frame[Planned.TYPE].decode(Planned)
+            self._meta = _meta(self.run_id, frame, planned, models)
+        except KeyError as error:
+            message = f"{log.place}: run {self.run_id} has no {error.args[0]} event"
+            raise DamagedEventLog(message) from error
+        except msgspec.MsgspecError as error:
+            raise self._damaged(log, error) from error
+        self.cases = SuiteCases(planned.suite.tasks)
+        self._tasks = {task.task_id: task for task in planned.suite.tasks}
+        self.meta = {key: self._meta[key] for key in self._meta if key != "selected_case_ids"}
+
+    def _index(self, log: "EventLog") -> list[str]:
+        """Find the last invocation of each task; gives the models that the agent used.
+
+        What is used after an invocation is used by a judge.
+        """
+        models = set()
+        for event in log.read(self.run_id, _INDEXED):
+            task_id, place = event.task_id or "", event.sequence
+            known = self._attempts.get(task_id) or _LastAttempt(place, None, 0)
+            if event.type == InvocationStarted.TYPE:
+                self._attempts[task_id] = _LastAttempt(place, None, known.number + 1)
+            elif event.type == ProviderUsage.TYPE:
+                if known.last is None and known.number:
+                    models.add(event.decode(ProviderUsage).model)
+            else:
+                self._attempts[task_id] = known._replace(last=place)
+                if event.type == EvalScored.TYPE:
+                    self._scored.append(task_id)
+        return sorted(models)
+
+    def meta_bytes(self) -> bytes:
+        """What a run.json would say."""
+        return msgspec.json.encode(self._meta)
+
+    def stems(self) -> Iterator[str]:
+        """None: it is known beforehand which task a response answers."""
+        return iter(())
+
+    def listed(self) -> Iterator[ListedResponse]:
+        """The tasks in the order of their scores, then those that ended without one."""
+        for task_id in dict.fromkeys([*self._scored, *self._attempts]):
+            if task_id in self._tasks and self._attempts[task_id].last is not None:
+                yield ListedResponse(task_id, None, task_id)
+
+    def selected(self) -> Iterator[str]:
+        """Every task of the suite."""
+        return iter(self._meta["selected_case_ids"])
+
+    def case_named_in(self, name: str) -> str:
+        """The task itself."""
+        return name
+
+    def read(self, name: str) -> FoundResponse:
+        """The response of a task, from the events of its last invocation."""
+        if name not in self._ready:
+            self._read_ahead(self._attempts[name])
+        response = self._ready.pop(name)
+        return FoundResponse(response, msgspec.json.encode(response))
+
+    def captured(self, reference: str) -> bytes | Unreadable:
+        """Nothing: the log holds all there is."""
+        return Unreadable(f"{reference}: the event log does not capture bodies")
+
+    def _read_ahead(self, wanted: _LastAttempt) -> None:
+        """Read a task, and with it those that began and ended meanwhile: they come next."""
+        log = self._reader.opened()
+        first, last = wanted.first, wanted.last or wanted.first
+        alone = last - first > _WIDEST
+        found: dict[str, list[Event]] = {}
+        for event in log.read(self.run_id, tuple(_SHOWN), first - 1, last - first + 1):
+            attempt = self._attempts.get(event.task_id or "", _NEVER)
+            within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
+            if within and (attempt is wanted or not alone):
+                found.setdefault(event.task_id or "", []).append(event)
+        try:
+            self._ready = {
+                task_id: _Answered(self._tasks[task_id], self._attempts[task_id].number).response(
+                    [event.at_us for event in events],
+                    [event.decode(_SHOWN[event.type]) for event in events],
+                )
+                for task_id, events in found.items()
+                if task_id in self._tasks
+            }
+        except msgspec.MsgspecError as error:
+            raise self._damaged(log, error) from error
+
+    def _damaged(self, log: "EventLog", error: Exception) -> DamagedEventLog:
+        return DamagedEventLog(f"{log.place}: run {self.run_id} cannot be read: {error!r}")
+
+
+_NEVER = _LastAttempt(-1, None, 0)
+
+
+def _meta(
+    run_id: str, frame: dict[str, Event], planned: Planned, models: list[str]
+) -> dict[str, Any]:
+    suite, settings, agent = planned.suite, planned.settings, planned.agent
+    timeout_s = settings.task_timeout_s
+    live = "live-shadow" in frame[EvalStarted.TYPE].decode(EvalStarted).modes
+    end = next((frame[name] for name in TERMINAL_TYPES if name in frame), None)
+    config = hashlib.sha256(msgspec.json.encode([suite, settings])).hexdigest()
+    meta = {
+        "run_id": run_id,
+        "status": end.type.removeprefix("run.") if end else "open",
+        "cases_path": "cases.json",
+        "selected_case_ids": [task.task_id for task in suite.tasks],
+        "started_at": _ms(frame[RunStarted.TYPE].at_us),
+        "ended_at": _ms(end.at_us) if end else None,
+        "suite": {"id": suite.suite_id, "version": suite.version},
+        "runner": _present(
+            {
+                "name": NONDETERMINISTIC if live else "evalwright",
+                "concurrency": settings.concurrency,
+                "timeout_ms": None if timeout_s is None else round(timeout_s * 1000),
+            }
+        ),
+        "provenance": _present(
+            {
+                "agent_id": agent.agent_id,
+                "agent_ref": agent.ref,
+                "model": ", ".join(models) or None,
+                "model_class": agent.model_class,
+                "config_hash": config,
+            }
+        ),
+    }
+    return _present(meta)
+
+
+class _Answered:
+    """The last invocation for a task, from what its events say."""
+
+    def __init__(self, task: Task, attempt: int) -> None:
+        self._task = task
+        self._attempt = attempt
+        self._steps: list[dict[str, Any]] = []
+        self._usages: list[ProviderUsage] = []
+        self._judged = False  # calls of a judge count for the task, not for the agent
+        self._decided: Decided | None = None
+        self._outcome: str | None = None
+        self._scored: EvalScored | None = None
+
+    def response(self, times_us: Sequence[int], payloads: Sequence[Payload]) -> dict[str, Any]:
+        """The response object of the task."""
+        for at_us, payload in zip(times_us, payloads, strict=True):
+            if isinstance(payload, Decided):
+                self._decided = payload
+                content = payload.decision
+                kind = "text" if isinstance(content, str) else "json"
+                output = {"content_type": kind, "content": content}
+                said = {"type": "final_output", "ts": _ms(at_us), **output}
+            elif isinstance(payload, InvocationCompleted):
+                self._outcome = payload.outcome
+            elif isinstance(payload, EvalScored):
+                self._scored = payload
+            elif isinstance(payload, ProviderUsage):
+                self._judged = self._judged or self._outcome is not None
+                if self._outcome is None:
+                    self._usages.append(payload)
+            else:
+                self._steps.append({"ts": _ms(at_us), **_step(payload)})
+        if self._outcome == "failed" or self._decided is None:
+            ending = {"events": self._steps, "runner_failure": self._failure()}
+        else:
+            ending = {"events": [*self._steps, said], "final_output": output}
+        fixtures = self._task.fixtures.tool_responses if self._task.fixtures else ()
+        return {
+            "case_id": self._task.task_id,
+            "user_prompt": text_of(self._task.input),
+            "tools_offered": sorted({entry.tool for entry in fixtures}),
+            "proposed_actions": [],
+            **ending,
+            **self._measures(),
+        }
+
+    def _failure(self) -> dict[str, Any]:
+        decision = self._decided.decision if self._decided else None
+        error = decision.get("error") if isinstance(decision, dict) else None
+        error = error if isinstance(error, dict) else {}
+        code = str(error.get("code", "agent_error"))
+        return _present(
+            {
+                "class": _FAILURE_CLASSES.get(code, code),
+                "attempt": self._attempt,
+                "is_transient": error.get("retryable"),
+                "error_name": code,
+                "error_message": error.get("message"),
+            }
+        )
+
+    def _measures(self) -> dict[str, Any]:
+        """What it cost, and the score where there is one."""
+        scored, usages = self._scored, self._usages
+        cost = scored.cost_usd if scored and not self._judged else None
+        usage = {
+            "duration_ms": scored.latency_ms if scored else None,
+            "input_tokens": sum(each.input_tokens for each in usages) if usages else None,
+            "output_tokens": sum(each.output_tokens for each in usages) if usages else None,
+            "cost_usd": task_cost(usages) if cost is None else cost,
+        }
+        if scored is None:
+            return {"usage": _present(usage)}
+        match = self._task.expected.match
+        score = {
+            "score": scored.score,
+            "passed": scored.passed,
+            "threshold": PASSING_GOLDEN_SCORE if match else None,
+            "strategy": match.strategy if match else None,
+            "expected": match.value if match else None,
+        }
+        return {"usage": _present(usage), "scored": _present(score)}
+
+
+def _step(payload: Payload) -> dict[str, Any]:
+    if isinstance(payload, ToolCalled):
+        args = None if payload.inputs is UNSET else payload.inputs
+        return {
+            "type": "tool_call",
+            "call_id": payload.call_id,
+            "tool": payload.tool_name,
+            "args": args,
+        }
+    if isinstance(payload, ToolReturned):
+        return _result(payload)
+    assert isinstance(payload, Reasoned)
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": payload.reasoning,
+        "reasoning": True,
+    }
+
+
+def _result(returned: ToolReturned) -> dict[str, Any]:
+    """A tool's result; its status is `ok`, `error` or `timeout`, where the log says which."""
+    result: dict[str, Any] = {
+        "type": "tool_result",
+        "call_id": returned.call_id,
+        "tool": returned.tool_name,
+        "payload": None if returned.outcome is UNSET else returned.outcome,
+    }
+    if returned.error is not UNSET:
+        result["status"] = "timeout" if "timeout" in returned.error.code else "error"
+        result["error_message"] = returned.error.message
+    elif returned.status is not UNSET:
+        result["status"] = "ok" if returned.status == "ok" else "error"
+    if returned.duration_ms is not UNSET:
+        result["latency_ms"] = returned.duration_ms
+    return result
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _ms(at_us: int) -> float:
+    return at_us / 1000 if at_us % 1000 else at_us // 1000
