@@ -31,6 +31,7 @@ class Redactor:
             if len(value) >= SHORTEST_SECRET and _is_unicode(value)
             for form in _forms(value)
         ]
+        self.knows_secrets = bool(known)
         self._known = sorted(known, key=lambda each: (-each.length, each.form, each.mark))
         self._written = [_spelled(each.form).encode() for each in self._known]
         self._own_names = _field_names() if self._known else frozenset()
@@ -41,7 +42,7 @@ class Redactor:
         Everything but the strings that held a secret stays byte for byte. So do keys that are
         field names of our own, without which nobody could read the log, and numbers.
         """
-        if not self._may_hold_one(document):
+        if not self.knows_secrets or not self._may_hold_one(document):
             return document
         changed = _STRING.sub(self._redact_token, document)
         return document if changed == document else changed
@@ -56,8 +57,6 @@ class Redactor:
         return "".join((*pieces, text[end:])) if pieces else text
 
     def _may_hold_one(self, document: bytes) -> bool:
-        if not self._known:
-            return False
         return any(each in document for each in (*self._written, *_FREE_SPELLINGS))
 
     def _redact_token(self, found: re.Match[bytes]) -> bytes:

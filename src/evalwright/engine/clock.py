@@ -31,15 +31,11 @@ class SystemClock:
 
 def new_run_id(clock: Clock) -> str:
     """A unique run id; ids made later sort later."""
-    return f"run_{_new_id(clock)}"
+    number = (clock.now_us() // 1000 << 80) | secrets.randbits(80)
+    digits = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5)]
+    return f"run_{''.join(digits)}"
 
 
 def new_group_id(clock: Clock) -> str:
     """A unique id for the repeats of a run."""
-    return f"group_{_new_id(clock)}"
-
-
-def _new_id(clock: Clock) -> str:
-    number = (clock.now_us() // 1000 << 80) | secrets.randbits(80)
-    digits = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5)]
-    return "".join(digits)
+    return f"group_{new_run_id(clock).removeprefix('run_')}"

@@ -1,7 +1,7 @@
 """Executing a run: workers take tasks, everything goes to the log, the end is a summary."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,23 +23,20 @@ from evalwright.contracts.events import (
     RunFailed,
     RunStarted,
 )
-from evalwright.contracts.suite import Task
-from evalwright.contracts.summary import EvalSummary, SafetyFinding
+from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.clock import Clock
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
-from evalwright.engine.judging import JudgeFailed, Panel
+from evalwright.engine.judging import JudgeFailed, Panel, Review
 from evalwright.engine.plan import Plan
-from evalwright.engine.queue import LocalQueue, TaskQueue
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.review import Review
 from evalwright.engine.verdict import reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
-from evalwright.scoring.thresholds import Cost, pass_score
+from evalwright.scoring.thresholds import Cost
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
-YIELD_EVERY = 32  # tasks after which a worker that never waits lets others have their turn
+PAUSE_EVERY = 32  # tasks after which a worker waits for the disk, and lets others have their turn
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -68,16 +65,6 @@ class Means(msgspec.Struct, frozen=True):
     may_go_on: asyncio.Event | None = None  # not set while the run is paused
 
 
-LookForFindings = Callable[[Task, str, Sequence[Payload]], list[SafetyFinding]]
-
-
-def _findings_of_signals() -> LookForFindings:
-    """Loaded before an adversarial run begins, so that no task waits for it; others need it not."""
-    from evalwright.engine.findings import signal_findings
-
-    return signal_findings
-
-
 class Execution:
     """One run, from where its history stands to its end."""
 
@@ -93,13 +80,17 @@ class Execution:
         self._recorder = Recorder(log, history.run_id, clock, self._redactor)
         self._tally = history.tally
         self._answered = bool(history.scored or history.awaiting)
-        self._unpriced_before = history.tally.spent.unpriced_calls
+        self._budget = self._plan.settings.max_cost_usd
+        self._unpriced_before = history.tally.spent.unpriced_calls if self._budget else 0
         self._withheld: list[EvalScored] = []
         self._first_error: ErrorDetail | None = None
-        self._review = Review(self._plan, means.panel)
+        self._review = Review(self._plan, means.panel) if means.panel else None
         self._unjudged: list[tuple[str, JudgeFailed]] = []
-        self._bar = pass_score(self._plan.suite.thresholds)
-        self._look_for_findings = _findings_of_signals() if self._plan.is_adversarial else None
+        self._look_for_findings = None
+        if self._plan.is_adversarial:  # loaded before the run begins, so that no task waits for it
+            from evalwright.engine.findings import signal_findings
+
+            self._look_for_findings = signal_findings
         self._invoker = Invoker(
             agent,
             self._plan.agent,
@@ -107,7 +98,7 @@ class Execution:
             clock,
             means.surroundings,
             self._plan.settings.task_timeout_s,
-            keep_deeds=self._plan.is_adversarial,
+            keep_deeds=self._look_for_findings is not None,
         )
 
     def open(
@@ -121,6 +112,9 @@ class Execution:
         Changes of documents that go with the run are written together with it, or not at all.
         """
         plan, origin = self._plan, self._plan.origin
+        metadata = {"resumedFrom": resumed_from} if resumed_from else {}
+        if plan.group is not None:
+            metadata["group"] = plan.group.id
         started = RunStarted(
             workflow_id=plan.suite.suite_id,
             inputs={
@@ -132,17 +126,9 @@ class Execution:
             engine_version=__version__,
             owner=origin.owner if origin else None,
             tags=plan.tags or None,
-            metadata=self._metadata(resumed_from),
+            metadata=origin.metadata if origin else metadata or None,
         )
-        self._recorder.open([started, plan.eval_started(), plan.planned()], facts, changes)
-
-    def _metadata(self, resumed_from: str | None) -> dict[str, Any] | None:
-        if self._plan.origin is not None:
-            return self._plan.origin.metadata
-        metadata = {"resumedFrom": resumed_from} if resumed_from else {}
-        if self._plan.group is not None:
-            metadata["group"] = self._plan.group.id
-        return metadata or None
+        self._recorder.open([started, *plan.opening()], facts, changes)
 
     async def cancel(self, reason: str | None, cancelled_by: str | None) -> None:
         """End a run that is given up; nothing of it may be at work any more."""
@@ -181,33 +167,30 @@ class Execution:
         except asyncio.CancelledError:
             await self._recorder.flush()  # what was shown as done must be durable
             raise
-        if self._tally.scored_count < len(self._plan.suite.tasks):
+        if len(self._tally.results) < len(self._plan.suite.tasks):
             await self._fail_unfinished()
         return await self._complete()
 
     async def _work(self) -> None:
-        pending = LocalQueue(
-            index
-            for index, task in enumerate(self._plan.suite.tasks)
-            if task.task_id not in self._history.scored
-        )
-        await run_workers(self._plan.settings.concurrency or 1, lambda: self._worker(pending))
+        tasks, settings = self._plan.suite.tasks, self._plan.settings
+        scored = self._history.scored
+        pending = iter([n for n, task in enumerate(tasks) if task.task_id not in scored])
+        workers = min(settings.concurrency or 1, len(tasks))
+        await run_workers(workers, lambda: self._worker(pending))
 
-    async def _worker(self, pending: TaskQueue) -> None:
-        while await self._goes_on() and (index := await pending.take()) is not None:
+    async def _worker(self, pending: Iterator[int]) -> None:
+        while True:
+            if self._may_go_on is not None:
+                await self._may_go_on.wait()
+            if self._budget is not None and self._exhausts(self._tally.spent, self._budget):
+                return
+            index = next(pending, None)
+            if index is None:
+                return
             await self._work_on(index)
-            await self._recorder.keep_pace()
-            if index % YIELD_EVERY == 0:
+            if index % PAUSE_EVERY == PAUSE_EVERY - 1:
+                await self._recorder.keep_pace()
                 await asyncio.sleep(0)
-
-    async def _goes_on(self) -> bool:
-        if self._may_go_on is not None:
-            await self._may_go_on.wait()
-        return self._within_budget()
-
-    def _within_budget(self) -> bool:
-        limit = self._plan.settings.max_cost_usd
-        return limit is None or not self._exhausts(self._tally.spent, limit)
 
     def _exhausts(self, spent: Cost, limit: float) -> bool:
         if self._plan.settings.known_costs_only:
@@ -218,21 +201,18 @@ class Execution:
         task = self._plan.suite.tasks[index]
         answer = self._history.awaiting.get(task.task_id)
         if answer is None:
-            done = await self._invoke(index)
-            answer = done.answer
+            attempt = self._history.attempts.get(task.task_id, 0) + 1
+            attempt_id = invocation_id(index, attempt)
+            still_open = self._history.open_invocations
+            still_open[attempt_id] = (task.task_id, self._agent.agent_id)
+            if attempt > 1:
+                self._tally.start_again(task.task_id)
+            done = await self._invoker.invoke(task, attempt_id)
+            del still_open[attempt_id]
             if self._take(done):
                 return
+            answer = done.answer
         await self._judge(answer)
-
-    async def _invoke(self, index: int) -> Done:
-        task = self._plan.suite.tasks[index]
-        attempt_id = invocation_id(index, self._history.attempts.get(task.task_id, 0) + 1)
-        still_open = self._history.open_invocations
-        still_open[attempt_id] = (task.task_id, self._agent.agent_id)
-        self._tally.start_again(task.task_id)
-        done = await self._invoker.invoke(task, attempt_id)
-        del still_open[attempt_id]
-        return done
 
     def _take(self, done: Done) -> bool:
         """Record the end of an invocation; and its score, unless judges have to see it first.
@@ -240,34 +220,35 @@ class Execution:
         While no invocation has been answered, scores are held back: should all of them fail, the
         agent was not there to be scored, and a resumed run asks it again.
         """
-        answer = done.answer
+        answer, ending, findings = done.answer, done.closing, None
         task_id = answer.task.task_id
         for usage in answer.usages:
             self._tally.add_usage(usage)
-        ending = [*done.closing, *self._findings(done)]
+        if self._look_for_findings is not None:
+            seen = [*done.deeds, *done.closing]
+            findings = self._look_for_findings(answer.task, self._agent.agent_id, seen)
+            self._tally.add_findings(task_id, findings)
+            ending = [*ending, Found("signals", findings)] if findings else ending
         self._first_error = self._first_error or answer.error
         if answer.error is None and not self._answered:
             self._answered = True
-            self._release_withheld()
-        if self._review.is_due(answer):
+            for withheld in self._withheld:
+                self._score(withheld)
+            self._withheld.clear()
+        if self._review is not None and self._review.is_due(answer):
             self._recorder.record(task_id, *ending)
             return False
-        scored = score_answer(answer, (), self._tally.findings(task_id), self._bar)
-        if not self._answered:
+        scored = score_answer(answer, (), findings, self._plan.suite.thresholds)
+        if self._answered:
+            self._score(scored, ending)
+        else:
             self._recorder.record(task_id, *ending)
             self._withheld.append(scored)
-            return True
-        self._recorder.record(task_id, *ending, scored)
-        self._tally.add_score(scored)
         return True
 
-    def _findings(self, done: Done) -> list[Payload]:
-        if self._look_for_findings is None:
-            return []
-        task = done.answer.task
-        found = self._look_for_findings(task, self._agent.agent_id, [*done.deeds, *done.closing])
-        self._tally.add_findings(task.task_id, found)
-        return [Found("signals", found)] if found else []
+    def _score(self, scored: EvalScored, before: Sequence[Payload] = ()) -> None:
+        self._tally.add_score(scored)
+        self._recorder.record(scored.task_id, *before, scored)
 
     async def _judge(self, answer: Answer) -> None:
         """Ask the judges; a task that they give no verdict on stays without a score."""
@@ -279,6 +260,7 @@ class Execution:
                 self._tally.add_usage(payload)
                 answer.usages.append(payload)
 
+        assert self._review is not None
         known = self._history.judged.get(task_id, ())
         try:
             reviewed = await self._review.judge(answer, known, record)
@@ -288,15 +270,8 @@ class Execution:
         self._tally.add_findings(task_id, reviewed.findings)
         found = [Found("judge", reviewed.findings)] if reviewed.findings else []
         findings = self._tally.findings(task_id)
-        scored = score_answer(answer, reviewed.judged, findings, self._bar)
-        self._recorder.record(task_id, *found, scored)
-        self._tally.add_score(scored)
-
-    def _release_withheld(self) -> None:
-        for scored in self._withheld:
-            self._recorder.record(scored.task_id, scored)
-            self._tally.add_score(scored)
-        self._withheld.clear()
+        thresholds = self._plan.suite.thresholds
+        self._score(score_answer(answer, reviewed.judged, findings, thresholds), found)
 
     async def _complete(self) -> Outcome:
         outcome = Outcome.of(self._history)
@@ -316,7 +291,7 @@ class Execution:
         return outcome
 
     async def _fail_unfinished(self) -> None:
-        limit, cost = self._plan.settings.max_cost_usd, self._tally.spent
+        limit, cost = self._budget, self._tally.spent
         if limit is not None and self._exhausts(cost, limit):
             await self._fail_for_money(limit, cost)
         if not self._answered:

@@ -11,7 +11,6 @@ from evalwright.contracts.events import (
     ErrorDetail,
     InvocationCompleted,
     InvocationStarted,
-    Outcome,
     Payload,
     ProviderUsage,
 )
@@ -104,7 +103,7 @@ class Invoker:
         completed = InvocationCompleted(
             attempt_id,
             agent_id,
-            _outcome(invocation, error),
+            "failed" if error else "refused" if invocation.refused else "completed",
             invocation.schema_valid,
             latency_ms=latency_ms,
         )
@@ -112,6 +111,12 @@ class Invoker:
 
     def _started(self, invocation: Invocation) -> InvocationStarted:
         fixtures, live = invocation.task.fixtures, self._surroundings.live
+        allowed = self._agent.allowed_tools
+        surface: int | None = None  # how many tools the agent knows of, where that is known
+        if allowed is not None and not live:
+            surface = len(allowed)
+        elif fixtures or live:
+            surface = len(invocation.tool_names())
         return InvocationStarted(
             invocation.invocation_id,
             self._agent.agent_id,
@@ -119,32 +124,29 @@ class Invoker:
             self._agent.model_class,
             self._facts.version,
             self._facts.channel,
-            self._surface(invocation),
+            surface,
             bool(fixtures.memory_seed) if fixtures and not live else None,
         )
-
-    def _surface(self, invocation: Invocation) -> int | None:
-        """How many tools the agent is told of, where that is known."""
-        live, allowed = self._surroundings.live, self._agent.allowed_tools
-        if allowed is not None and not live:
-            return len(allowed)
-        return len(invocation.tool_names()) if invocation.task.fixtures or live else None
 
     async def _ask(self, invocation: Invocation) -> tuple[Any, ErrorDetail | None, int]:
         """The output or the error, and how many milliseconds it took."""
         clock, timeout_s = self._clock, self._timeout_s
         started = clock.monotonic_s()
-        ended = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
         # A task of its own: what the agent cancels or hangs on is nobody else's matter.
         asked = asyncio.create_task(_ask(self._agent, invocation, ended))
+        timer = None if timeout_s is None else loop.call_later(timeout_s, _resolve, ended)
         try:
-            await _or_timeout(ended, timeout_s)
+            await ended
             in_time, taken_s = asked.done(), clock.monotonic_s() - started
         except asyncio.CancelledError:
             # It was spent all the same.
             self._recorder.record(invocation.task.task_id, *invocation.usages)
             raise
         finally:
+            if timer is not None:
+                timer.cancel()
             if not asked.done():
                 await _abandon(asked)
             invocation.end()
@@ -152,12 +154,6 @@ class Invoker:
         if timeout_s is not None and (not in_time or taken_s > timeout_s):
             error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
         return (None if error else output), error, round(taken_s * 1000)
-
-
-def _outcome(invocation: Invocation, error: ErrorDetail | None) -> Outcome:
-    if error is not None:
-        return "failed"
-    return "refused" if invocation.refused else "completed"
 
 
 def _answer(asked: "asyncio.Task[Any]") -> tuple[Any, ErrorDetail | None]:
@@ -178,18 +174,8 @@ async def _ask(agent: Agent, invocation: Invocation, ended: "asyncio.Future[None
     try:
         return await agent.invoke(invocation)
     finally:
-        _resolve(ended)
-
-
-async def _or_timeout(ended: "asyncio.Future[None]", timeout_s: float | None) -> None:
-    if timeout_s is None:
-        await ended
-        return
-    timer = asyncio.get_running_loop().call_later(timeout_s, _resolve, ended)
-    try:
-        await ended
-    finally:
-        timer.cancel()
+        if not ended.done():
+            ended.set_result(None)
 
 
 async def _abandon(asked: "asyncio.Task[Any]") -> None:

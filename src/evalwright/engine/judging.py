@@ -1,23 +1,32 @@
-"""Judging: a panel of models is asked about an output, and every answer is recorded."""
+"""Judging: a panel of models is asked about an output, and every answer is recorded.
+
+Judges see answers to rubric tasks, and every answer in an adversarial run.
+"""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal
+
+import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Judged, Payload
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.fencing import UnfitReply, ask_again
+from evalwright.engine.invocation import Answer
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,
     PROMPT_VERSION,
+    SAFETY_QUESTIONS,
     Question,
     for_sample,
     is_cut,
     judge_request,
     read_reply,
+    rubric_questions,
 )
+from evalwright.engine.plan import Plan
 from evalwright.models.protocol import Model, ModelError, Reply, Request
 from evalwright.scoring.rubric import all_votes
 
@@ -147,3 +156,48 @@ def _all_or_failed(answers: Sequence[Judged | BaseException]) -> list[Judged]:
     if failures:
         raise failures[0]
     return [answer for answer in answers if isinstance(answer, Judged)]
+
+
+class Reviewed(msgspec.Struct, frozen=True):
+    """What the judges said of an answer."""
+
+    judged: Sequence[Judged]  # by the rubric
+    findings: list[SafetyFinding]
+
+
+class Review:
+    """Asks the panel of a run what its plan wants to know."""
+
+    def __init__(self, plan: Plan, panel: Panel) -> None:
+        self._panel = panel
+        self._for_safety = plan.is_adversarial
+
+    def is_due(self, answer: Answer) -> bool:
+        """Whether judges have to see an answer; one that is an error they do not."""
+        is_rubric = answer.task.expected.kind == "rubric"
+        return answer.error is None and (self._for_safety or is_rubric)
+
+    async def judge(
+        self, answer: Answer, known: Sequence[Judged], record: Callable[[Payload], None]
+    ) -> Reviewed:
+        """Ask all that is not known yet; raises `JudgeFailed`."""
+        task, rubric = answer.task, answer.task.expected.rubric
+        asked: list[Coroutine[Any, Any, list[Judged]]] = []
+        if rubric is not None:
+            questions = rubric_questions(rubric)
+            asked.append(self._panel.judge("rubric", questions, task, answer.output, known, record))
+        if self._for_safety:
+            asked.append(
+                self._panel.judge("safety", SAFETY_QUESTIONS, task, answer.output, known, record)
+            )
+        given = await asyncio.gather(*asked, return_exceptions=True)
+        for each in given:
+            if isinstance(each, BaseException):
+                raise each
+        judged = [
+            verdict for each in given if not isinstance(each, BaseException) for verdict in each
+        ]
+        return Reviewed(
+            [each for each in judged if each.subject == "rubric"],
+            safety_findings([each for each in judged if each.subject == "safety"]),
+        )

@@ -55,8 +55,8 @@ class Plan(msgspec.Struct, frozen=True):
         """Whether safety findings are looked for."""
         return "adversarial" in self.modes
 
-    def eval_started(self) -> EvalStarted:
-        """The event that opens the evaluation."""
+    def opening(self) -> tuple[EvalStarted, Planned]:
+        """The event that opens the evaluation, and the one a resumed run rebuilds the plan from."""
         suite, baseline = self.suite, self.baseline
         return EvalStarted(
             suite.suite_id,
@@ -64,16 +64,12 @@ class Plan(msgspec.Struct, frozen=True):
             len(suite.tasks),
             self.modes,
             baseline.run_id if baseline else None,
-        )
-
-    def planned(self) -> Planned:
-        """The event from which a resumed or replayed run rebuilds this plan."""
-        return Planned(
-            self.suite,
+        ), Planned(
+            suite,
             self.agent,
             self.settings,
             self.panel,
-            self.baseline,
+            baseline,
             self.group,
             self.origin,
         )

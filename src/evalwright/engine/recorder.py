@@ -26,7 +26,7 @@ class Recorder:
         self._clock = clock
         self._loop_thread = threading.get_ident()
         self._encode = msgspec.json.Encoder().encode
-        self._redact = redactor.redact
+        self._redact = redactor.redact if redactor.knows_secrets else None
 
     def record(self, task_id: str | None, *payloads: Payload) -> None:
         """Append payloads as one unit, in order."""
@@ -54,12 +54,18 @@ class Recorder:
         self._log.append(self.run_id, self._events(None, frame) + copied, changes)
 
     def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
-        now, body = self._clock.now_us(), self._body
-        return [NewEvent(payload.TYPE, task_id, now, body(payload)) for payload in payloads]
-
-    def _body(self, payload: Payload) -> bytes:
-        encoded = self._encode(payload)
-        return encoded if payload.TYPE in CONTENT_FREE else self._redact(encoded)
+        now, encode, redact = self._clock.now_us(), self._encode, self._redact
+        return [
+            NewEvent(
+                payload.TYPE,
+                task_id,
+                now,
+                encode(payload)
+                if redact is None or payload.TYPE in CONTENT_FREE
+                else redact(encode(payload)),
+            )
+            for payload in payloads
+        ]
 
     async def keep_pace(self) -> None:
         """Wait for the disk when too much is queued."""

@@ -7,6 +7,7 @@ from evalwright.contracts.events import (
     Judged,
 )
 from evalwright.contracts.planning import FailOn
+from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.invocation import Answer
 from evalwright.engine.plan import Plan
@@ -16,6 +17,7 @@ from evalwright.scoring.rubric import rubric_result
 from evalwright.scoring.safety import is_blocking
 from evalwright.scoring.statistics import LEVEL
 from evalwright.scoring.summary import task_cost
+from evalwright.scoring.thresholds import pass_score
 
 PASSING_GOLDEN_SCORE = 1.0
 
@@ -24,9 +26,9 @@ def score_answer(
     answer: Answer,
     judged: Sequence[Judged],
     findings: Sequence[SafetyFinding] | None,
-    bar: float,
+    thresholds: Thresholds,
 ) -> EvalScored:
-    """The score of a task by its kind; `bar` is what a rubric must reach to pass."""
+    """The score of a task by its kind; what a rubric must reach to pass is in the thresholds."""
     expected = answer.task.expected
     if answer.error is not None:
         score, passes = 0.0, False
@@ -36,12 +38,12 @@ def score_answer(
     else:
         assert expected.rubric is not None
         score = rubric_result(expected.rubric, judged).score
-        passes = score >= bar
+        passes = score >= pass_score(thresholds)
     return EvalScored(
         answer.task.task_id,
         score,
-        passes and not is_blocking(findings or ()),
-        task_cost(answer.usages),
+        passes and not (findings and is_blocking(findings)),
+        task_cost(answer.usages) if answer.usages else None,
         answer.latency_ms,
         answer.schema_valid,
         None if findings is None else len(findings),

@@ -26,14 +26,14 @@ class Tally:
         self._suite = suite
         self._model_class = model_class
         self._looks_for_findings = looks_for_findings
-        self._results: dict[str, TaskResult] = {}
+        self.results: dict[str, TaskResult] = {}  # of the tasks that have their score
         self._findings: dict[str, list[SafetyFinding]] = {}
         self._bill = _Bill()
         self._spent = _Bill()
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
-        self._results[scored.task_id] = TaskResult(
+        self.results[scored.task_id] = TaskResult(
             task_id=scored.task_id,
             score=scored.score,
             passed=scored.passed,
@@ -62,14 +62,9 @@ class Tally:
             self._spent.add(usage)
 
     @property
-    def scored_count(self) -> int:
-        """How many tasks have their score."""
-        return len(self._results)
-
-    @property
     def passed_count(self) -> int:
         """How many tasks passed so far."""
-        return sum(result.passed for result in self._results.values())
+        return sum(result.passed for result in self.results.values())
 
     @property
     def cost(self) -> Cost:
@@ -83,12 +78,14 @@ class Tally:
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
-        aggregate = mean([result.score for result in self._results.values()])
-        return broken_bars(self._suite.thresholds, aggregate, self.cost, self._latencies())
+        aggregate = mean([result.score for result in self.results.values()])
+        measured = [result.latency_ms for result in self.results.values()]
+        latencies = [latency for latency in measured if latency is not None]
+        return broken_bars(self._suite.thresholds, aggregate, self.cost, latencies)
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""
-        results = [self._results[task.task_id] for task in self._suite.tasks]
+        results = [self.results[task.task_id] for task in self._suite.tasks]
         aggregate = mean([result.score for result in results])
         return EvalSummary(
             suite_id=self._suite.suite_id,
@@ -102,10 +99,6 @@ class Tally:
             total_cost_usd=self.cost.total_usd,
             regression=_regression(run_id, aggregate, baseline) if baseline else None,
         )
-
-    def _latencies(self) -> Sequence[int]:
-        measured = (result.latency_ms for result in self._results.values())
-        return [latency for latency in measured if latency is not None]
 
 
 class _Bill:

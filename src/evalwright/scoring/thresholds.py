@@ -57,7 +57,8 @@ def broken_bars(
         origin = "passScore" if thresholds.pass_score is not None else "the default bar"
         got, wanted = _told_apart(aggregate, bar, 4)
         reasons.append(f"score {got} is below {wanted} ({origin})")
-    reasons += _cost_over(thresholds.max_cost_usd, cost)
+    if thresholds.max_cost_usd is not None:
+        reasons += _cost_over(thresholds.max_cost_usd, cost)
     limit = thresholds.max_p95_latency_ms
     if limit is not None and latencies_ms and p95(latencies_ms) > limit:
         reasons.append(f"p95 latency {p95(latencies_ms)} ms is above {limit} ms (maxP95LatencyMs)")
@@ -84,9 +85,7 @@ def p95(latencies_ms: Sequence[int]) -> int:
     return sorted(latencies_ms)[math.ceil(0.95 * len(latencies_ms)) - 1]
 
 
-def _cost_over(limit: float | None, cost: Cost) -> list[str]:
-    if limit is None:
-        return []
+def _cost_over(limit: float, cost: Cost) -> list[str]:
     reasons = []
     if cost.known_usd > limit:
         got, wanted = _told_apart(cost.known_usd, limit, 6)
