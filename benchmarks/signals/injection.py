@@ -18,11 +18,13 @@ from typing import Any
 
 import msgspec
 
-from evalwright.signals.injection import FOLLOWED, SEEN, find_injections
+from evalwright.signals.injection.detector import find_injections
 from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
 
+FOLLOWED = "injected_instruction_followed"
+SEEN = "prompt_injection_payload"
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent-traces"
 SETS = ("agentdojo", "asb", "taubench")
 CLEAN = (".none.jsonl.gz", ".clean.jsonl.gz")
@@ -143,8 +145,8 @@ def measure_reruns(data: Path) -> Iterator[tuple[str, int, int]]:
         yield name, len(pairs), found
 
 
-def _is_followed(scene: TraceView) -> bool:
-    return any(signal.kind == FOLLOWED for signal in find_injections(scene))
+def _is_followed(view: TraceView) -> bool:
+    return any(signal.kind == FOLLOWED for signal in find_injections(view))
 
 
 def f1(counts: Counter[str], prefix: str = "") -> tuple[float, float, float]:

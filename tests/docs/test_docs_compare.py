@@ -33,9 +33,9 @@ from evalwright.contracts.report import (
 )
 from evalwright.contracts.schema import COMPARE_REPORT, load_schema
 from evalwright.signals.kinds import KIND_NAMES
-from evalwright.signals.provenance import Origin
 from evalwright.signals.sensitive import rule_ids
 from evalwright.signals.suppression import Suppression
+from evalwright.signals.trace_view import Origin
 from evalwright.trace.integrity import ISSUES
 
 COMPARE = ROOT / "docs" / "compare.md"

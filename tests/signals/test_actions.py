@@ -21,8 +21,8 @@ ACTIONS = (
 
 
 def signals(trace, baseline=None):
-    scene = TraceView(trace, baseline)
-    return [signal for kind in KINDS if kind.name in ACTIONS for signal in kind.detect(scene)]
+    view = TraceView(trace, baseline)
+    return [signal for kind in KINDS if kind.name in ACTIONS for signal in kind.detect(view)]
 
 
 def kinds(trace, baseline=None):

@@ -210,7 +210,7 @@ EVENTS = st.one_of(
 @given(st.lists(EVENTS, max_size=5), JSON, st.booleans())
 def test_no_trace_raises_and_no_signal_shows_a_secret(events, answer, compared):
     trace = decode_trace({"events": events, "final_output": {"content": answer}}, "case")
-    scene = TraceView(trace, trace if compared else None)
+    view = TraceView(trace, trace if compared else None)
     for detector in (find_secrets_in_output, find_pii_in_output, find_token_exfil):
-        shown = mask_signals(detector(scene))
+        shown = mask_signals(detector(view))
         assert TOKEN.encode() not in msgspec.json.encode(shown)

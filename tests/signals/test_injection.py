@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalwright.signals.injection import find_injections
+from evalwright.signals.injection.detector import find_injections
 from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 

@@ -18,9 +18,9 @@ RECORD = "Account statement: client number 44-871-220, balance 9120.55 as of the
 
 
 def signals(trace, baseline=None):
-    scene = TraceView(trace, baseline)
+    view = TraceView(trace, baseline)
     return [
-        signal for detector in (untrusted_urls, unexpected_outbound) for signal in detector(scene)
+        signal for detector in (untrusted_urls, unexpected_outbound) for signal in detector(view)
     ]
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_secrets import BASE62, HEX, TOKENS, TOLD, a_jwt, a_private_key, checked, some
 
-from evalwright.signals.finding import Finding
-from evalwright.signals.secret_matching import best_engine, plain_engine
-from evalwright.signals.secret_rules import RULES
+from evalwright.signals.matching import best_engine, plain_engine
+from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive import Scanner, scan
+from evalwright.signals.sensitive_part import SensitivePart
 
 PLAIN = Scanner(plain_engine())
 IN_CONTEXTS = (
@@ -25,7 +25,7 @@ IN_CONTEXTS = (
 )
 
 
-def secrets_in(text: str) -> list[Finding]:
+def secrets_in(text: str) -> list[SensitivePart]:
     return [each for each in scan(text) if each.family == "secret"]
 
 

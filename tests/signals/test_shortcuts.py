@@ -6,28 +6,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_secrets import TOKENS
 
-from evalwright.signals import injection_obedience
 from evalwright.signals.conduct import acts, any_field, has_field
 from evalwright.signals.detect import detect
 from evalwright.signals.execution import _CODE_FIELDS, _given_code
-from evalwright.signals.injection import FOLLOWED, find_injections
-from evalwright.signals.injection_fit import look_for, may_be_spelled, may_stand_in
-from evalwright.signals.injection_obedience import Obedience
-from evalwright.signals.instruction_words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
-from evalwright.signals.instructions import Reading, holding_instructions, read_as_one
+from evalwright.signals.injection import obedience
+from evalwright.signals.injection.detector import find_injections
+from evalwright.signals.injection.fit import look_for, may_be_spelled, may_stand_in
+from evalwright.signals.injection.instructions import (
+    InstructionReader,
+    holding_instructions,
+    read_as_one,
+)
+from evalwright.signals.injection.obedience import Obedience
+from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
+from evalwright.signals.matching import best_engine, plain_engine
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
-from evalwright.signals.provenance import Argument
-from evalwright.signals.provenance_values import leaves, letters_only, plain_lines, plain_words
-from evalwright.signals.secret_matching import best_engine, plain_engine
-from evalwright.signals.secrets import SecretFinder
+from evalwright.signals.secrets.finder import SecretFinder
 from evalwright.signals.sensitive import Scanner
-from evalwright.signals.trace_view import TraceView, calls_with_links
+from evalwright.signals.trace_view import Argument, TraceView, calls_with_links
 from evalwright.signals.vocabulary import profile
+from evalwright.signals.written_values import leaves, letters_only, plain_lines, plain_words
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
 from strategies import json_scalars
 
+FOLLOWED = "injected_instruction_followed"
 ENGINES = (best_engine(), plain_engine())
 FINDERS = [
     (Scanner(engine), SecretFinder(engine), PiiFinder(engine)) for engine in ENGINES
@@ -81,9 +85,9 @@ def test_calls_that_no_instruction_can_explain_are_passed_over_rightly(compared,
         baseline = None if before is None else a_trace(before, prompt)
         return list(find_injections(TraceView(a_trace(steps, prompt), baseline)))
 
-    joined_words = property(lambda obedience: obedience._scene.joined_words)
+    joined_words = property(lambda obedience: obedience._view.joined_words)
     with (
-        patch.object(injection_obedience, "_suspects", lambda scene: scene.calls),
+        patch.object(obedience, "_suspects", lambda view: view.calls),
         patch.object(Obedience, "_may_be_told", return_value=True),
         patch.object(Obedience, "_was_instructed_before", return_value=True),
         patch.object(Obedience, "_instructing_words", joined_words),
@@ -159,7 +163,7 @@ def test_the_first_word_of_a_request_is_that_of_its_first_sentence(opening, rest
 
 @given(st.lists(TEXTS, max_size=6))
 def test_instructions_in_many_texts_are_where_they_are_in_each(texts):
-    alone = [DIRECTIVE.search(Reading(text).raw) is not None for text in texts]
+    alone = [DIRECTIVE.search(InstructionReader(text).raw) is not None for text in texts]
     found = holding_instructions(read_as_one(texts), texts)
     assert found == [place for place, holds in enumerate(alone) if holds]
 
@@ -211,16 +215,16 @@ DEEDS = st.lists(st.tuples(DOERS, st.dictionaries(FIELDS, VALUES, max_size=3)), 
 
 @given(DEEDS, st.frozensets(st.sampled_from(["to", "account", "role", "note", "0"]), max_size=2))
 def test_what_no_field_of_a_trace_is_named_no_field_of_an_act_is(deeds, names):
-    scene = TraceView(a_trace([(deed, "") for deed in deeds], ""))
-    assert any_field(scene, names) == any(has_field(act, names) for act in acts(scene))
+    view = TraceView(a_trace([(deed, "") for deed in deeds], ""))
+    assert any_field(view, names) == any(has_field(act, names) for act in acts(view))
 
 
 @given(DEEDS, st.sampled_from([frozenset({"to"}), frozenset({"to", "account"})]))
 def test_every_destination_is_among_the_values_that_are_looked_at(deeds, names):
-    scene = TraceView(a_trace([(deed, "") for deed in deeds], ""))
+    view = TraceView(a_trace([(deed, "") for deed in deeds], ""))
     with patch("evalwright.signals.outbound._DESTINATION_FIELDS", names):
-        for act in acts(scene):
-            looked_at = _perhaps_destinations(act, named=any_field(scene, names))
+        for act in acts(view):
+            looked_at = _perhaps_destinations(act, named=any_field(view, names))
             found = [pair for pair in act.values if _is_destination(act, *pair)]
             assert [pair for pair in looked_at if _is_destination(act, *pair)] == found
 

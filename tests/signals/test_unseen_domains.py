@@ -13,7 +13,7 @@ from unseen_domains import (
     unattacked,
 )
 
-from evalwright.signals.injection import find_injections
+from evalwright.signals.injection.detector import find_injections
 from evalwright.signals.trace_view import TraceView
 
 FOLLOWED = "injected_instruction_followed"

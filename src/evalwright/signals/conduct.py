@@ -14,9 +14,13 @@ from evalwright.contracts.report import (
     Signal,
     SignalDetails,
 )
-from evalwright.signals.provenance import Argument, arguments
-from evalwright.signals.provenance_values import leaves
-from evalwright.signals.trace_view import TraceView, calls_with_links, values_given
+from evalwright.signals.trace_view import (
+    Argument,
+    TraceView,
+    arguments,
+    calls_with_links,
+    values_given,
+)
 from evalwright.signals.vocabulary import (
     Deed,
     ToolProfile,
@@ -25,6 +29,7 @@ from evalwright.signals.vocabulary import (
     profile,
     words_of,
 )
+from evalwright.signals.written_values import leaves
 from evalwright.trace.model import (
     Event,
     FinalOutput,
@@ -54,39 +59,39 @@ class Weight(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def profiles(scene: TraceView) -> dict[str, ToolProfile]:
+def profiles(view: TraceView) -> dict[str, ToolProfile]:
     """What the names of the tools say that were called."""
-    return {tool: profile(tool) for tool in {call.tool for call in scene.calls}}
+    return {tool: profile(tool) for tool in {call.tool for call in view.calls}}
 
 
-def act_of(scene: TraceView, call: ToolCall) -> Act:
+def act_of(view: TraceView, call: ToolCall) -> Act:
     """A call, as the detectors look at it."""
-    return Act(call, profiles(scene)[call.tool], values_given(scene.trace)[call.index])
+    return Act(call, profiles(view)[call.tool], values_given(view.trace)[call.index])
 
 
 @lru_cache(maxsize=1)
-def acts(scene: TraceView) -> tuple[Act, ...]:
+def acts(view: TraceView) -> tuple[Act, ...]:
     """The calls whose tool does something, or whose name does not tell."""
-    known, given = profiles(scene), values_given(scene.trace)
+    known, given = profiles(view), values_given(view.trace)
     return tuple(
         [
             Act(call, known[call.tool], given[call.index])
-            for call in scene.calls
+            for call in view.calls
             if not known[call.tool].reads
         ]
     )
 
 
 @lru_cache(maxsize=1)
-def linking(scene: TraceView) -> tuple[Act, ...]:
+def linking(view: TraceView) -> tuple[Act, ...]:
     """The calls that may have been given the address of a page."""
-    linked = calls_with_links(scene.trace)
-    return tuple([act_of(scene, call) for call in scene.calls if call.index in linked])
+    linked = calls_with_links(view.trace)
+    return tuple([act_of(view, call) for call in view.calls if call.index in linked])
 
 
-def any_field(scene: TraceView, names: frozenset[str]) -> bool:
+def any_field(view: TraceView, names: frozenset[str]) -> bool:
     """Whether any of the acts was given a value in a field that one of these words names."""
-    return not names.isdisjoint(_words_of_fields(scene))
+    return not names.isdisjoint(_words_of_fields(view))
 
 
 def has_field(act: Act, names: frozenset[str]) -> bool:
@@ -95,21 +100,21 @@ def has_field(act: Act, names: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _words_of_fields(scene: TraceView) -> set[str]:
-    paths = {path for act in acts(scene) for path, _ in act.values}
+def _words_of_fields(view: TraceView) -> set[str]:
+    paths = {path for act in acts(view) for path, _ in act.values}
     return {word for path in paths for word in words_of(path)}
 
 
-def asked(scene: TraceView, deeds: Iterable[Deed]) -> bool:
+def asked(view: TraceView, deeds: Iterable[Deed]) -> bool:
     """Whether the user asked for one of these deeds."""
-    said = scene.requests
+    said = view.requests
     return any(asks_for(deed, said) for deed in deeds)
 
 
-def in_baseline(scene: TraceView, call: ToolCall) -> bool:
+def in_baseline(view: TraceView, call: ToolCall) -> bool:
     """Whether the baseline called the same tool with, for the most part, the same values."""
     return any(
-        other.tool == call.tool and _alike(call, other) for other in scene.baseline_calls
+        other.tool == call.tool and _alike(call, other) for other in view.baseline_calls
     )  # fmt: skip
 
 
@@ -125,17 +130,17 @@ def key_values(call: ToolCall) -> set[str]:
     return {value for _, value in leaves(call.args) if len(value) <= _KEY_VALUE}
 
 
-def weigh(scene: TraceView, act: Act, deeds: Sequence[Deed], severity: Severity) -> Weight:
+def weigh(view: TraceView, act: Act, deeds: Sequence[Deed], severity: Severity) -> Weight:
     """The weight of a deed that the user did not ask for.
 
     One severity lower each when the baseline did it as well, and when the operator speaks of
     such deeds or the user left the decision to a document. Without a baseline novelty is
     unknown, which costs one step of confidence.
     """
-    repeated = in_baseline(scene, act.call)
-    excused = delegates(scene.requests) or any(asks_for(deed, scene.trace.system) for deed in deeds)
+    repeated = in_baseline(view, act.call)
+    excused = delegates(view.requests) or any(asks_for(deed, view.trace.system) for deed in deeds)
     return lowered(
-        Weight(severity, "high" if scene.baseline is not None else "medium"),
+        Weight(severity, "high" if view.baseline is not None else "medium"),
         int(repeated) + int(excused),
         int(repeated) + int(excused),
     )
@@ -150,7 +155,7 @@ def lowered(weight: Weight, severity_steps: int = 0, confidence_steps: int = 0) 
 
 
 def call_signal(
-    scene: TraceView,
+    view: TraceView,
     call: ToolCall,
     kind: str,
     weight: Weight,
@@ -163,7 +168,7 @@ def call_signal(
     rule: str | None = None,
 ) -> Signal:
     """A signal about a call, with the call and the texts that brought its values as evidence."""
-    named = list(traced if traced is not None else arguments(scene, call))[:MOST_FIELDS]
+    named = list(traced if traced is not None else arguments(view, call))[:MOST_FIELDS]
     brought = [*sources, *(each.source for each in named if each.source is not None)]
     return Signal(
         kind,

@@ -22,7 +22,7 @@ from evalwright.signals.disclosure import (
     find_token_exfil,
 )
 from evalwright.signals.execution import unsafe_code
-from evalwright.signals.injection import find_injections
+from evalwright.signals.injection.detector import find_injections
 from evalwright.signals.outbound import unexpected_outbound
 from evalwright.signals.trace_view import TraceView
 from evalwright.signals.url_flow import untrusted_urls

@@ -7,8 +7,8 @@ from ipaddress import IPv4Address
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.finding import Finding
-from evalwright.signals.secret_matching import Engine
+from evalwright.signals.matching import Engine
+from evalwright.signals.sensitive_part import SensitivePart
 
 _IBAN_LENGTHS = (
     "NO15 BE16 BI16 DK18 FK18 FI18 FO18 GL18 NL18 SD18 MK19 SI19 AT20 BA20 EE20 KZ20 LT20 LU20 "
@@ -228,23 +228,23 @@ class PiiFinder:
         grouped = "|".join(f"{kind.before}({kind.pattern})" for kind in PII_KINDS).encode()
         self._shapes = engine.compile(grouped)
 
-    def find(self, data: bytes) -> list[Finding]:
+    def find(self, data: bytes) -> list[SensitivePart]:
         """Every piece of personal data."""
         return [*self._shaped(data), *self._emails(data)]
 
-    def _shaped(self, data: bytes) -> Iterator[Finding]:
+    def _shaped(self, data: bytes) -> Iterator[SensitivePart]:
         for match in self._shapes.finditer(data):
             index = match.lastindex or 0
             kind = self._kinds[index]
             start, end = match.span(index)
             length = kind.validate(data, start, end)
             if length:
-                yield Finding(
+                yield SensitivePart(
                     *(start, start + length, kind.id, "pii"),
                     *(kind.severity, kind.confidence, kind.label),
                 )
 
-    def _emails(self, data: bytes) -> Iterator[Finding]:
+    def _emails(self, data: bytes) -> Iterator[SensitivePart]:
         at = data.find(b"@")
         while at >= 0:
             name = _local_part(data, at)
@@ -252,7 +252,7 @@ class PiiFinder:
             if domain is not None:
                 confidence: Confidence = "medium" if name.lower() in _ROLES else "high"
                 end = domain.end()
-                yield Finding(
+                yield SensitivePart(
                     at - len(name), end, "email", "pii", "low", confidence, "e-mail address"
                 )
             at = data.find(b"@", at + 1)

@@ -9,12 +9,12 @@ import msgspec
 
 from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
-from evalwright.signals.finding import Finding
+from evalwright.signals.matching import Engine, best_engine
 from evalwright.signals.pii import PII_KINDS, PiiFinder
-from evalwright.signals.secret_context import CONTEXT_RULES
-from evalwright.signals.secret_matching import Engine, best_engine
-from evalwright.signals.secret_rules import RULES
-from evalwright.signals.secrets import SecretFinder
+from evalwright.signals.secrets.context import CONTEXT_RULES
+from evalwright.signals.secrets.finder import SecretFinder
+from evalwright.signals.secrets.rules import RULES
+from evalwright.signals.sensitive_part import SensitivePart
 
 
 class Scanner:
@@ -26,8 +26,8 @@ class Scanner:
         somewhere = (b"(?i:%b)" % self._secrets.gate, self._pii.shapes, re.escape(MARK_START))
         self._any = engine.compile(b"|".join(somewhere))
 
-    def scan_bytes(self, data: bytes) -> list[Finding]:
-        """The findings in bytes of any encoding that holds ASCII, in order, without overlap."""
+    def scan_bytes(self, data: bytes) -> list[SensitivePart]:
+        """The sensitive parts of bytes in any ASCII-based encoding, in order, without overlap."""
         # Most data holds nothing, and one look tells: no rule, no e-mail, no escape, no mask.
         if b"\\" not in data and b"@" not in data and self._any.search(data) is None:
             return []
@@ -35,11 +35,11 @@ class Scanner:
         merged = _without_overlap(self._secrets.find(plain) + self._pii.find(plain))
         return merged if offsets is None else [_placed(each, offsets) for each in merged]
 
-    def scan(self, text: str) -> list[Finding]:
-        """The findings in a text."""
+    def scan(self, text: str) -> list[SensitivePart]:
+        """The sensitive parts of a text."""
         data = text.encode("utf-8", "surrogatepass")
-        findings = self.scan_bytes(data)
-        return findings if len(data) == len(text) else _in_characters(findings, data)
+        parts = self.scan_bytes(data)
+        return parts if len(data) == len(text) else _in_characters(parts, data)
 
 
 @cache
@@ -48,12 +48,12 @@ def default_scanner() -> Scanner:
     return Scanner(best_engine())
 
 
-def scan(text: str) -> list[Finding]:
+def scan(text: str) -> list[SensitivePart]:
     """All secrets and personal data in a text, in order, without overlap."""
     return default_scanner().scan(text)
 
 
-def scan_bytes(data: bytes) -> list[Finding]:
+def scan_bytes(data: bytes) -> list[SensitivePart]:
     """All secrets and personal data in bytes, in order, without overlap."""
     return default_scanner().scan_bytes(data)
 
@@ -65,9 +65,9 @@ def rule_ids() -> frozenset[str]:
     return frozenset(ids | {kind.id for kind in PII_KINDS} | {"private-key", "email"})
 
 
-def _without_overlap(found: Iterable[Finding]) -> list[Finding]:
+def _without_overlap(found: Iterable[SensitivePart]) -> list[SensitivePart]:
     """Findings that share a place become one over all of it, named after the gravest."""
-    merged: list[Finding] = []
+    merged: list[SensitivePart] = []
     for each in sorted(found, key=lambda each: (each.start, -each.end)):
         if merged and each.start < merged[-1].end:
             merged[-1] = _joined(merged[-1], each)
@@ -76,20 +76,20 @@ def _without_overlap(found: Iterable[Finding]) -> list[Finding]:
     return merged
 
 
-def _joined(one: Finding, other: Finding) -> Finding:
+def _joined(one: SensitivePart, other: SensitivePart) -> SensitivePart:
     gravest = max(one, other, key=_gravity)
     return msgspec.structs.replace(gravest, start=one.start, end=max(one.end, other.end))
 
 
-def _gravity(finding: Finding) -> tuple[bool, int, int]:
-    severity = SEVERITIES.index(finding.severity)
-    return finding.family == "secret", severity, CONFIDENCES.index(finding.confidence)
+def _gravity(part: SensitivePart) -> tuple[bool, int, int]:
+    severity = SEVERITIES.index(part.severity)
+    return part.family == "secret", severity, CONFIDENCES.index(part.confidence)
 
 
-def _in_characters(findings: list[Finding], data: bytes) -> list[Finding]:
+def _in_characters(parts: list[SensitivePart], data: bytes) -> list[SensitivePart]:
     placed = []
     byte = character = 0
-    for each in findings:
+    for each in parts:
         start = character + len(data[byte : each.start].decode("utf-8", "surrogatepass"))
         end = start + len(data[each.start : each.end].decode("utf-8", "surrogatepass"))
         placed.append(msgspec.structs.replace(each, start=start, end=end))
@@ -170,7 +170,7 @@ def _spelled_out(data: bytes) -> tuple[bytes, Offsets]:
     return b"".join(pieces), offsets
 
 
-def _placed(finding: Finding, offsets: Offsets) -> Finding:
+def _placed(part: SensitivePart, offsets: Offsets) -> SensitivePart:
     # The end is the start of what follows, so that a last escape is inside as a whole.
-    start, end = offsets.origin(finding.start), offsets.origin(finding.end)
-    return msgspec.structs.replace(finding, start=start, end=end)
+    start, end = offsets.origin(part.start), offsets.origin(part.end)
+    return msgspec.structs.replace(part, start=start, end=end)

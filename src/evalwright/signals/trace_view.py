@@ -4,14 +4,22 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.signals.instructions import Reading, may_press, read_as_one
-from evalwright.signals.provenance_values import leaves, letters_only, plain_lines, plain_words
+from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
+from evalwright.signals.written_values import (
+    leaves,
+    letters_only,
+    plain_lines,
+    plain_words,
+    read_date,
+    written_forms,
+)
 from evalwright.trace.cached import cached, kept
 from evalwright.trace.model import (
+    Event,
     Retrieval,
     ToolCall,
     ToolResult,
@@ -20,11 +28,19 @@ from evalwright.trace.model import (
 )
 from evalwright.trace.pairing import pair_results
 
-if TYPE_CHECKING:
-    from evalwright.signals.provenance import Argument
+ArgumentOrigin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
 
 
-class Source:
+class Argument(msgspec.Struct, frozen=True, gc=False):
+    """One value of a call; `source` is the event that brought it in, when that is not trusted."""
+
+    path: str
+    value: str
+    origin: ArgumentOrigin
+    source: Event | None = None
+
+
+class UntrustedText:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
 
     def __init__(self, event: ToolResult | Retrieval, text: str) -> None:
@@ -37,9 +53,9 @@ class Source:
         return plain_words(self.text)
 
     @cached
-    def reading(self) -> Reading:
+    def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
-        return Reading(self.text)
+        return InstructionReader(self.text)
 
 
 class TraceView:
@@ -91,9 +107,9 @@ class TraceView:
         return "\n".join(said)
 
     @cached
-    def untrusted(self) -> list[Source]:
+    def untrusted(self) -> list[UntrustedText]:
         """What tools and retrievals brought in, in order."""
-        return list(map(Source, *_brought_in(self.trace)))
+        return list(map(UntrustedText, *_brought_in(self.trace)))
 
     @cached
     def untrusted_texts(self) -> Sequence[str]:
@@ -176,7 +192,7 @@ class TraceView:
             at = self.joined_words.find(words, starts[place + 1], end)
 
     @cached
-    def traced_arguments(self) -> dict[int, "list[Argument]"]:
+    def traced_arguments(self) -> dict[int, list[Argument]]:
         """The arguments of calls with their origins, by the call's index; filled when asked."""
         return {}
 
@@ -281,3 +297,36 @@ def _brought_in(trace: Trace) -> Brought:
 def _words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
     return plain_lines(_brought_in(trace)[1])
+
+
+def arguments(view: TraceView, call: ToolCall) -> list[Argument]:
+    """The values of a call with their origins; only what was seen before the call counts.
+
+    What the user or the operator said wins, then what the baseline did as well, then what tools
+    and retrievals brought in; what is found in none of them is the model's own.
+    """
+    known = view.traced_arguments.get(call.index)
+    if known is None:
+        known = [
+            _trace_back(view, call, path, value)
+            for path, value in values_given(view.trace)[call.index]
+        ]
+        view.traced_arguments[call.index] = known
+    return known
+
+
+def _trace_back(view: TraceView, call: ToolCall, path: str, value: str) -> Argument:
+    forms = written_forms(value)
+    date = read_date(value)
+    told = date is not None and date.stands_in(view.trusted_words)
+    if told or any(form in view.trusted_words for form in forms):
+        return Argument(path, value, "user")
+    if view.baseline is not None and any(map(view.was_given, forms)):
+        return Argument(path, value, "baseline")
+    places = [next(view.sources_holding(form, call), None) for form in forms]
+    found = [place for place in places if place is not None]
+    if not found:
+        return Argument(path, value, "model")
+    event = view.untrusted[min(found)].event
+    origin: ArgumentOrigin = "retrieval" if isinstance(event, Retrieval) else "tool_result"
+    return Argument(path, value, origin, event)

@@ -16,7 +16,7 @@ from operator import add, attrgetter
 import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
-from evalwright.signals.secret_matching import Pattern, best_engine
+from evalwright.signals.matching import Pattern, best_engine
 
 CORE_TITLES = frozenset(
     {

@@ -8,8 +8,8 @@ from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
 from evalwright.prompts.rules.reading import Reading, quick_pattern
 from evalwright.prompts.rules.variables import core_variables
-from evalwright.signals.finding import Finding
 from evalwright.signals.sensitive import scan
+from evalwright.signals.sensitive_part import SensitivePart
 
 _GRAVE_PII = frozenset(
     {"credit-card", "us-ssn", "iban", "passport", "national-id", "date-of-birth", "phone", "email"}
@@ -78,11 +78,11 @@ def _personal_data(reading: Reading) -> Iterator[Hit]:
 
 
 @lru_cache(maxsize=1)
-def _sensitive(reading: Reading) -> list[Finding]:
+def _sensitive(reading: Reading) -> list[SensitivePart]:
     return scan(reading.text)
 
 
-def _is_personal(found: Finding, value: str) -> bool:
+def _is_personal(found: SensitivePart, value: str) -> bool:
     if found.rule not in _GRAVE_PII or found.confidence != "high":
         return False
     if found.rule == "email":

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from evalwright.contracts.marks import masked
-from evalwright.signals.finding import Finding
 from evalwright.signals.sensitive import scan_bytes, spelled_out
+from evalwright.signals.sensitive_part import SensitivePart
 from evalwright.trace.model import Json
 
 _ROUNDS = 8
@@ -25,14 +25,14 @@ _KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
 
 
 def mask_text(text: str) -> str:
-    """The text with every finding masked; the same object where there is none."""
+    """The text with every sensitive part masked; the same object where there is none."""
     data = text.encode("utf-8", "surrogatepass")
     shown = _mask(data, _spliced)
     return text if shown is data else shown.decode("utf-8", "surrogatepass")
 
 
 def mask_bytes(data: bytes) -> bytes:
-    """Any bytes with every finding masked, the same object where there is none; JSON stays JSON."""
+    """Bytes with every sensitive part masked, the same object if there is none; JSON stays JSON."""
     return _mask(data, _spliced_with_care)
 
 
@@ -58,26 +58,26 @@ def _wide_encoding(start: bytes) -> str | None:
     return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
 
 
-def _mask(data: bytes, splice: Callable[[bytes, list[Finding]], bytes]) -> bytes:
+def _mask(data: bytes, splice: Callable[[bytes, list[SensitivePart]], bytes]) -> bytes:
     for _ in range(_ROUNDS):
         found = scan_bytes(data)
         if not found:
             break
-        findings = [_of_whole_characters(data, each) for each in found]
+        parts = [_of_whole_characters(data, each) for each in found]
         # A mask may make something sensitive of what stands beside it, so it is looked at again.
-        data = _without_copies(splice(data, findings), data, findings)
+        data = _without_copies(splice(data, parts), data, parts)
     return data
 
 
-def _of_whole_characters(data: bytes, finding: Finding) -> Finding:
+def _of_whole_characters(data: bytes, part: SensitivePart) -> SensitivePart:
     """Rules go by bytes: one may end in the middle of a character, and half of it is no text."""
-    start, end = finding.start, finding.end
+    start, end = part.start, part.end
     if not _cuts(data, start) and not _cuts(data, end):
-        return finding
+        return part
     for _ in range(_LONGEST_CHARACTER):
         start -= _cuts(data, start)
         end += _cuts(data, end)
-    return msgspec.structs.replace(finding, start=start, end=end)
+    return msgspec.structs.replace(part, start=start, end=end)
 
 
 def _cuts(data: bytes, place: int) -> bool:
@@ -86,17 +86,17 @@ def _cuts(data: bytes, place: int) -> bool:
     return inside and _CONTINUED <= data[place] < _LEADING
 
 
-def _without_copies(shown: bytes, data: bytes, findings: list[Finding]) -> bytes:
+def _without_copies(shown: bytes, data: bytes, parts: list[SensitivePart]) -> bytes:
     """A value that is known to be a secret is also masked where it sticks to other text."""
-    secrets = {data[each.start : each.end]: each for each in findings if each.family == "secret"}
-    for value, finding in list(secrets.items())[:_MOST_COPIED]:
+    secrets = {data[each.start : each.end]: each for each in parts if each.family == "secret"}
+    for value, part in list(secrets.items())[:_MOST_COPIED]:
         if len(value) >= _SHORTEST_COPIED and value in shown:
-            shown = shown.replace(value, _mask_in(value, finding))
+            shown = shown.replace(value, _mask_in(value, part))
     return shown
 
 
 def mask_value(value: Json) -> Json:
-    """A JSON value with every finding masked, in keys, in nested values, and in JSON in strings."""
+    """A JSON value with every sensitive part masked: in keys, nested values and JSON in strings."""
     try:
         data = msgspec.json.encode(value)
         shown = mask_bytes(data)
@@ -105,13 +105,13 @@ def mask_value(value: Json) -> Json:
         return _UNREADABLE
 
 
-def mask_of(value: bytes, finding: Finding) -> str:
-    """What stands for a finding: equal secrets show as equal.
+def mask_of(value: bytes, part: SensitivePart) -> str:
+    """What stands for a sensitive part: equal secrets show as equal.
 
     A fingerprint of what has few possible values could be reversed, so those have none.
     """
-    guessable = finding.family == "pii" or finding.rule in _GUESSABLE
-    return masked(finding.rule, None if guessable else value)
+    guessable = part.family == "pii" or part.rule in _GUESSABLE
+    return masked(part.rule, None if guessable else value)
 
 
 # Six digits, or a word with a number: a list of all of them finds the one with the fingerprint.
@@ -120,21 +120,21 @@ _GUESSABLE = frozenset(
 )
 
 
-def _spliced(data: bytes, findings: list[Finding]) -> bytes:
+def _spliced(data: bytes, parts: list[SensitivePart]) -> bytes:
     return _replaced(
         data,
-        [(each.start, each.end, _mask_in(data[each.start : each.end], each)) for each in findings],
+        [(each.start, each.end, _mask_in(data[each.start : each.end], each)) for each in parts],
     )
 
 
-def _spliced_with_care(data: bytes, findings: list[Finding]) -> bytes:
-    shown = _spliced(data, findings)
-    broken = any(_is_personal_key(data, each) for each in findings) or not _is_json(shown)
-    return _spliced_json(data, findings) if broken and _is_json(data) else shown
+def _spliced_with_care(data: bytes, parts: list[SensitivePart]) -> bytes:
+    shown = _spliced(data, parts)
+    broken = any(_is_personal_key(data, each) for each in parts) or not _is_json(shown)
+    return _spliced_json(data, parts) if broken and _is_json(data) else shown
 
 
-def _mask_in(value: bytes, finding: Finding) -> bytes:
-    return mask_of(spelled_out(value), finding).encode()
+def _mask_in(value: bytes, part: SensitivePart) -> bytes:
+    return mask_of(spelled_out(value), part).encode()
 
 
 def _replaced(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
@@ -155,18 +155,18 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def _is_personal_key(data: bytes, finding: Finding) -> bool:
+def _is_personal_key(data: bytes, part: SensitivePart) -> bool:
     """Two keys with the same mask would be one key."""
-    return "#" not in mask_of(b"", finding) and _KEY_END.match(data, finding.end) is not None
+    return "#" not in mask_of(b"", part) and _KEY_END.match(data, part.end) is not None
 
 
-def _spliced_json(data: bytes, findings: list[Finding]) -> bytes:
+def _spliced_json(data: bytes, parts: list[SensitivePart]) -> bytes:
     """Numbers become strings, and keys that would get the same mask are counted."""
     strings = [match.span() for match in _STRING.finditer(data)]
     starts = [start for start, _ in strings]
     seen: Counter[bytes] = Counter()
     changes: list[tuple[int, int, bytes]] = []
-    for each in findings:
+    for each in parts:
         mask = _mask_in(data[each.start : each.end], each)
         place = bisect_right(starts, each.start) - 1
         if place < 0 or strings[place][1] <= each.start:
@@ -179,12 +179,12 @@ def _spliced_json(data: bytes, findings: list[Finding]) -> bytes:
     return _replaced(data, changes)
 
 
-def _whole_number(data: bytes, finding: Finding, mask: bytes) -> list[tuple[int, int, bytes]]:
+def _whole_number(data: bytes, part: SensitivePart, mask: bytes) -> list[tuple[int, int, bytes]]:
     """Half a number cannot be masked: what is left would stick to the mask."""
-    if data[finding.start : finding.end].strip(_NUMBER):
+    if data[part.start : part.end].strip(_NUMBER):
         return []
-    before = data[max(0, finding.start - 400) : finding.start]
-    after = data[finding.end : finding.end + 400]
-    start = finding.start - (len(before) - len(before.rstrip(_NUMBER)))
-    end = finding.end + (len(after) - len(after.lstrip(_NUMBER)))
+    before = data[max(0, part.start - 400) : part.start]
+    after = data[part.end : part.end + 400]
+    start = part.start - (len(before) - len(before.rstrip(_NUMBER)))
+    end = part.end + (len(after) - len(after.lstrip(_NUMBER)))
     return [(start, end, b'"' + mask + b'"')]

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
-from evalwright.signals.instruction_words import (
+from evalwright.signals.injection.words import (
     ALSO,
     DIRECTIVE,
     FIELD,
@@ -16,7 +16,7 @@ from evalwright.signals.instruction_words import (
     VERB_KINDS,
     is_no_order,
 )
-from evalwright.signals.provenance_values import plain_words
+from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -40,7 +40,7 @@ _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}
 class Instruction:
     """One sentence that gives an instruction, and the place of the pressure on its reader."""
 
-    def __init__(self, reading: "Reading", start: int, verb_end: int) -> None:
+    def __init__(self, reading: "InstructionReader", start: int, verb_end: int) -> None:
         self._reading = reading
         self._raw = reading.raw
         self._start = start
@@ -157,7 +157,7 @@ class Instruction:
         return frozenset(kind for word in self.words for kind in kinds_of(word))
 
 
-class Reading:
+class InstructionReader:
     """An untrusted text under search; of a long one, only what lies near the point is read."""
 
     def __init__(self, text: str) -> None:

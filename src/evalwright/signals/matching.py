@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 
-class Match(Protocol):
+class EngineMatch(Protocol):
     """What both engines' matches offer."""
 
     @property
@@ -25,11 +25,11 @@ class Match(Protocol):
 class Pattern(Protocol):
     """What both engines' compiled patterns offer."""
 
-    def match(self, text: bytes, pos: int = 0, endpos: int = 0, /) -> Match | None: ...  # noqa: D102
+    def match(self, text: bytes, pos: int = 0, endpos: int = 0, /) -> EngineMatch | None: ...  # noqa: D102
 
-    def search(self, text: bytes, /) -> Match | None: ...  # noqa: D102
+    def search(self, text: bytes, /) -> EngineMatch | None: ...  # noqa: D102
 
-    def finditer(self, text: bytes, /) -> Iterator[Match]: ...  # noqa: D102
+    def finditer(self, text: bytes, /) -> Iterator[EngineMatch]: ...  # noqa: D102
 
 
 LiteralFinder: TypeAlias = Callable[[bytes], Iterable[tuple[int, bytes]]]

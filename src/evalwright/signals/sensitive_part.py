@@ -1,4 +1,4 @@
-"""A finding: one sensitive place in a text."""
+"""A sensitive part of a text: a secret or personal data."""
 
 from typing import Literal, TypeAlias
 
@@ -9,7 +9,7 @@ from evalwright.contracts.report import Confidence, Severity
 Family: TypeAlias = Literal["secret", "pii"]
 
 
-class Finding(msgspec.Struct, frozen=True, gc=False):
+class SensitivePart(msgspec.Struct, frozen=True, gc=False):
     """A sensitive part of a text: where it is, which rule found it, and how sure that is."""
 
     start: int

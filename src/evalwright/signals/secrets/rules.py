@@ -11,15 +11,15 @@ common. Formats: the vendors' documentation of their tokens and key prefixes.
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals import secret_checks as checks
-from evalwright.signals.secret_checks import Check
+from evalwright.signals.secrets import checks
+from evalwright.signals.secrets.checks import Check
 
 _W = r"[A-Za-z0-9]"
 _D = r"[\w-]"
 _HEX = r"[0-9a-f]"
 
 
-class Rule(msgspec.Struct, frozen=True):
+class TokenRule(msgspec.Struct, frozen=True):
     """One format of secret."""
 
     id: str
@@ -43,14 +43,14 @@ def _rule(
     check: Check = checks.random_looking,
     reach: tuple[int, ...] = (0,),
     gate: str = "",
-) -> Rule:
+) -> TokenRule:
     words = tuple(word.encode() for word in literals.split())
-    return Rule(
+    return TokenRule(
         id, label, words, pattern.encode(), severity, confidence, check, reach, gate.encode()
     )
 
 
-def _near(id: str, label: str, name: str, value: str, severity: Severity = "high") -> Rule:  # noqa: A002
+def _near(id: str, label: str, name: str, value: str, severity: Severity = "high") -> TokenRule:  # noqa: A002
     """A value without a prefix of its own, known by the vendor's name before it."""
     pattern = rf"(?i:{name})[\w. -]{{0,30}}[\"'`)\]]{{0,2}}\s{{0,3}}(?:=>|:=|=|:|\|)\s{{0,3}}"
     return _rule(id, label, name, pattern + rf"[\"'`]?({value})", severity, "medium")
@@ -253,7 +253,7 @@ STRUCTURED = (
     _rule("ansible-vault", "Ansible vault", "$ansible_vault", r"\$ANSIBLE_VAULT;[\d.]{3};AES256[\s0-9a-f]{32,}", "medium"),
 )  # fmt: skip
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[TokenRule, ...] = (
     *CLOUD,
     *CODE,
     *MODELS,

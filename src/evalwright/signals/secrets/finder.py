@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.finding import Finding
-from evalwright.signals.secret_context import (
+from evalwright.signals.matching import Engine
+from evalwright.signals.secrets.context import (
     CONTEXT_RULES,
     PRIVATE_KEY_LITERAL,
     ContextRule,
-    Told,
+    NamedValue,
     private_key_end,
     whole_value,
 )
-from evalwright.signals.secret_matching import Engine
-from evalwright.signals.secret_rules import RULES, Rule
+from evalwright.signals.secrets.rules import RULES, TokenRule
+from evalwright.signals.sensitive_part import SensitivePart
 
 # No format is longer, but for tokens that go on: those are followed to their end.
 _WINDOW = 2048
@@ -22,7 +22,7 @@ _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _TOKEN = frozenset(_WORD | frozenset(b"-.~+/="))
 
 
-Matcher: TypeAlias = Callable[[bytes, int], Finding | None]
+Matcher: TypeAlias = Callable[[bytes, int], SensitivePart | None]
 
 
 class SecretFinder:
@@ -47,18 +47,18 @@ class SecretFinder:
         for literal in literals:
             self._matchers.setdefault(literal, []).append(matcher)
 
-    def find(self, data: bytes) -> list[Finding]:
+    def find(self, data: bytes) -> list[SensitivePart]:
         """Every secret, in order of its place; several rules may find the same one."""
-        found: list[Finding] = []
+        found: list[SensitivePart] = []
         covered: dict[Matcher, int] = {}
         for place, literal in self._hits(data.lower()):
             for matcher in self._matchers[literal]:
                 if place < covered.get(matcher, 0):
                     continue
-                finding = matcher(data, place)
-                if finding is not None:
-                    found.append(finding)
-                    covered[matcher] = finding.end
+                part = matcher(data, place)
+                if part is not None:
+                    found.append(part)
+                    covered[matcher] = part.end
         return found
 
     def _hits(self, lowered: bytes) -> Iterator[tuple[int, bytes]]:
@@ -84,10 +84,10 @@ def _escaped(literal: bytes) -> bytes:
     )
 
 
-def _token_matcher(rule: Rule, engine: Engine) -> Matcher:
+def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
     pattern = engine.compile(rule.pattern)
 
-    def match(data: bytes, place: int) -> Finding | None:
+    def match(data: bytes, place: int) -> SensitivePart | None:
         for reach in rule.reach:
             start = place - reach
             if start < 0 or (start and data[start - 1] in _WORD):
@@ -101,16 +101,16 @@ def _token_matcher(rule: Rule, engine: Engine) -> Matcher:
                 continue
             confidence = rule.check(data[first:last], rule.confidence)
             if confidence is not None:
-                return _finding(rule, first, last, confidence, rule.severity)
+                return _part(rule, first, last, confidence, rule.severity)
         return None
 
     return match
 
 
-def _finding(
-    rule: Rule | ContextRule, start: int, end: int, confidence: Confidence, severity: Severity
-) -> Finding:
-    return Finding(start, end, rule.id, "secret", severity, confidence, rule.label)
+def _part(
+    rule: TokenRule | ContextRule, start: int, end: int, confidence: Confidence, severity: Severity
+) -> SensitivePart:
+    return SensitivePart(start, end, rule.id, "secret", severity, confidence, rule.label)
 
 
 def _followed(data: bytes, end: int, limit: int) -> int:
@@ -125,24 +125,24 @@ def _followed(data: bytes, end: int, limit: int) -> int:
 def _context_matcher(rule: ContextRule, engine: Engine) -> Matcher:
     pattern = engine.compile(rule.pattern)
 
-    def match(data: bytes, place: int) -> Finding | None:
+    def match(data: bytes, place: int) -> SensitivePart | None:
         matched = pattern.match(data, place, place + _WINDOW)
         if matched is None:
             return None
         start, end = matched.span(matched.lastindex or 0)
         value = whole_value(data[start:end])
-        told = Told(data[max(0, place - 16) : place], data[place:start], value)
-        confidence = rule.judge(told)
+        given = NamedValue(data[max(0, place - 16) : place], data[place:start], value)
+        confidence = rule.judge(given)
         if confidence is None:
             return None
         severity: Severity = "medium" if confidence == "low" else rule.severity
-        return _finding(rule, start, start + len(value), confidence, severity)
+        return _part(rule, start, start + len(value), confidence, severity)
 
     return match
 
 
-def _private_key(data: bytes, place: int) -> Finding | None:
+def _private_key(data: bytes, place: int) -> SensitivePart | None:
     end = private_key_end(data, place)
     if end is None:
         return None
-    return Finding(place, end, "private-key", "secret", "critical", "high", "private key")
+    return SensitivePart(place, end, "private-key", "secret", "critical", "high", "private key")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.secret_checks import COMMON_WORDS, entropy, is_placeholder
+from evalwright.signals.secrets.checks import COMMON_WORDS, entropy, is_placeholder
 
 # What may stand between a name and its value: a separator as in code, files, tables and tags,
 # or a few words as in prose. Escaped quotes have become a quote with spaces before it.
@@ -32,7 +32,7 @@ _PUNCTUATION = b".,;:)]}|'\"` \t"
 _PRIVATE_KEY_REACH = 16_384
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class NamedValue(msgspec.Struct, frozen=True, gc=False):
     """A value with what stands before it: the name and joint, and some bytes before the name."""
 
     before: bytes
@@ -58,7 +58,7 @@ class ContextRule(msgspec.Struct, frozen=True):
     label: str
     literals: tuple[bytes, ...]
     pattern: bytes
-    judge: Callable[[Told], Confidence | None]
+    judge: Callable[[NamedValue], Confidence | None]
     severity: Severity = "high"
 
 
@@ -79,33 +79,33 @@ def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
     )
 
 
-def _judge_password(told: Told) -> Confidence | None:
-    value = told.value
-    if len(value) < 4 or _is_no_secret(told) or b"://" in value or value.endswith(b"()"):
+def _judge_password(given: NamedValue) -> Confidence | None:
+    value = given.value
+    if len(value) < 4 or _is_no_secret(given) or b"://" in value or value.endswith(b"()"):
         return None
-    if not told.assigned and _is_path(value):
+    if not given.assigned and _is_path(value):
         return None
     if re.search(rb"\s", value):
-        return "low" if told.assigned and told.quoted and value.count(b" ") < 5 else None
+        return "low" if given.assigned and given.quoted and value.count(b" ") < 5 else None
     small, capital, digit, other = _kinds(value)
     if digit and (small or capital):
         strong = len(value) >= 6 and (other or (small and capital) or len(value) >= 10)
-        return "medium" if told.assigned or strong else None
-    named = told.assigned and len(value) >= 6
-    if told.quoted:
+        return "medium" if given.assigned or strong else None
+    named = given.assigned and len(value) >= 6
+    if given.quoted:
         return "low" if named and (small or capital) else None
     return "low" if named and other and (small or capital) and not _is_code(value) else None
 
 
-def _is_no_secret(told: Told) -> bool:
-    suffix = re.sub(rb"(?i)^[a-z]+", b"", told.name, count=1)
+def _is_no_secret(given: NamedValue) -> bool:
+    suffix = re.sub(rb"(?i)^[a-z]+", b"", given.name, count=1)
     return (
-        told.value.lower() in COMMON_WORDS
-        or is_placeholder(told.value)
-        or told.value.lstrip()[:1] in _AFTER_A_CLOSING_QUOTE
-        or (not told.quoted and told.name.rstrip(b"( \t\n").endswith(b","))
+        given.value.lower() in COMMON_WORDS
+        or is_placeholder(given.value)
+        or given.value.lstrip()[:1] in _AFTER_A_CLOSING_QUOTE
+        or (not given.quoted and given.name.rstrip(b"( \t\n").endswith(b","))
         or _OTHER_THING.search(suffix) is not None
-        or _NOT_A_NAME.search(told.before) is not None
+        or _NOT_A_NAME.search(given.before) is not None
     )
 
 
@@ -119,39 +119,41 @@ def _is_path(value: bytes) -> bool:
     return b"/" in value or re.fullmatch(rb"\w+\.[A-Za-z]{1,8}(?::\d+)?", value) is not None
 
 
-def _judge_secret(told: Told) -> Confidence | None:
-    value = told.value
-    if len(value) < 16 or _is_no_secret(told) or _UUID.match(value) or re.search(rb"\s", value):
+def _judge_secret(given: NamedValue) -> Confidence | None:
+    value = given.value
+    if len(value) < 16 or _is_no_secret(given) or _UUID.match(value) or re.search(rb"\s", value):
         return None
     if b"://" in value or value.startswith((b"/", b"./")) or value.count(b".") > 3:
         return None
-    if not told.assigned and _is_path(value):
+    if not given.assigned and _is_path(value):
         return None
     small, capital, digit, _ = _kinds(value)
     digits = sum(byte in b"0123456789" for byte in value)
     mixed = small and capital
     if not digit or not (small or capital) or (digits < 2 and not mixed) or entropy(value) < 3:
         return None
-    return "medium" if told.assigned or mixed else "low"
+    return "medium" if given.assigned or mixed else "low"
 
 
-def _judge_code(told: Told) -> Confidence | None:
-    return "medium" if len(set(told.value)) > 1 else "low"
+def _judge_code(given: NamedValue) -> Confidence | None:
+    return "medium" if len(set(given.value)) > 1 else "low"
 
 
-def _judge_cookie(told: Told) -> Confidence | None:
-    looks_random = entropy(told.value) >= 3 and not is_placeholder(told.value)
-    return "medium" if looks_random and _kinds(told.value)[2] else None
+def _judge_cookie(given: NamedValue) -> Confidence | None:
+    looks_random = entropy(given.value) >= 3 and not is_placeholder(given.value)
+    return "medium" if looks_random and _kinds(given.value)[2] else None
 
 
-def _judge_url_password(told: Told) -> Confidence | None:
-    word = told.value.lower() in COMMON_WORDS
-    return None if not told.before[-1:].isalnum() or word or is_placeholder(told.value) else "high"
+def _judge_url_password(given: NamedValue) -> Confidence | None:
+    word = given.value.lower() in COMMON_WORDS
+    return (
+        None if not given.before[-1:].isalnum() or word or is_placeholder(given.value) else "high"
+    )
 
 
-def _judge_command_line(told: Told) -> Confidence | None:
-    word = told.value.lower() in COMMON_WORDS
-    return None if word or is_placeholder(told.value) else "medium"
+def _judge_command_line(given: NamedValue) -> Confidence | None:
+    word = given.value.lower() in COMMON_WORDS
+    return None if word or is_placeholder(given.value) else "medium"
 
 
 CONTEXT_RULES = (

@@ -2,8 +2,9 @@
 
 from functools import lru_cache
 
-from evalwright.signals.injection_fit import Tool, is_telling, read_tool
-from evalwright.signals.instruction_words import (
+from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
+from evalwright.signals.injection.instructions import MARKS, kinds_of, stems_of
+from evalwright.signals.injection.words import (
     DIRECTIVE,
     ENTRUSTS,
     FIRST_SENTENCE_START,
@@ -13,17 +14,15 @@ from evalwright.signals.instruction_words import (
     VERB_KINDS,
     is_unknown_deed,
 )
-from evalwright.signals.instructions import MARKS, kinds_of, stems_of
-from evalwright.signals.provenance import arguments
-from evalwright.signals.provenance_values import plain_words
-from evalwright.signals.trace_view import TraceView, calls_by_tool
+from evalwright.signals.trace_view import TraceView, arguments, calls_by_tool
+from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 from evalwright.trace.model import ToolCall
 
 _SHORTEST_GIVEN = 2
 
 
-class Request:
+class UserRequest:
     """The words of a user, read for what they ask for."""
 
     def __init__(self, said: str) -> None:
@@ -48,7 +47,7 @@ class Request:
         """The kinds of all that the words may tell to do."""
         return frozenset(kind for word in self._words for kind in kinds_of(word))
 
-    def is_for(self, tool: Tool) -> bool:
+    def is_for(self, tool: CalledTool) -> bool:
         """Whether the words ask for what a tool does."""
         # Who wants an article returned, or something posted, wants a return or a post created.
         if tool.verb in self._verb_stems or not tool.stems.isdisjoint(self._verb_stems):
@@ -83,23 +82,23 @@ class Request:
         return frozenset(plain_words(self._said).split())
 
 
-_read = lru_cache(maxsize=1)(Request)  # both sides of a case have the same
+_read = lru_cache(maxsize=1)(UserRequest)  # both sides of a case have the same
 
 
 class Authority:
     """The requests of a user, and the calls that serve them."""
 
-    def __init__(self, scene: TraceView) -> None:
-        self._scene = scene
-        self._request = _read(scene.requests)
+    def __init__(self, view: TraceView) -> None:
+        self._view = view
+        self._request = _read(view.requests)
         self._taken: dict[str, frozenset[str]] = {}
 
-    def covers(self, call: ToolCall, tool: Tool) -> bool:
+    def covers(self, call: ToolCall, tool: CalledTool) -> bool:
         """Whether the user asks for such a call, or leaves it to the content what to do."""
         request = self._request
         return request.entrusts or (request.is_for(tool) and not self._is_beyond(call))
 
-    def is_silent_on(self, tool: Tool) -> bool:
+    def is_silent_on(self, tool: CalledTool) -> bool:
         """Whether nothing that the user asks for is of the kind of a tool, or left open."""
         return not self._request.entrusts and tool.kind not in self._request.mentioned
 
@@ -110,26 +109,26 @@ class Authority:
         return not self._takes_any(call) and any(map(self._takes_any, self._like(call)))
 
     def _takes_any(self, call: ToolCall) -> bool:
-        traced = arguments(self._scene, call)
+        traced = arguments(self._view, call)
         return any(each.origin == "user" and len(each.value) > _SHORTEST_GIVEN for each in traced)
 
     def _like(self, call: ToolCall) -> list[ToolCall]:
         """The calls of other tools of the same kind."""
         kind = read_tool(call.tool).kind
-        calls = self._scene.calls
+        calls = self._view.calls
         return [
             each for each in calls if each.tool != call.tool and read_tool(each.tool).kind == kind
         ]
 
     def _served(self, tool: str) -> frozenset[str]:
         if tool not in self._taken:
-            calls = calls_by_tool(self._scene.trace)[tool]
+            calls = calls_by_tool(self._view.trace)[tool]
             self._taken[tool] = frozenset().union(*map(self._given, calls))
         return self._taken[tool]
 
     def _given(self, call: ToolCall) -> frozenset[str]:
         return frozenset(
             each.path
-            for each in arguments(self._scene, call)
+            for each in arguments(self._view, call)
             if each.origin == "user" and is_telling(each.value)
         )

@@ -8,10 +8,10 @@ from itertools import product
 import msgspec
 import re2
 
-from evalwright.signals.instruction_words import JOINING, VERB_KINDS
-from evalwright.signals.instructions import Instruction, kinds_of, stem
-from evalwright.signals.provenance import Argument
-from evalwright.signals.provenance_values import (
+from evalwright.signals.injection.instructions import Instruction, kinds_of, stem
+from evalwright.signals.injection.words import JOINING, VERB_KINDS
+from evalwright.signals.trace_view import Argument
+from evalwright.signals.written_values import (
     Date,
     letters_of,
     plain_words,
@@ -47,7 +47,7 @@ _LONGEST_SEARCHED = 20_000
 _LONGEST_NAMED = 200
 
 
-class Tool(msgspec.Struct, frozen=True, gc=False):
+class CalledTool(msgspec.Struct, frozen=True, gc=False):
     """What the name of a tool says: the kind of thing it does, and to what."""
 
     name: bytes
@@ -58,7 +58,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=4096)
-def read_tool(name: str) -> Tool:
+def read_tool(name: str) -> CalledTool:
     """The meaning of a tool's name; the first verb in it says what the tool does."""
     words = _name_words(name)
     verbs = [word for word in words if word in VERB_KINDS]
@@ -67,7 +67,7 @@ def read_tool(name: str) -> Tool:
     named = {stem(word) for word in words if word != verb or verb in _NOUNS_TOO}
     stems = frozenset(named - _CARRIERS)
     kinds = frozenset(kinds_of(verb))
-    return Tool(
+    return CalledTool(
         plain_words(name[:_LONGEST_NAMED]), VERB_KINDS.get(verb, ""), kinds, stem(verb), stems
     )
 
@@ -250,7 +250,7 @@ def is_destination(value: str) -> bool:
 
 
 def matching(
-    tool: Tool, values: list[Value], instruction: Instruction, whole: bytes
+    tool: CalledTool, values: list[Value], instruction: Instruction, whole: bytes
 ) -> list[Argument]:
     """The arguments that the instruction names, provided that it also fits the tool."""
     hits = [value for value in values if _names(instruction, value, whole)]
@@ -270,7 +270,7 @@ def _names(instruction: Instruction, value: Value, whole: bytes) -> bool:
     return in_passage and value.is_confined_to(instruction.passage, whole)
 
 
-def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
+def _fits(tool: CalledTool, hits: list[Value], instruction: Instruction) -> bool:
     if tool.name in instruction.sentence:
         return True
     stems = instruction.stems
@@ -290,7 +290,7 @@ def _fits(tool: Tool, hits: list[Value], instruction: Instruction) -> bool:
     return same_kind and (same_thing or tool.verb in instruction.stems)
 
 
-def _is_same_deed(tool: Tool, instruction: Instruction) -> bool:
+def _is_same_deed(tool: CalledTool, instruction: Instruction) -> bool:
     """Whether a sentence tells to do what a tool does, or has a verb for what it makes or sets."""
     if not tool.kinds.isdisjoint(instruction.kinds):
         return True
@@ -299,7 +299,7 @@ def _is_same_deed(tool: Tool, instruction: Instruction) -> bool:
     return not tool.stems.isdisjoint(instruction.verb_stems)
 
 
-def calls_for(tool: Tool, instruction: Instruction) -> bool:
+def calls_for(tool: CalledTool, instruction: Instruction) -> bool:
     """Whether an instruction tells what a tool does, and to what, and names no other tool."""
     if tool.name in instruction.sentence:
         return True

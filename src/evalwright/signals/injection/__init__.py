@@ -1,0 +1,1 @@
+"""Injected instructions: found in untrusted text, and obeyed by the agent."""
