@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from doc_pages import ROOT, code, prose, rows, section
 
+from evalwright.host.conformance import EXTENSION
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.host import Host
 from evalwright.host.routing import Route
@@ -33,8 +34,8 @@ WITH_BODY = {400, 408, 413, 415}
 def routes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Route]]:
     """All routes, those of the conformance mode among them."""
     log = SqliteLog(tmp_path_factory.mktemp("host") / "log.db")
-    host = Host(log, Config(), is_conformance=True)
-    yield {f"{route.method} {route.path}": route for route in v1_routes(host)}
+    host = Host(log, Config(), extension=EXTENSION)
+    yield {f"{route.method} {route.path}": route for route in v1_routes(host.extension.routes)}
     log.close()
 
 

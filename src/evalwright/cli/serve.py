@@ -14,6 +14,7 @@ from evalwright.models.config import Config, load_config, read_config
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
+    from evalwright.host.extension import Extension
     from evalwright.host.host import Host
 
 EXAMPLES = """\b
@@ -91,7 +92,7 @@ def command(
         host = Host(
             log,
             settings,
-            is_conformance=conformance,
+            extension=_extension(conformance=conformance),
             open_telemetry=lambda clock, endpoint: Telemetry.open(
                 clock, os.environ, endpoint, providers=settings.models
             ),
@@ -109,6 +110,16 @@ def command(
 
         serve(create_server(host, greet), listener)
     return 0
+
+
+def _extension(*, conformance: bool) -> "Extension":
+    if conformance:
+        from evalwright.host.conformance import EXTENSION
+
+        return EXTENSION
+    from evalwright.host.extension import NO_EXTENSION
+
+    return NO_EXTENSION
 
 
 def _config(path: Path | None) -> Config:

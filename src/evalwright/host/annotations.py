@@ -1,8 +1,8 @@
-"""Annotations: what people say of a run. They lie beside its log, which stays as it is."""
+"""Annotations: ratings, corrections, labels and flags on a run, stored beside its log."""
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -13,8 +13,8 @@ from evalwright.contracts.events import iso_time
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, invalid
-from evalwright.host.status import edges_of
 from evalwright.signals.masking.credentials import mask_strictly
+from evalwright.host.run_handle import RunHandle
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
@@ -23,11 +23,11 @@ MOST_PER_RUN = 500
 
 
 class AnnotationPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base of the parts of an annotation."""
+    """Base of an annotation and its parts."""
 
 
 class AnnotationTarget(AnnotationPart, frozen=True):
-    """What is annotated: a run, or an event or a node of it."""
+    """What is annotated: a run, one of its events, or one of its nodes."""
 
     run_id: str
     event_id: str | None = None
@@ -35,7 +35,7 @@ class AnnotationTarget(AnnotationPart, frozen=True):
 
 
 class Signal(AnnotationPart, frozen=True):
-    """What is said: a rating, a correction, a label, or only that somebody should look."""
+    """A rating, a correction, a label, or a flag for review."""
 
     kind: Literal["rating", "correction", "label", "flag"]
     rating: int | None = None
@@ -44,16 +44,16 @@ class Signal(AnnotationPart, frozen=True):
 
 
 class Actor(AnnotationPart, frozen=True):
-    """Who says it, by an id that tells no more."""
+    """The author, as an opaque id."""
 
     principal_ref: str
 
 
 class Annotation(AnnotationPart, frozen=True):
-    """An annotation as it is kept.
+    """An annotation as stored.
 
-    A correction of an `eval.scored` event overrules that score for those who read it; the score
-    itself, and the summary, are recorded facts and stay.
+    A correction of an `eval.scored` event overrides that score for readers; the recorded score and
+    the summary do not change.
     """
 
     annotation_id: str
@@ -64,20 +64,8 @@ class Annotation(AnnotationPart, frozen=True):
     note: str | None = None
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What a caller wants to have kept."""
-
-    target: AnnotationTarget
-    signal: Signal
-    principal: str
-    note: str | None = None
-
-
-Changes = Callable[[Annotation], Sequence[RecordChange]]  # that go with an annotation
-
-
 class AnnotationStore:
-    """The annotations of all runs; those of a run are found only with whose it is."""
+    """The annotations of all runs, looked up by the run and its partition."""
 
     def __init__(self, records: Records, clock: Clock, redactor: Redactor) -> None:
         self._records = records
@@ -85,56 +73,54 @@ class AnnotationStore:
         self._redactor = redactor
         self._adding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by run
 
-    async def add(
-        self, log: EventLog, partition: str, said: Said, changes: Changes = lambda _: ()
+    def new(
+        self, target: AnnotationTarget, signal: Signal, principal: str, note: str | None = None
     ) -> Annotation:
-        """Keep an annotation, without the secrets it holds; raises `RunNotFound`, `ApiError`."""
-        await asyncio.to_thread(_check, log, said.target)
-        run_id = said.target.run_id
-        async with self._adding.setdefault(run_id, asyncio.Lock()):  # the last place is given once
-            self._refuse_more(partition, run_id)
-            annotation = self._annotation(said)
-            key = f"{run_id}/{annotation.annotation_id}"
-            change = RecordChange(KIND, partition, key, msgspec.json.encode(annotation), None)
-            await asyncio.wrap_future(self._records.write([change, *changes(annotation)]))
-        return annotation
-
-    def of_run(self, log: EventLog, partition: str, run_id: str) -> list[msgspec.Raw]:
-        """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
-        edges_of(log, run_id)
-        found = self._records.list(KIND, partition, f"{run_id}/", limit=MOST_PER_RUN)
-        return [msgspec.Raw(record.body) for record in found]
-
-    def _refuse_more(self, partition: str, run_id: str) -> None:
-        kept = self._records.keys(KIND, partition, f"{run_id}/", limit=MOST_PER_RUN)
-        if len(kept) >= MOST_PER_RUN:
-            message = f"the run has {MOST_PER_RUN} annotations, and can have no more"
-            raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
-
-    def _annotation(self, said: Said) -> Annotation:
+        """An annotation with its id, without the secrets in its texts; it is not stored yet."""
         at_us = self._clock.now_us()
         return Annotation(
             annotation_id=f"ann_{at_us:016x}{secrets.token_hex(8)}",  # later ones sort later
-            target=said.target,
-            signal=self._masked_signal(said.signal),
-            actor=Actor(said.principal),
+            target=target,
+            signal=msgspec.structs.replace(
+                signal, label=self._masked(signal.label), correction=self._masked(signal.correction)
+            ),
+            actor=Actor(principal),
             created_at=iso_time(at_us),
-            note=self._masked(said.note),
+            note=self._masked(note),
         )
 
-    def _masked_signal(self, signal: Signal) -> Signal:
-        return msgspec.structs.replace(
-            signal, label=self._masked(signal.label), correction=self._masked(signal.correction)
-        )
+    async def add(
+        self, run: RunHandle, annotation: Annotation, changes: Sequence[RecordChange] = ()
+    ) -> None:
+        """Store an annotation together with changes; raises `RunNotFound` and `ApiError`."""
+        await asyncio.to_thread(_check, run, annotation.target)
+        async with self._adding.setdefault(run.run_id, asyncio.Lock()):  # one gets the last place
+            self._refuse_more(run)
+            key = f"{run.run_id}/{annotation.annotation_id}"
+            body = msgspec.json.encode(annotation)
+            change = RecordChange(KIND, run.partition, key, body, None)
+            await asyncio.wrap_future(self._records.write([change, *changes]))
+
+    def of_run(self, run: RunHandle) -> list[msgspec.Raw]:
+        """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
+        run.edges()
+        found = self._records.list(KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN)
+        return [msgspec.Raw(record.body) for record in found]
+
+    def _refuse_more(self, run: RunHandle) -> None:
+        kept = self._records.keys(KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN)
+        if len(kept) >= MOST_PER_RUN:
+            message = f"the run already has {MOST_PER_RUN} annotations, which is the limit"
+            raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
 
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else mask_strictly(self._redactor.redact_text(text))
 
 
-def _check(log: EventLog, target: AnnotationTarget) -> None:
-    edges_of(log, target.run_id)
-    _check_event(log, target)
-    _check_node(log, target)
+def _check(run: RunHandle, target: AnnotationTarget) -> None:
+    run.edges()
+    _check_event(run.log, target)
+    _check_node(run.log, target)
 
 
 def _check_event(log: EventLog, target: AnnotationTarget) -> None:
@@ -155,4 +141,4 @@ def _check_node(log: EventLog, target: AnnotationTarget) -> None:
     if target.node_id is None or target.event_id is not None:
         return
     if not any(event.task_id == target.node_id for event in log.read(target.run_id)):
-        raise invalid([Problem("$.target.nodeId", "no event of the run belongs to such a node")])
+        raise invalid([Problem("$.target.nodeId", "no event of the run belongs to this node")])

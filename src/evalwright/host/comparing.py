@@ -10,7 +10,7 @@ from pathlib import Path
 from evalwright.contracts.errors import CannotEvaluate
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
-from evalwright.host.status import is_evaluation
+from evalwright.host.run_handle import is_evaluation
 from evalwright.store.protocol import EventLog
 
 SECONDS = 120.0  # that a comparison may take

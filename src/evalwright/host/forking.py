@@ -1,7 +1,7 @@
-"""Forks: a new run of what another one recorded, either all of it or up to where it begins anew."""
+"""Forks: a new run from the record of another, either replayed in full or branched at an event."""
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -10,7 +10,6 @@ from evalwright.contracts.errors import BadInput, DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     EvalScored,
-    EvalStarted,
     Event,
     Payload,
     Planned,
@@ -18,23 +17,24 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.planning import ForkedFrom, Origin, Owner, RunSettings
-from evalwright.engine.clock import Clock, new_run_id
+from evalwright.engine.clock import Clock
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan
 from evalwright.engine.replay import replay_run
 from evalwright.host.deployments import management as deployments
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import Planner
-from evalwright.host.runs import Changes, Runs
+from evalwright.host.run_handle import RunHandle, is_evaluation
+from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings
-from evalwright.host.status import edges_of
 from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import RecordChange
 
 _FRAME = 3  # events that every evaluation begins with
 
 
 class ReplayDiverged(Payload, frozen=True):
-    """What is recorded of a run does not lead to the end that it recorded."""
+    """The recorded facts of a run do not lead to its recorded end."""
 
     TYPE: ClassVar[str] = "replay.diverged"
     source_run_id: str
@@ -45,7 +45,7 @@ class ReplayDiverged(Payload, frozen=True):
 
 
 class Overlay(msgspec.Struct, frozen=True, kw_only=True):
-    """What a branch does otherwise than its source; what is None stays as it was."""
+    """What a branch changes from its source; None leaves it unchanged."""
 
     configurable: dict[str, Any] = {}
     tags: list[str] | None = None
@@ -54,25 +54,26 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to be made of another."""
+    """A run to be forked from another."""
 
     source: str
     mode: Literal["replay", "branch"]
     from_sequence: int
-    caller: Owner  # becomes the owner where the source names none
+    caller: Owner  # becomes the owner if the source has none
     overlay: Overlay = Overlay()
     traceparent: str | None = None  # the request's place in a trace
 
     @property
     def forked_from(self) -> ForkedFrom:
-        """What the new run says of its source."""
+        """How the new run refers to its source."""
         return ForkedFrom(self.source, self.from_sequence, self.mode)
 
 
 class Forks:
-    """Makes runs of other runs, for one host.
+    """Forks runs, for one host.
 
-    `repeated` is told which events of a new run only repeat an old one's: they are news to nobody.
+    It adds to `repeated` which events of a new run only repeat those of its source: webhooks do not
+    deliver them again.
     """
 
     def __init__(
@@ -89,56 +90,54 @@ class Forks:
         self._clock = clock
         self._repeated = repeated
 
-    async def fork(self, log: EventLog, tenant: str, request: ForkRequest, changes: Changes) -> str:
-        """Make the run, together with changes; raises `RunNotFound` and `ApiError`."""
-        edges = edges_of(log, request.source)
-        if request.from_sequence > edges[-1].sequence:
-            message = f"$.fromSeq: the log of the run ends with {edges[-1].sequence}"
-            raise ApiError(422, "validation_error", message, {"lastSequence": edges[-1].sequence})
-        run_id = new_run_id(self._clock)
+    async def fork(
+        self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
+    ) -> None:
+        """Create the run together with changes; raises `RunNotFound` and `ApiError`."""
+        last = run._replace(run_id=request.source).edges()[-1].sequence
+        if request.from_sequence > last:
+            message = f"$.fromSeq: the last event of the run has the sequence {last}"
+            raise ApiError(422, "validation_error", message, {"lastSequence": last})
         try:
             if request.mode == "replay":
-                await self._replay(log, request, run_id, changes)
+                await self._replay(run, request, changes)
             else:
-                await self._branch(log, tenant, request, run_id, changes)
+                await self._branch(run, request, changes)
         except BaseException:
-            self._repeated.pop(run_id, None)
+            self._repeated.pop(run.run_id, None)
             raise
-        return run_id
 
     async def _replay(
-        self, log: EventLog, request: ForkRequest, run_id: str, changes: Changes
+        self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
     ) -> None:
-        facts = await asyncio.to_thread(_repeat, log, request, run_id, self._clock.now_us())
-        self._repeated[run_id] = range(len(facts))
-        log.append(run_id, facts, changes(run_id))
-        await asyncio.wrap_future(log.flush(run_id))
+        facts = await asyncio.to_thread(_repeat, run, request, self._clock.now_us())
+        self._repeated[run.run_id] = range(len(facts))
+        await run.append(facts, changes)
 
     async def _branch(
-        self, log: EventLog, tenant: str, request: ForkRequest, run_id: str, changes: Changes
+        self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
     ) -> None:
-        history, facts = await asyncio.to_thread(self._rewind, log, request, run_id)
-        self._repeated[run_id] = range(_FRAME, _FRAME + len(facts))
+        history, facts = await asyncio.to_thread(self._rewind, run, request)
+        self._repeated[run.run_id] = range(_FRAME, _FRAME + len(facts))
         try:
-            agent = self._planner.agent_of(tenant, history.plan)
+            agent = self._planner.agent_of(run.tenant, history.plan)
             try:
-                await self._runs.begin(log, tenant, history, agent, facts, changes)
+                await self._runs.begin(run, history, agent, facts, changes)
             except BaseException:
                 await agent.close()
                 raise
-        except BadInput as error:  # the agent or a judge of the source is no longer to be had
-            raise ApiError(422, "capability_required", f"it cannot go on: {error}") from None
+        except BadInput as error:  # the agent or a judge of the source is no longer available
+            message = f"the run cannot be continued: {error}"
+            raise ApiError(422, "capability_required", message) from None
 
-    def _rewind(
-        self, log: EventLog, request: ForkRequest, run_id: str
-    ) -> tuple[History, list[NewEvent]]:
-        """Where the branch begins: a plan, and the facts of tasks that had their scores by then."""
-        edges = log.edges(request.source)
-        if len(edges) < 2 or edges[1].type != EvalStarted.TYPE:
-            message = "only an evaluation can be branched; others can be replayed"
+    def _rewind(self, run: RunHandle, request: ForkRequest) -> tuple[History, list[NewEvent]]:
+        """The start of the branch: a plan, and the facts of the tasks that were scored by then."""
+        log = run.log
+        if not is_evaluation(log.edges(request.source)):
+            message = "only an evaluation can be branched; other runs can be replayed"
             raise ApiError(501, "capability_not_provided", message)
         plan = self._plan(read_history(log, request.source).plan, request)
-        history = History(run_id, plan, self._clock.now_us())
+        history = History(run.run_id, plan, self._clock.now_us())
         events = list(log.read(request.source, limit=request.from_sequence))
         scored = {event.task_id for event in events if event.type == EvalScored.TYPE}
         kept = [event for event in events if event.task_id in scored]
@@ -148,7 +147,9 @@ class Forks:
 
     def _plan(self, plan: Plan, request: ForkRequest) -> Plan:
         if plan.origin is None:
-            message = "only a run that a host started can be branched; this one can be replayed"
+            message = (
+                "only a run that was started by a host can be branched; this one can be replayed"
+            )
             raise ApiError(422, "capability_required", message)
         overlay, origin = request.overlay, plan.origin
         settings = overlay.settings.over(plan.settings).within(self._settings.limits)
@@ -169,22 +170,22 @@ class Forks:
         )
 
 
-def _repeat(log: EventLog, request: ForkRequest, run_id: str, now_us: int) -> list[NewEvent]:
-    """What a run recorded, as the record of another: the same facts, said now."""
-    source = list(log.read(request.source))
+def _repeat(run: RunHandle, request: ForkRequest, now_us: int) -> list[NewEvent]:
+    """The events of the source as events of the new run, with the current time."""
+    source = list(run.log.read(request.source))
     if source[0].decode(RunStarted).workflow_id == deployments.WORKFLOW_ID:
-        message = "what was deployed is not told again by another run"
+        message = "a run that manages deployments cannot be replayed"
         raise ApiError(501, "capability_not_provided", message)
     end = source[-1]
     if end.type not in TERMINAL_TYPES:
-        message = "the run has not ended yet, so it cannot be replayed"
+        message = "the run has not ended; only an ended run can be replayed"
         raise ApiError(409, "conflict", message, {"runStatus": "running"})
-    bodies = [_repeated_body(event, request, run_id) for event in source]
+    bodies = [_repeated_body(event, request, run.run_id) for event in source]
     events = [
         NewEvent(event.type, event.task_id, now_us, body)
         for event, body in zip(source, bodies, strict=True)
     ]
-    if _diverges(log, source):
+    if _diverges(run.log, source):
         event_id = f"{end.run_id}:{end.sequence}"
         diverged = ReplayDiverged(request.source, end.sequence, event_id, "output", end.type)
         events.insert(-1, NewEvent(diverged.TYPE, None, now_us, msgspec.json.encode(diverged)))
@@ -192,7 +193,7 @@ def _repeat(log: EventLog, request: ForkRequest, run_id: str, now_us: int) -> li
 
 
 def _diverges(log: EventLog, source: list[Event]) -> bool:
-    """Whether the facts of a complete evaluation lead to another summary than it recorded."""
+    """Whether the facts of a completed evaluation lead to a summary other than the recorded one."""
     is_eval = any(event.type == Planned.TYPE for event in source)
     if not is_eval or source[-1].type != RunCompleted.TYPE:
         return False
@@ -204,7 +205,7 @@ def _diverges(log: EventLog, source: list[Event]) -> bool:
 
 
 def _repeated_body(event: Event, request: ForkRequest, run_id: str) -> bytes:
-    """The payload as it was; only what says whose run it is, and which, is the new run's."""
+    """The payload of the source, with the owner, origin and links of the new run."""
     if event.type not in (RunStarted.TYPE, Planned.TYPE, RunCompleted.TYPE):
         return event.body
     payload = event.payload()
@@ -223,7 +224,7 @@ def _origin(recorded: dict[str, Any] | None, request: ForkRequest) -> Any:
 
 
 def _point_to(payload: dict[str, Any], source: str, run_id: str) -> None:
-    """A summary with a baseline names its own run, in the link to the difference of the two."""
+    """Replace the run's own id in the link from its summary to the difference from a baseline."""
     summary = (payload.get("outputs") or {}).get("evalSummary")
     regression = summary.get("regression") if isinstance(summary, dict) else None
     if isinstance(regression, dict) and "diffRef" in regression:

@@ -13,11 +13,13 @@ from evalwright.host.catalogue import Catalogue
 from evalwright.host.deployments.service import Deployments
 from evalwright.host.egress import Egress, EgressPolicy
 from evalwright.host.evaluation import Planner
+from evalwright.host.extension import NO_EXTENSION, Extension
 from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
 from evalwright.host.response_budget import ResponseBudget
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.snapshots import SnapshotCache
@@ -49,7 +51,7 @@ class Host:
         config: Config,
         *,
         clock: Clock | None = None,
-        is_conformance: bool = False,
+        extension: Extension = NO_EXTENSION,
         open_telemetry: OpenTelemetry | None = None,
         egress: Egress | None = None,
     ) -> None:
@@ -57,7 +59,7 @@ class Host:
         self.records = log.records
         self.clock: Clock = clock or SystemClock()
         self.settings: HostSettings = host_settings(config)
-        self.is_conformance = is_conformance
+        self.extension = extension
         self.telemetry = (
             open_telemetry(self.clock, self.settings.otlp_endpoint)
             if open_telemetry
@@ -80,6 +82,7 @@ class Host:
             self.clock,
             ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
             self.settings.tools,
+            extension.workflows,
         )
         self._repeated: dict[str, range] = {}  # events of open runs that repeat those of others
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
@@ -134,10 +137,10 @@ class Host:
             await self.models.close()
             self.telemetry.close()
 
-    def _adopt(self, log: EventLog, run_id: str) -> None:
-        """Let a run that an earlier process began keep its place in a trace."""
-        started = log.edges(run_id)[0]
-        planned = next(log.read(run_id, (Planned.TYPE,), limit=1), None)
+    def _adopt(self, run: RunHandle) -> None:
+        """Connect a run that an earlier process started with its trace."""
+        started = run.edges()[0]
+        planned = next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
         origin = planned.decode(Planned).origin if planned else None
         owner = origin.owner.tenant if origin else ""
         caller = read_trace(origin.traceparent, None) if origin else None

@@ -50,11 +50,11 @@ class Ticket:
         self._place = place
         self._pending = pending
         self._digest = digest
-        self._is_done = False
+        self._kept: Response | None = None  # written together with what the request does
 
     def completion(self, response: Response) -> RecordChange:
-        """The change that goes with the deed itself, in one transaction."""
-        self._is_done = True
+        """The change that keeps a response; it goes into the transaction that it reports."""
+        self._kept = response
         headers = {
             name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers
         }
@@ -68,8 +68,8 @@ class Ticket:
         return RecordChange(KIND, *self._place, msgspec.json.encode(entry), self._pending)
 
     async def finish(self, response: Response) -> None:
-        """Keep the answer, unless that is done; or let the request be made anew."""
-        if self._is_done:
+        """Keep the response of the request, or allow it to be sent again."""
+        if response is self._kept:
             return
         if response.status_code >= 500 or response.status_code in _NEVER_KEPT:
             await self.give_back()

@@ -12,11 +12,14 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.schema import ValueSchema
+from evalwright.engine.clock import new_run_id
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.limits import parse_body
 from evalwright.host.principal import Principal
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import TraceContext, new_trace, read_trace
 from evalwright.store.protocol import EventLog
+from evalwright.store.records import RecordChange
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host
@@ -74,8 +77,28 @@ class ApiCall:
 
     @cached_property
     def log(self) -> EventLog:
-        """The runs of the caller; there are no others in it."""
+        """The log with the caller's runs only."""
         return self.host.log.for_tenant(self.principal.partition)
+
+    @property
+    def run(self) -> RunHandle:
+        """The run that the path names."""
+        return self.run_with(self.path["runId"])
+
+    def run_with(self, run_id: str) -> RunHandle:
+        """A run of the caller, by its id."""
+        return RunHandle(self.log, self.principal.partition, run_id)
+
+    def new_run(self) -> RunHandle:
+        """A run of the caller that is about to be created."""
+        return self.run_with(new_run_id(self.host.clock))
+
+    def completion(self, response: Response) -> list[RecordChange]:
+        """What keeps the response for the request's Idempotency-Key, if it has one.
+
+        It is to be written in the transaction that does what the request asks for.
+        """
+        return [self.ticket.completion(response)] if self.ticket else []
 
 
 Handler = Callable[[ApiCall], Awaitable[Response]]

@@ -69,7 +69,7 @@ def open_socket(address: str, port: int) -> socket.socket:
 def create_server(host: Host, listening: Callable[[], None]) -> Server:
     """The server of a host; it calls back when it listens."""
     config = uvicorn.Config(
-        App(host, v1_routes(host)),
+        App(host, v1_routes(host.extension.routes)),
         log_config=None,
         access_log=False,
         server_header=False,

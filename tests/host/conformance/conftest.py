@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from evalwright.host.conformance import EXTENSION
 from host.server import ServedHost, running_host
 
 
@@ -11,5 +12,5 @@ from host.server import ServedHost, running_host
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHost]:
     """A host with the seams and workflows of the suite, and without other agents."""
     db = tmp_path_factory.mktemp("conformance") / "host.db"
-    with running_host(db, settings={"agents": {}}, is_conformance=True) as served:
+    with running_host(db, settings={"agents": {}}, extension=EXTENSION) as served:
         yield served

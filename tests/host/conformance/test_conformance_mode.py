@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from evalwright.host.conformance import EXTENSION
 from evalwright.host.routing import Route
-from evalwright.host.v1 import conformance
 from host.caller import Caller, Reply
 from host.conformance.fixture_runs import create
-from host.server import ServedHost, running_host
+from host.server import HostProcess, ServedHost, running_host
+from subjects.command import Evalwright
+from subjects.waiting import Journal
 
-PATHS = [pytest.param(route, id=route.operation.id) for route in conformance.ROUTES]
+PATHS = [pytest.param(route, id=route.operation.id) for route in EXTENSION.routes]
 
 
 def ask(caller: Caller, route: Route) -> Reply:
@@ -64,4 +66,18 @@ def test_only_conformance_mode_documents_the_seams(ordinary: ServedHost, lasting
         host.nobody().get("/v1/openapi.json").json()["paths"] for host in (ordinary, lasting)
     )
     added = open_one.keys() - plain.keys()
-    assert added == {route.path for route in conformance.ROUTES}
+    assert added == {route.path for route in EXTENSION.routes}
+
+
+@pytest.mark.parametrize(("arguments", "is_loaded"), [((), False), (("--conformance",), True)])
+def test_only_the_flag_loads_the_package(
+    evalwright: Evalwright, journal: Journal, arguments: tuple[str, ...], *, is_loaded: bool
+):
+    process = HostProcess(evalwright, {**journal.environment, "PYTHONPROFILEIMPORTTIME": "1"})
+    process.start(*arguments)
+    caller = process.caller()
+    caller.evaluate()
+    assert create(caller, "noop").status == (201 if is_loaded else 404)
+    assert process.stop() == 0
+    assert "evalwright.host.host" in process.output, "the modules that are loaded are listed"
+    assert ("evalwright.host.conformance" in process.output) is is_loaded

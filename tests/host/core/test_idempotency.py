@@ -5,15 +5,20 @@ import http.client
 import json
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from starlette.responses import Response
 
 from builders import a_suite, a_task
 from evalwright.host import idempotency
+from evalwright.host.errors import ApiError
 from evalwright.host.keys import authenticate
+from evalwright.host.principal import Principal
+from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller, Reply
 from host.server import HostProcess, ServedHost, running_host
 from subjects.waiting import Journal
@@ -145,6 +150,122 @@ def test_a_tenant_with_too_many_runs_can_send_the_request_again(tmp_path: Path, 
         caller.finish(first)
         reply = caller.create(suite, "acme.gated", headers=KEY)
         assert (reply.status, reply.headers[REPLAYED]) == (201, "false")
+
+
+KEPT = [200, 201, 202, 204, 404, 405, 409, 422, 499]
+NOT_KEPT = [400, 401, 403, 408, 413, 415, 429, 500, 501, 502, 503, 599]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[idempotency.Idempotency]:
+    log = SqliteLog(tmp_path / "log.db")
+    yield idempotency.Idempotency(log.records)
+    log.close()
+
+
+def enter(store: idempotency.Idempotency, body: bytes = b"{}") -> idempotency.Ticket | Response:
+    principal = Principal("k", "acme", None, frozenset(), "key:k")
+    return asyncio.run(store.enter(principal, "POST /v1/runs", "order-4711", body))
+
+
+@pytest.mark.parametrize("status", KEPT)
+def test_what_was_done_or_cannot_be_done_is_the_answer_for_good(
+    store: idempotency.Idempotency, status: int
+):
+    ticket = enter(store)
+    assert isinstance(ticket, idempotency.Ticket)
+    asyncio.run(ticket.finish(Response(b"done", status, {"Location": "/there", "X-Other": "1"})))
+    again = enter(store)
+    assert isinstance(again, Response)
+    assert (again.status_code, again.body) == (status, b"done")
+    assert (again.headers["location"], again.headers[REPLAYED]) == ("/there", "true")
+    assert "x-other" not in again.headers
+
+
+@pytest.mark.parametrize("status", NOT_KEPT)
+def test_a_failure_or_a_correctable_refusal_is_not_the_answer_for_good(
+    store: idempotency.Idempotency, status: int
+):
+    ticket = enter(store)
+    assert isinstance(ticket, idempotency.Ticket)
+    asyncio.run(ticket.finish(Response(b"not done", status)))
+    assert isinstance(enter(store), idempotency.Ticket)
+    with pytest.raises(ApiError) as caught:  # now it is pending, under the body of the second
+        enter(store, b"[]")
+    assert caught.value.code == "idempotency_key_mismatch"
+
+
+def test_what_is_written_with_the_deed_is_not_written_twice(store: idempotency.Idempotency):
+    ticket = enter(store)
+    assert isinstance(ticket, idempotency.Ticket)
+    response = Response(b"done", 201)
+    change = ticket.completion(response)
+    asyncio.run(ticket.finish(response))
+    with pytest.raises(TimeoutError):  # nothing is kept yet: the deed would have written it
+        asyncio.run(asyncio.wait_for(_second(store), 0.2))
+    store._records.write([change]).result()
+    assert isinstance(enter(store), Response)
+
+
+async def _second(store: idempotency.Idempotency) -> object:
+    principal = Principal("k", "acme", None, frozenset(), "key:k")
+    return await store.enter(principal, "POST /v1/runs", "order-4711", b"{}")
+
+
+def test_a_deed_that_failed_after_its_answer_was_made_keeps_the_failure(
+    store: idempotency.Idempotency,
+):
+    ticket = enter(store)
+    assert isinstance(ticket, idempotency.Ticket)
+    ticket.completion(Response(b"done", 201))
+    asyncio.run(ticket.finish(Response(b"another run is active", 409)))
+    again = enter(store)
+    assert isinstance(again, Response)
+    assert again.status_code == 409
+
+
+@pytest.mark.parametrize(
+    "failure", [ZeroDivisionError(), ApiError(500, "internal_error", "it failed")]
+)
+def test_a_request_that_failed_is_done_when_it_is_sent_again(
+    lasting: ServedHost, shop: Caller, monkeypatch: pytest.MonkeyPatch, failure: Exception
+):
+    async def fail(*_: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lasting.host.runs, "start", fail)
+        assert create(shop).refusal == (500, "internal_error")
+    reply = create(shop)
+    assert (reply.status, reply.headers[REPLAYED]) == (201, "false")
+    assert create(shop).headers[REPLAYED] == "true"
+    assert len(shop.run_ids()) == 1
+
+
+def test_a_pending_request_is_taken_over_when_its_lease_has_run_out(
+    store: idempotency.Idempotency, monkeypatch: pytest.MonkeyPatch
+):
+    now = time.time()
+    monkeypatch.setattr(store, "_now", lambda: now)
+    assert isinstance(enter(store), idempotency.Ticket)
+    now += idempotency.LEASE_SECONDS
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(_second(store), 0.2))
+    now += 0.001
+    assert isinstance(enter(store), idempotency.Ticket)
+
+
+def test_an_answer_is_forgotten_after_25_hours(
+    store: idempotency.Idempotency, monkeypatch: pytest.MonkeyPatch
+):
+    ticket = enter(store)
+    assert isinstance(ticket, idempotency.Ticket)
+    asyncio.run(ticket.finish(Response(b"done", 201)))
+    written = time.time()
+    for hours, is_kept in ((24.9, True), (25.1, False)):
+        monkeypatch.setattr(store, "_now", lambda hours=hours: written + hours * 3600)
+        asyncio.run(store.forget_old())
+        assert isinstance(enter(store), Response) is is_kept
 
 
 def test_keys_are_not_kept_in_clear(lasting: ServedHost, shop: Caller):

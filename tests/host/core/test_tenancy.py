@@ -17,7 +17,7 @@ from evalwright.host.v1.routes import v1_routes
 from host.caller import Caller, Reply
 from host.server import AGENTS, GATED, ServedHost, running_host
 
-ROUTES: list[Route] = v1_routes(None)  # type: ignore[arg-type] - a host without seams
+ROUTES: list[Route] = v1_routes()
 LOCKED = [route for route in ROUTES if not route.is_open]
 WITH_ID = [route for route in ROUTES if "{" in route.path]
 WITH_RUN = [route for route in ROUTES if "{runId}" in route.path]

@@ -17,8 +17,8 @@ from evalwright.host.deployments.refusals import (
     NoSuchGate,
     NotAllowed,
 )
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.settings import ApprovalSettings
-from evalwright.host.status import open_status
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 
@@ -382,7 +382,7 @@ def test_a_key_without_the_scope_cannot_cancel_a_promotion_that_waits(desk):
 def test_a_run_that_was_ended_by_other_means_waits_no_longer(desk):
     waiting = Waiting(desk)
     log = desk.log.for_tenant("acme")
-    assert open_status(log, waiting.run_id) == "waiting-approval"
+    assert RunHandle(log, "acme", waiting.run_id).open_status() == "waiting-approval"
     log.append(waiting.run_id, [NewEvent("run.cancelled", None, desk.clock.at_us, b"{}")])
     log.flush(waiting.run_id).result(20)
     with pytest.raises(GateClosed):
@@ -395,9 +395,9 @@ def test_a_run_waits_for_approval_until_it_is_decided(desk):
     waiting = Waiting(desk, quorum=2)
     log = desk.log.for_tenant("acme")
     waiting.vote(ANN)
-    assert open_status(log, waiting.run_id) == "waiting-approval"
+    assert RunHandle(log, "acme", waiting.run_id).open_status() == "waiting-approval"
     waiting.vote(BEN)
-    assert open_status(log, waiting.run_id) == "running"
+    assert RunHandle(log, "acme", waiting.run_id).open_status() == "running"
 
 
 def test_a_rollback_waits_for_nobody(desk):

@@ -12,7 +12,7 @@ SETTINGS: dict[str, Any] = {
     "rates": {"per_address": 1e6, "per_key": 1e6, "per_tenant": 1e6},
     "max_runs_per_tenant": 1000,
 }
-ROUTES: list[Route] = v1_routes(None)  # type: ignore[arg-type] - a host without seams
+ROUTES: list[Route] = v1_routes()
 
 
 def name_of(route: object) -> str:

@@ -9,6 +9,7 @@ import pytest
 from wire_schemas import assert_valid, assert_valid_event
 
 from builders import a_rubric_task, a_suite, a_task
+from evalwright.host.conformance import EXTENSION
 from host.caller import Caller
 from host.server import BROKEN, GATED, PRICED, RIGHT, WRONG, ServedHost, running_host
 from subjects.waiting import Journal
@@ -39,8 +40,8 @@ def assert_valid_run(caller: Caller, run_id: str) -> None:
     assert_valid(caller.snapshot(run_id), "run-snapshot")
 
 
-@pytest.mark.parametrize("options", [{}, {"is_conformance": True}])
-def test_the_capabilities_are_valid(tmp_path: Path, options: dict[str, bool]):
+@pytest.mark.parametrize("options", [{}, {"extension": EXTENSION}])
+def test_the_capabilities_are_valid(tmp_path: Path, options: dict[str, Any]):
     with running_host(tmp_path / "host.db", **options) as served:
         assert_valid(served.nobody().get("/.well-known/openwop").json(), "capabilities")
 

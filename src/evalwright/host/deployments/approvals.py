@@ -34,6 +34,7 @@ from evalwright.host.deployments.refusals import (
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.deployments.transition import transition
 from evalwright.host.principal import Principal
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.settings import ApprovalSettings
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, RecordConflict
@@ -185,11 +186,11 @@ class Approvals:
         return [*deployments.changes(restored), kept.removal(tenant)]
 
     def _has_ended(self, gate: ApprovalGate) -> bool:
-        last = self._log.for_tenant(gate.partition).edges(gate.run_id)[-1]
+        last = RunHandle.find(self._log, gate.partition, gate.run_id).edges()[-1]
         return last.type in TERMINAL_TYPES
 
     def _run(self, gate: ApprovalGate) -> ManagingRun:
-        return ManagingRun(self._log.for_tenant(gate.partition), gate.run_id, self._clock)
+        return ManagingRun(RunHandle.find(self._log, gate.partition, gate.run_id), self._clock)
 
     def _gate(self, principal: Principal, run_id: str) -> KeptGate | None:
         kept = self._archive.gate(principal.tenant, run_id)

@@ -1,6 +1,5 @@
 """The runs that manage deployments: one for each requested transition."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +28,8 @@ from evalwright.host.deployments.record import AgentDeployment
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.principal import Principal
-from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.host.run_handle import RunHandle
+from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 
 WORKFLOW_ID = "evalwright.deployment"
@@ -40,10 +40,10 @@ _OF_THE_GATE = ("interrupt.", "approval.")
 class ManagingRun:
     """One managing run; events and records that are written together become durable together."""
 
-    def __init__(self, log: EventLog, run_id: str, clock: Clock) -> None:
-        self._log = log
+    def __init__(self, run: RunHandle, clock: Clock) -> None:
+        self._run = run
         self._clock = clock
-        self.run_id = run_id
+        self.run_id = run.run_id
 
     async def write(
         self, payloads: Sequence[Payload], changes: Sequence[RecordChange] = ()
@@ -54,8 +54,7 @@ class ManagingRun:
             NewEvent(payload.TYPE, _node(payload), now, msgspec.json.encode(payload))
             for payload in payloads
         ]
-        self._log.append(self.run_id, events, changes)
-        await asyncio.wrap_future(self._log.flush(self.run_id))
+        await self._run.append(events, changes)
 
 
 def _node(payload: Payload) -> str | None:

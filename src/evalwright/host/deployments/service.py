@@ -29,6 +29,7 @@ from evalwright.host.deployments.refusals import (
 )
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.principal import Principal
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.settings import DeploymentSettings
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog
@@ -154,5 +155,5 @@ class Deployments:
         return Transitioned(run.run_id, "completed", record)
 
     def _new_run(self, principal: Principal) -> ManagingRun:
-        log = self._log.for_tenant(principal.partition)
-        return ManagingRun(log, new_run_id(self._clock), self._clock)
+        run = RunHandle.find(self._log, principal.partition, new_run_id(self._clock))
+        return ManagingRun(run, self._clock)

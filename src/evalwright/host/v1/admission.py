@@ -8,7 +8,7 @@ from evalwright.contracts.errors import Problem, RunNotFound
 from evalwright.host.errors import ApiError, invalid, try_again
 from evalwright.host.idempotency import in_flight
 from evalwright.host.routing import ApiCall
-from evalwright.host.status import ENDED
+from evalwright.host.run_handle import ENDED
 from evalwright.store.records import ANY, RecordChange
 
 MOST_METADATA_BYTES = 8192
@@ -113,7 +113,7 @@ class ScopeClaim:
 
 def _refuse_active(call: ApiCall, run_id: str) -> None:
     try:
-        status = call.host.runs.status(call.log, run_id)
+        status = call.host.runs.status(call.run_with(run_id))
     except RunNotFound:
         return
     if status in ENDED:

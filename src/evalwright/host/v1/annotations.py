@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.annotations import KIND, Annotation, AnnotationTarget, Said, Signal
+from evalwright.host.annotations import KIND, Annotation, AnnotationTarget, Signal
 from evalwright.host.feed import Notice
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import audit
@@ -20,7 +20,6 @@ from evalwright.host.v1.schemas import (
     listed,
     refusals,
 )
-from evalwright.store.records import RecordChange
 
 ANNOTATED = "run.annotated"
 TAG = "annotations"
@@ -75,25 +74,19 @@ ANNOTATION: Schema = closed(
 
 
 async def annotate(call: ApiCall) -> Response:
-    """Keep what somebody says of a run, also of one that has ended."""
-    run_id, body = call.path["runId"], call.body
+    """Store an annotation on a run, also on one that has ended."""
+    run, body = call.run, call.body
     target = body.get("target", {})
-    said = Said(
-        AnnotationTarget(run_id, target.get("eventId"), target.get("nodeId")),
+    annotation = call.host.annotations.new(
+        AnnotationTarget(run.run_id, target.get("eventId"), target.get("nodeId")),
         msgspec.convert(body["signal"], Signal),
         call.principal.principal,
         body.get("note"),
     )
-    answer: list[Response] = []
-
-    def changes(annotation: Annotation) -> list[RecordChange]:
-        answer.append(json_response(annotation, 201))
-        return [call.ticket.completion(answer[0])] if call.ticket else []
-
-    partition = call.principal.partition
-    annotation = await call.host.annotations.add(call.log, partition, said, changes)
+    response = json_response(annotation, 201)
+    await call.host.annotations.add(run, annotation, call.completion(response))
     _tell(call, annotation)
-    return answer[0]
+    return response
 
 
 def _tell(call: ApiCall, annotation: Annotation) -> None:
@@ -116,10 +109,7 @@ def _tell(call: ApiCall, annotation: Annotation) -> None:
 
 async def list_annotations(call: ApiCall) -> Response:
     """All that was said of a run, oldest first."""
-    partition = call.principal.partition
-    found = await asyncio.to_thread(
-        call.host.annotations.of_run, call.log, partition, call.path["runId"]
-    )
+    found = await asyncio.to_thread(call.host.annotations.of_run, call.run)
     return json_response({"annotations": found})
 
 

@@ -55,7 +55,7 @@ BUNDLE: Schema = opened(
 
 async def read(call: ApiCall) -> Response:
     """The bundle of a run."""
-    status = call.host.runs.status(call.log, call.path["runId"])
+    status = call.host.runs.status(call.run)
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):
         bundle = await asyncio.to_thread(_bundle, call, status)
@@ -63,12 +63,12 @@ async def read(call: ApiCall) -> Response:
 
 
 def _bundle(call: ApiCall, status: str) -> dict[str, Any]:
-    run_id = call.path["runId"]
-    shown = msgspec.to_builtins(snapshot(call.log, run_id, status))
+    run = call.run
+    shown = msgspec.to_builtins(snapshot(run, status))
     gathered = _Gathered(call.query.get("maxEvents", MOST_EVENTS), MOST_BYTES)
-    for said in call.host.annotations.of_run(call.log, call.principal.partition, run_id):
-        gathered.take_annotation(said)
-    for event in call.log.read(run_id):
+    for annotation in call.host.annotations.of_run(run):
+        gathered.take_annotation(annotation)
+    for event in run.log.read(run.run_id):
         gathered.take(event)
     return {
         "bundleVersion": BUNDLE_VERSION,

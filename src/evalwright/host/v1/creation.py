@@ -1,18 +1,22 @@
-"""Creating runs: evaluations, and the workflows of the conformance suite."""
+"""Creating runs: evaluations, and workflows that an extension adds to the host."""
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.responses import Response
 
+from evalwright import __version__
+from evalwright.contracts.events import RunStarted
 from evalwright.contracts.planning import Origin, Owner, from_configurable
 from evalwright.host.deployments.refusals import DeploymentRefusal
-from evalwright.host.errors import ApiError
+from evalwright.host.errors import ApiError, invalid
 from evalwright.host.evaluation import ALL_MODES, EvalRequest
+from evalwright.host.principal import Principal
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.runs import Changes
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import ForkOrigin, RunOrigin
 from evalwright.host.v1.admission import ScopeClaim, check_request
 from evalwright.host.v1.deployments import api_error
@@ -28,7 +32,7 @@ from evalwright.host.v1.schemas import (
     opened,
     refusals,
 )
-from evalwright.store.records import RecordChange, RecordConflict
+from evalwright.store.records import RecordConflict
 
 TAG = "runs"
 
@@ -93,7 +97,7 @@ CREATED = opened(
 
 
 async def create(call: ApiCall) -> Response:
-    """Create a run; an evaluation, or one of the workflows of the conformance suite."""
+    """Create a run of a suite, or of a workflow."""
     body = call.body
     check_request(call)
     scope = ScopeClaim(call)
@@ -112,45 +116,32 @@ async def create(call: ApiCall) -> Response:
         call.host.planner.plan, call.log, call.principal.tenant, request
     )
 
-    def start(changes: Changes) -> Awaitable[str]:
-        return call.host.runs.start(call.log, call.principal.tenant, planned, changes)
+    run = call.new_run()
+    response = created(run)
+    changes = [*call.completion(response), *scope.changes(run.run_id)]
+    with announced(call, run):
+        try:
+            await call.host.runs.start(run, planned, changes)
+        except RecordConflict:
+            raise scope.lost() from None
+    return response
 
-    try:
-        return await answered(call, start, also=scope.changes)
-    except RecordConflict:
-        raise scope.lost() from None
 
-
-async def answered(
-    call: ApiCall,
-    start: Callable[[Changes], Awaitable[str]],
-    told: ForkOrigin | None = None,
-    respond: Callable[[str], Response] | None = None,
-    also: Callable[[str], list[RecordChange]] = lambda _: [],
-) -> Response:
-    """Start a run, and record the answer to an idempotent request in the same transaction."""
-    answer: list[tuple[str, Response]] = []
+@contextmanager
+def announced(call: ApiCall, run: RunHandle, fork: ForkOrigin | None = None) -> Iterator[None]:
+    """Tell telemetry the origin of a run that is created in this context."""
     telemetry = call.host.telemetry
-
-    def changes(run_id: str) -> list[RecordChange]:
-        response = (respond or created)(run_id)
-        answer.append((run_id, response))
-        traced = RunOrigin(call.correlation_id, call.trace, told)
-        telemetry.expect(run_id, call.principal.tenant, traced)
-        kept = [call.ticket.completion(response)] if call.ticket else []
-        return [*kept, *also(run_id)]
-
+    telemetry.expect(run.run_id, run.tenant, RunOrigin(call.correlation_id, call.trace, fork))
     try:
-        await start(changes)
+        yield
     except BaseException:
-        for run_id, _ in answer:
-            telemetry.forget(run_id)
+        telemetry.forget(run.run_id)
         raise
-    return answer[0][1]
 
 
-def created(run_id: str) -> Response:
-    """The answer to a request that made a run."""
+def created(run: RunHandle) -> Response:
+    """The response to a request that creates a run."""
+    run_id = run.run_id
     body = {
         "runId": run_id,
         "status": "running",
@@ -161,9 +152,8 @@ def created(run_id: str) -> Response:
 
 
 def _origin(call: ApiCall, configurable: dict[str, Any]) -> Origin:
-    principal = call.principal
     return Origin(
-        owner=Owner(principal.tenant, principal.workspace, principal.principal),
+        owner=owner_of(call.principal),
         metadata=call.body.get("metadata"),
         configurable=configurable or None,
         traceparent=call.trace.headers().get("traceparent"),
@@ -187,13 +177,50 @@ def _version(call: ApiCall, configurable: dict[str, Any]) -> str | None:
 
 
 async def _create_workflow(call: ApiCall) -> Response:
-    if call.host.is_conformance:
-        from evalwright.host.v1.conformance import create_workflow_run
+    body = call.body
+    workflow = call.host.extension.workflows.get(body["workflowId"])
+    if workflow is None:
+        raise ApiError(404, "not_found", "no such workflow; this host runs mode eval")
+    inputs = body.get("inputs") or {}
+    problem = workflow.problem(inputs)
+    if problem is not None:
+        raise invalid([problem])
+    started = run_started(
+        call.principal,
+        body["workflowId"],
+        inputs,
+        tags=body.get("tags") or None,
+        metadata=body.get("metadata"),
+    )
+    run = call.new_run()
+    response = created(run)
+    with announced(call, run):
+        await call.host.runs.start_workflow(run, started, call.completion(response))
+    return response
 
-        found = await create_workflow_run(call)
-        if found is not None:
-            return found
-    raise ApiError(404, "not_found", "there is no such workflow; this host runs mode eval")
+
+def run_started(
+    principal: Principal,
+    workflow_id: str,
+    inputs: dict[str, Any],
+    tags: list[str] | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> RunStarted:
+    """The first event of a run of a workflow."""
+    return RunStarted(
+        workflow_id,
+        inputs or None,
+        transport="rest",
+        engine_version=__version__,
+        owner=owner_of(principal),
+        tags=tags,
+        metadata=metadata,
+    )
+
+
+def owner_of(principal: Principal) -> Owner:
+    """The owner of the runs that somebody creates."""
+    return Owner(principal.tenant, principal.workspace, principal.principal)
 
 
 ROUTES = [

@@ -6,9 +6,10 @@ from itertools import islice
 import msgspec
 from starlette.responses import Response
 
-from evalwright.comparison.diff import RunDiff, diff_runs
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.status import edges_of
+from evalwright.comparison.diff import diff_runs
+from evalwright.signals.masking.credentials import mask_strings_strictly
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -21,11 +22,9 @@ from evalwright.host.v1.schemas import (
     query,
     refusals,
 )
-from evalwright.signals.masking.credentials import mask_strings_strictly
-from evalwright.store.protocol import EventLog
 
 MOST_EVENTS = 100_000  # of a run, that are compared
-MOST_TOLD = 5_000  # differences
+MOST_SHOWN = 5_000  # differences
 TAG = "runs"
 
 DIFF: Schema = closed(
@@ -53,28 +52,27 @@ DIFF: Schema = closed(
 
 async def diff(call: ApiCall) -> Response:
     """Where two runs of the caller differ."""
-    a, b = call.path["runId"], call.query["against"]
-    for run_id in (a, b):
-        edges_of(call.log, run_id)
+    a, b = call.run, call.run_with(call.query["against"])
+    for run in (a, b):
+        run.edges()
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):
-        return await asyncio.to_thread(_answer, call.log, a, b)
+        body = await asyncio.to_thread(_difference, a, b)
+    return Response(body, media_type="application/json")
 
 
-def _answer(log: EventLog, a: str, b: str) -> Response:
-    events = [list(islice(log.read(run_id), MOST_EVENTS + 1)) for run_id in (a, b)]
-    found = diff_runs(a, events[0][:MOST_EVENTS], b, events[1][:MOST_EVENTS])
-    is_cut = max(map(len, events)) > MOST_EVENTS or len(found.event_diffs) > MOST_TOLD
-    return json_response(_shown(found, is_cut=is_cut))
-
-
-def _shown(found: RunDiff, *, is_cut: bool) -> RunDiff:
-    return msgspec.structs.replace(
+def _difference(a: RunHandle, b: RunHandle) -> bytes:
+    """The difference as JSON, which may be long."""
+    events = [list(islice(run.log.read(run.run_id), MOST_EVENTS + 1)) for run in (a, b)]
+    found = diff_runs(a.run_id, events[0][:MOST_EVENTS], b.run_id, events[1][:MOST_EVENTS])
+    is_cut = max(map(len, events)) > MOST_EVENTS or len(found.event_diffs) > MOST_SHOWN
+    shown = msgspec.structs.replace(
         found,
-        event_diffs=found.event_diffs[:MOST_TOLD],
+        event_diffs=found.event_diffs[:MOST_SHOWN],
         state_diff=mask_strings_strictly(found.state_diff),
         truncated=True if is_cut else found.truncated,
     )
+    return msgspec.json.encode(shown)
 
 
 ROUTES = [

@@ -24,7 +24,6 @@ from evalwright.host.settings import ApprovalSettings
 from evalwright.host.telemetry import CONTENT_TYPE
 from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals
 from evalwright.host.v1.shapes import LOG_SCHEMA_VERSION
-from evalwright.host.workflows import WORKFLOWS
 
 PROTOCOL_VERSION = "1.1"
 TAG = "discovery"
@@ -55,7 +54,7 @@ _ALWAYS: dict[str, Any] = {
 def capabilities(host: Host) -> dict[str, Any]:
     """The capabilities, as they are now."""
     settings = host.settings
-    document = {
+    return {
         **_ALWAYS,
         "limits": {
             "clarificationRounds": 0,
@@ -67,10 +66,8 @@ def capabilities(host: Host) -> dict[str, Any]:
         },
         "authorization": {"supported": True, "failClosed": True, "roles": _roles(host)},
         "agents": _agents(host),
+        **host.extension.capabilities,
     }
-    if host.is_conformance:
-        document["fixtures"] = list(WORKFLOWS)
-    return document
 
 
 def _roles(host: Host) -> list[dict[str, Any]]:

@@ -16,8 +16,8 @@ from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
 from evalwright.host.response_budget import LONG, ResponseBudget, send_and_wait
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.snapshots import SnapshotKey
-from evalwright.host.status import edges_of
 from evalwright.host.v1.schemas import (
     FLAG,
     RUN_ID,
@@ -29,7 +29,6 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 from evalwright.host.v1.shapes import snapshot
-from evalwright.store.protocol import EventLog
 
 KEEPALIVE_SECONDS = 15.0
 MOST_BYTES = 1024 * 1024  # of events that are held at a time for one client
@@ -91,9 +90,7 @@ class Stream:
     """The frames of one client: from its place in the log to the end of the run."""
 
     def __init__(self, call: ApiCall, modes: list[str], after: int, buffer_ms: int) -> None:
-        self._log = call.log
-        self._partition = call.principal.partition
-        self._run_id = call.path["runId"]
+        self._run = call.run
         self._feed = call.host.feed
         self._snapshots = call.host.snapshots
         self._runs = call.host.runs
@@ -141,7 +138,7 @@ class Stream:
             yield await self._standing()
             return
         while not self._is_over:
-            page = read_page(self._log, self._run_id, self._after, PAGE)
+            page = read_page(self._run, self._after, PAGE)
             if not page:
                 last = self._last()
                 self._is_over = last.type in TERMINAL_TYPES and last.sequence <= self._after
@@ -158,7 +155,7 @@ class Stream:
         return await self._state(last)
 
     def _last(self) -> Event:
-        return self._log.edges(self._run_id)[-1]
+        return self._run.edges()[-1]
 
     async def _shown(self, events: list[Event]) -> bytes:
         new = [event for event in events if event.sequence > self._after]
@@ -177,13 +174,13 @@ class Stream:
         for notice in notices:
             if self._is_shown(notice.type) and not self._has_values:
                 body, at = msgspec.Raw(notice.body), iso_time(notice.at_us)
-                event = Envelope(notice.id, self._run_id, notice.type, body, at, self._after)
+                event = Envelope(notice.id, self._run.run_id, notice.type, body, at, self._after)
                 yield _bytes(self._after, notice.type, msgspec.json.encode(event))
 
     async def _state(self, event: Event) -> bytes:
-        status = self._runs.status(self._log, self._run_id)
-        key = SnapshotKey(self._partition, self._run_id, event.sequence, status)
-        return await self._snapshots.get(key, lambda: _state_frame(self._log, key))
+        run, status = self._run, self._runs.status(self._run)
+        key = SnapshotKey(run.partition, run.run_id, event.sequence, status)
+        return await self._snapshots.get(key, lambda: _state_frame(run, key))
 
 
 def _frame(event: Event) -> bytes:
@@ -199,8 +196,8 @@ def _made_frame(event: Event) -> bytes:
     return _bytes(event.sequence, event.type, event.to_json())
 
 
-def _state_frame(log: EventLog, key: SnapshotKey) -> bytes:
-    state = snapshot(log, key.run_id, key.status)
+def _state_frame(run: RunHandle, key: SnapshotKey) -> bytes:
+    state = snapshot(run, key.status)
     return _bytes(key.sequence, "state.snapshot", msgspec.json.encode(state))
 
 
@@ -274,15 +271,16 @@ async def stream(call: ApiCall) -> Response:
     """Stream the events of a run."""
     modes = _modes(call.query.get("streamMode", "updates"))
     after = _last_event_id(call)
-    edges_of(call.log, call.path["runId"])
+    run = call.run
+    run.edges()
     if "application/json" in call.request.headers.get("accept", ""):
-        return _page(call, after, read_page(call.log, call.path["runId"], after, MOST_POLLED))
+        return _page(run, after, read_page(run, after, MOST_POLLED))
     call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
     clients = call.host.telemetry.metrics.sse_clients
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))
-        subscriber = held.enter_context(call.host.feed.follow(call.path["runId"]))
+        subscriber = held.enter_context(call.host.feed.follow(run.run_id))
         held.callback(clients.add, -1)
         clients.add(1)
         frames = Stream(call, modes, after, call.query.get("bufferMs", 0))
@@ -300,25 +298,25 @@ def _last_event_id(call: ApiCall) -> int:
 
 async def poll(call: ApiCall) -> Response:
     """The events after a sequence; waits for some where there are none yet."""
-    run_id = call.path["runId"]
+    run = call.run
     after = call.query.get("lastSequence", -1)
-    edges = edges_of(call.log, run_id)
+    edges = run.edges()
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))
-        subscriber = held.enter_context(call.host.feed.follow(run_id))
-        found = read_page(call.log, run_id, after, MOST_POLLED)
+        subscriber = held.enter_context(call.host.feed.follow(run.run_id))
+        found = read_page(run, after, MOST_POLLED)
         is_over = edges[-1].type in TERMINAL_TYPES
         if not found and not is_over:
             await subscriber.wait(call.query.get("timeout", 30))
-            found = read_page(call.log, run_id, after, MOST_POLLED)
-    return _page(call, after, found)
+            found = read_page(run, after, MOST_POLLED)
+    return _page(run, after, found)
 
 
-def read_page(log: EventLog, run_id: str, after: int, most: int) -> list[Event]:
+def read_page(run: RunHandle, after: int, most: int) -> list[Event]:
     """The events after a sequence, as many as fit: one at least, where there is one."""
     page, size = list[Event](), 0
-    for event in log.read(run_id, (), after, most):
+    for event in run.log.read(run.run_id, (), after, most):
         page.append(event)
         size += len(event.body)
         if size > MOST_BYTES:
@@ -326,9 +324,8 @@ def read_page(log: EventLog, run_id: str, after: int, most: int) -> list[Event]:
     return page
 
 
-def _page(call: ApiCall, after: int, found: list[Event]) -> Response:
-    edges = call.log.edges(call.path["runId"])
-    last = edges[-1]
+def _page(run: RunHandle, after: int, found: list[Event]) -> Response:
+    last = run.edges()[-1]
     seen = found[-1].sequence if found else after
     body: dict[str, Any] = {
         "events": [msgspec.Raw(event.to_json()) for event in found],

@@ -5,13 +5,13 @@ from typing import Any
 from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.planning import Owner, from_configurable
+from evalwright.contracts.planning import from_configurable
 from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import ForkOrigin
 from evalwright.host.v1.admission import check_configurable, check_metadata
-from evalwright.host.v1.creation import CREATE_BODY, TAGS, answered
+from evalwright.host.v1.creation import CREATE_BODY, TAGS, announced, owner_of
 from evalwright.host.v1.schemas import (
     ID,
     IDEMPOTENCY_KEY,
@@ -63,26 +63,26 @@ FORKED: Schema = opened(
 )
 
 
-async def fork(call: ApiCall) -> Response:
-    """Make a run of another one."""
-    principal, body = call.principal, call.body
+async def fork_run(call: ApiCall) -> Response:
+    """Create a run from another one."""
+    body = call.body
     request = ForkRequest(
         source=call.path["runId"],
         mode=body["mode"],
         from_sequence=body.get("fromSeq", 0),
-        caller=Owner(principal.tenant, principal.workspace, principal.principal),
+        caller=owner_of(call.principal),
         overlay=_overlay(call, body.get("runOptionsOverlay") or {}),
         traceparent=call.trace.headers().get("traceparent"),
     )
     is_replay = request.mode == "replay"
-    status = call.host.runs.status(call.log, request.source) if is_replay else "running"
-    with call.host.exports.hold(), call.host.exports.hold_for(principal.tenant):
-        return await answered(
-            call,
-            lambda changes: call.host.forks.fork(call.log, principal.tenant, request, changes),
-            ForkOrigin(request.source, request.from_sequence, request.mode),
-            lambda run_id: _forked(run_id, request, status),
-        )
+    status = call.host.runs.status(call.run) if is_replay else "running"
+    run = call.new_run()
+    response = _forked(run.run_id, request, status)
+    fork = ForkOrigin(request.source, request.from_sequence, request.mode)
+    exports = call.host.exports
+    with exports.hold(), exports.hold_for(run.tenant), announced(call, run, fork):
+        await call.host.forks.fork(run, request, call.completion(response))
+    return response
 
 
 def _overlay(call: ApiCall, given: dict[str, Any]) -> Overlay:
@@ -121,7 +121,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs/{runId}:fork",
-        fork,
+        fork_run,
         ApiOperation(
             id="forkRun",
             summary="Replay a run from its record, or branch off where it stood at an event.",

@@ -1,13 +1,12 @@
 """All routes of version 1, and the OpenAPI document that is made from this table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from evalwright import __version__
-from evalwright.host.host import Host
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.v1 import (
     agents,
@@ -106,8 +105,8 @@ def openapi_route(routes: list[Route]) -> Route:
     return route
 
 
-def v1_routes(host: Host | None) -> list[Route]:
-    """The routes that a host serves; without a host, those that every one has."""
+def v1_routes(extra: Sequence[Route] = ()) -> list[Route]:
+    """The routes of a host, in the order in which they are tried: `:verb` before the plain path."""
     routes = [
         *discovery.ROUTES,
         *events.ROUTES,
@@ -122,9 +121,6 @@ def v1_routes(host: Host | None) -> list[Route]:
         *suites.ROUTES,
         *agents.ROUTES,
         *webhooks.ROUTES,
+        *extra,
     ]
-    if host is not None and host.is_conformance:
-        from evalwright.host.v1 import conformance
-
-        routes += conformance.ROUTES
     return [openapi_route(routes), *routes]

@@ -12,8 +12,8 @@ from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.run_handle import ENDED, RunHandle, is_evaluation
 from evalwright.host.snapshots import LONG_LOG
-from evalwright.host.status import ENDED, is_evaluation
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -34,7 +34,7 @@ from evalwright.host.v1.schemas import (
     refusals,
     summary_schema,
 )
-from evalwright.host.v1.shapes import ListedRun, entry, last_sequence, snapshot
+from evalwright.host.v1.shapes import ListedRun, listed_run, snapshot
 
 MOST_LISTED = 200
 MOST_SCANNED = 2_000
@@ -68,7 +68,8 @@ def _scan(call: ApiCall, before: str | None, most: int) -> tuple[list[ListedRun]
     run_ids = call.log.run_ids(SCANNED_AT_ONCE + 1, before)
     found = list[ListedRun]()
     for number, run_id in enumerate(run_ids[:SCANNED_AT_ONCE], 1):
-        one = entry(call.log, run_id, call.host.runs.status(call.log, run_id))
+        run = call.run_with(run_id)
+        one = listed_run(run, call.host.runs.status(run))
         if _is_wanted(one, call.query):
             found.append(one)
             if len(found) == most:
@@ -85,15 +86,15 @@ def _is_wanted(run: ListedRun, wanted: dict[str, Any]) -> bool:
 
 async def read(call: ApiCall) -> Response:
     """One run as it stands; with its ETag, only if it has changed."""
-    run_id = call.path["runId"]
-    last = last_sequence(call.log, run_id)
-    tag = f'"{run_id}.{last}"'
+    run = call.run
+    last = run.edges()[-1].sequence
+    tag = f'"{run.run_id}.{last}"'
     if call.request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    status = call.host.runs.status(call.log, run_id)
+    status = call.host.runs.status(run)
     if last < LONG_LOG:
-        return json_response(snapshot(call.log, run_id, status), headers={"ETag": tag})
-    shown = await asyncio.to_thread(snapshot, call.log, run_id, status)
+        return json_response(snapshot(run, status), headers={"ETag": tag})
+    shown = await asyncio.to_thread(snapshot, run, status)
     return json_response(shown, headers={"ETag": tag})
 
 
@@ -103,7 +104,7 @@ async def read_summary(call: ApiCall) -> Response:
     if not is_evaluation(edges):
         raise RunNotFound("no eval run")
     if edges[-1].type not in TERMINAL_TYPES:
-        status = call.host.runs.status(call.log, call.path["runId"])
+        status = call.host.runs.status(call.run)
         raise ApiError(409, "conflict", "the run has not ended yet", {"runStatus": status})
     if edges[-1].type != RunCompleted.TYPE:
         raise RunNotFound("an eval run that came to no summary")
@@ -124,18 +125,18 @@ def _summary_bytes(body: bytes) -> bytes:
 
 async def cancel(call: ApiCall) -> Response:
     """Give a run up."""
-    run_id = call.path["runId"]
-    return json_response({"runId": run_id, "status": await _cancelled(call, run_id)})
+    status = await _cancelled(call, call.run)
+    return json_response({"runId": call.run.run_id, "status": status})
 
 
-async def _cancelled(call: ApiCall, run_id: str) -> str:
+async def _cancelled(call: ApiCall, run: RunHandle) -> str:
     reason = call.body.get("reason")
     try:
-        if await call.host.deployments.cancel(call.principal, run_id, reason):
+        if await call.host.deployments.cancel(call.principal, run.run_id, reason):
             return "cancelled"
     except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
-    return await call.host.runs.cancel(call.log, run_id, reason, call.principal.principal)
+    return await call.host.runs.cancel(run, reason, call.principal.principal)
 
 
 async def bulk_cancel(call: ApiCall) -> Response:
@@ -153,7 +154,7 @@ async def bulk_cancel(call: ApiCall) -> Response:
 
 async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
     try:
-        status = await _cancelled(call, run_id)
+        status = await _cancelled(call, call.run_with(run_id))
     except RunNotFound:
         error = {"error": "not_found", "message": "there is no such run"}
     except ApiError as refusal:
@@ -167,24 +168,16 @@ async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
 
 async def pause(call: ApiCall) -> Response:
     """Begin no new task; those at work are finished."""
-    run_id = call.path["runId"]
-    event = await call.host.runs.pause(
-        call.log,
-        run_id,
-        call.body.get("reason"),
-        immediately=call.body.get("drainPolicy") == "immediate",
-    )
-    body = {"runId": run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
+    run, is_immediate = call.run, call.body.get("drainPolicy") == "immediate"
+    event = await call.host.runs.pause(run, call.body.get("reason"), immediately=is_immediate)
+    body = {"runId": run.run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
     return json_response(body, 202)
 
 
 async def resume(call: ApiCall) -> Response:
     """Let a paused run go on."""
-    run_id = call.path["runId"]
-    event = await call.host.runs.resume(
-        call.log, call.principal.partition, run_id, call.body.get("reason")
-    )
-    body = {"runId": run_id, "status": "running", "resumedAt": iso_time(event.at_us)}
+    event = await call.host.runs.resume(call.run, call.body.get("reason"))
+    body = {"runId": call.run.run_id, "status": "running", "resumedAt": iso_time(event.at_us)}
     return json_response(body, 202)
 
 

@@ -1,4 +1,4 @@
-"""The shapes of version 1: runs as snapshots, and lists of them; pure functions of logs."""
+"""Runs as version 1 shows them, as snapshots and in lists; pure functions of logs."""
 
 from typing import Any
 
@@ -14,8 +14,7 @@ from evalwright.contracts.events import (
     RunStarted,
     iso_time,
 )
-from evalwright.host.status import edges_of
-from evalwright.store.protocol import EventLog
+from evalwright.host.run_handle import RunHandle
 
 LOG_SCHEMA_VERSION = 2
 
@@ -53,15 +52,15 @@ class ListedRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     tags: list[str] | None = None
 
 
-def snapshot(log: EventLog, run_id: str, status: str) -> Snapshot:
-    """A run as it stands; raises `RunNotFound`."""
-    edges = edges_of(log, run_id)
+def snapshot(run: RunHandle, status: str) -> Snapshot:
+    """The current state of a run; raises `RunNotFound`."""
+    edges = run.edges()
     started, last = edges[0].decode(RunStarted), edges[-1]
-    planned = _planned(log, run_id)
+    planned = _planned(run)
     origin = planned.origin if planned else None
     is_over = last.type in TERMINAL_TYPES
     return Snapshot(
-        run_id=run_id,
+        run_id=run.run_id,
         workflow_id=started.workflow_id,
         status=status,
         event_log_schema_version=LOG_SCHEMA_VERSION,
@@ -73,19 +72,19 @@ def snapshot(log: EventLog, run_id: str, status: str) -> Snapshot:
         tags=started.tags,
         metadata=started.metadata,
         configurable=origin.configurable if origin else None,
-        metrics=_metrics(log, run_id, edges) if is_over and planned else None,
+        metrics=_metrics(run, edges) if is_over and planned else None,
     )
 
 
-def entry(log: EventLog, run_id: str, status: str) -> ListedRun:
-    """A run for a list, from the edges of its log alone."""
-    edges = edges_of(log, run_id)
+def listed_run(run: RunHandle, status: str) -> ListedRun:
+    """A run for a list, from the first and last events of its log only."""
+    edges = run.edges()
     started, last = edges[0].decode(RunStarted), edges[-1]
     inputs = started.inputs or {}
     completed = next((event for event in edges if event.type == EvalCompleted.TYPE), None)
     result = completed.decode(EvalCompleted) if completed else None
     return ListedRun(
-        run_id=run_id,
+        run_id=run.run_id,
         workflow_id=started.workflow_id,
         status=status,
         started_at=iso_time(edges[0].at_us),
@@ -98,13 +97,8 @@ def entry(log: EventLog, run_id: str, status: str) -> ListedRun:
     )
 
 
-def last_sequence(log: EventLog, run_id: str) -> int:
-    """The sequence of the newest event."""
-    return edges_of(log, run_id)[-1].sequence
-
-
-def _planned(log: EventLog, run_id: str) -> Planned | None:
-    found = next(log.read(run_id, (Planned.TYPE,), limit=1), None)
+def _planned(run: RunHandle) -> Planned | None:
+    found = next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
     return found.decode(Planned) if found else None
 
 
@@ -122,9 +116,10 @@ def _error(last: Event) -> dict[str, Any] | None:
     return {"code": error.code, "message": error.message}
 
 
-def _metrics(log: EventLog, run_id: str, edges: list[Event]) -> dict[str, Any] | None:
-    """What a run cost; only where every call has its price, since a sum of some would mislead."""
-    usages = [event.decode(ProviderUsage) for event in log.read(run_id, (ProviderUsage.TYPE,))]
+def _metrics(run: RunHandle, edges: list[Event]) -> dict[str, Any] | None:
+    """Tokens and cost of a run; the cost only if every call has a price: a part would mislead."""
+    found = run.log.read(run.run_id, (ProviderUsage.TYPE,))
+    usages = [event.decode(ProviderUsage) for event in found]
     if not usages:
         return None
     cost: dict[str, Any] = {

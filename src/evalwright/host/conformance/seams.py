@@ -1,4 +1,4 @@
-"""A seam: a route below `/v1/host/sample/`, with its documentation."""
+"""A seam: a documented route below `/v1/host/sample/`."""
 
 from evalwright.host.routing import ApiOperation, Handler, ResponseDoc, Route, Schema
 from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, refusals
@@ -16,13 +16,13 @@ def read_seam(
     scope: str = "runs:read",
     parameters: tuple[Schema, ...] = (),
 ) -> Route:
-    """A seam that is asked for something."""
+    """A seam that reads something."""
     operation = ApiOperation(
         id=operation_id,
         summary=summary,
         tag=TAG,
         parameters=parameters,
-        answers={200: ResponseDoc("What was asked for.", answer), **refusals(400)},
+        answers={200: ResponseDoc("The requested data.", answer), **refusals(400)},
     )
     return Route("GET", f"/v1/host/sample/{path}", handler, operation, (scope,))
 
@@ -37,7 +37,7 @@ def seam(
     *,
     parameters: tuple[Schema, ...] = (),
 ) -> Route:
-    """A seam that does something; that takes a key that may create runs."""
+    """A seam that changes something; it needs the scope runs:create."""
     operation = ApiOperation(
         id=operation_id,
         summary=summary,
@@ -46,7 +46,7 @@ def seam(
         body=body,
         needs_body=False,
         answers={
-            200: ResponseDoc("What came of it.", answer),
+            200: ResponseDoc("The result.", answer),
             **refusals(404, 409, with_body=True),
         },
     )

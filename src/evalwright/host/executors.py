@@ -1,4 +1,4 @@
-"""What a run consists of while it is executed: an evaluation, or a workflow."""
+"""What executes a run: the protocol, and the executor of evaluations."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,31 +15,31 @@ from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
 
-class Work(Protocol):
-    """One run in execution; what it does is in its log."""
+class RunExecutor(Protocol):
+    """Executes one run; everything it does is recorded in the run's log."""
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing new is begun."""
+        """Whether the run is paused."""
 
     async def run(self) -> None:
-        """Work to the end of the run; raises `RunFailed` where its log says so as well."""
+        """Execute the run to its end; raises `RunFailed` if the log ends with that."""
 
     def pause(self, paused: RunPaused, *, immediately: bool) -> bool:
-        """Stop at the next place; False where that is later, and the work records it there."""
+        """Pause; False if that takes effect later, and the executor will record it then."""
 
     def resume(self) -> None:
-        """Go on after a pause."""
+        """Continue after a pause."""
 
     async def cancel(self, ending: RunCancelled) -> None:
-        """Record the end of a run that is given up; `run` has been left before."""
+        """Record the end of a cancelled run; called after `run` was cancelled."""
 
     async def close(self) -> None:
-        """Let go of connections and the like."""
+        """Release connections and the like."""
 
 
-class Evaluation:
-    """The work on a suite: a pause lets the tasks end that are under way and begins no other."""
+class EvaluationExecutor:
+    """Executes an evaluation: a pause lets running tasks end and starts no others."""
 
     def __init__(
         self,
@@ -58,36 +58,36 @@ class Evaluation:
         self._is_new = False
 
     async def open(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:
-        """Write what the run begins with, and wait until it is durable."""
+        """Write the first events of the run, and wait until they are durable."""
         self._is_new = True
         self._execution.open(None, facts, changes)
         await self._execution.settle()
 
     @property
     def is_paused(self) -> bool:
-        """Whether no new task is begun."""
+        """Whether no new task is started."""
         return not self._may_go_on.is_set()
 
     async def run(self) -> None:
-        """Work on every task that has no score."""
+        """Execute every task that has no score."""
         if not self._is_new:
             self._execution.close_interrupted()
         await self._execution.run()
 
     def pause(self, paused: RunPaused, *, immediately: bool) -> bool:  # noqa: ARG002
-        """Begin no new task."""
+        """Start no new task."""
         self._may_go_on.clear()
         return True
 
     def resume(self) -> None:
-        """Begin tasks again."""
+        """Start tasks again."""
         self._may_go_on.set()
 
     async def cancel(self, ending: RunCancelled) -> None:
-        """End the invocations that are open, and the run."""
+        """End the open invocations, and the run."""
         await self._execution.cancel(ending.reason, ending.cancelled_by)
 
     async def close(self) -> None:
-        """Let go of the agent and its tools."""
+        """Release the agent and its tools."""
         await self._agent.close()
         await self._toolbox.close()

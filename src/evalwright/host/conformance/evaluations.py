@@ -1,23 +1,25 @@
-"""Evaluations that are there when the request is answered."""
+"""Seams of evaluations, which have ended when the request is answered."""
 
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from evalwright.contracts.planning import Origin, Owner, RunOptions
+from evalwright.contracts.planning import Origin, RunOptions
 from evalwright.contracts.suite import parse_suite
 from evalwright.host.catalogue import BUNDLED_AGENT
+from evalwright.host.conformance.seams import seam
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import EvalRequest
 from evalwright.host.routing import ApiCall, json_response
-from evalwright.host.v1.conformance.seams import seam
+from evalwright.host.run_handle import RunHandle
+from evalwright.host.v1.creation import owner_of
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, WHOLE, closed, listed
-from evalwright.host.v1.shapes import entry
+from evalwright.host.v1.shapes import listed_run
 
 TASK_COUNT = 3
 MOST_TASKS = 100
-GREETING = {"question": "Good morning!"}  # that the bundled agent has an answer to
+GREETING = {"question": "Good morning!"}  # that the bundled agent can answer
 _ANSWER = "Good morning! How can I help with your order?"
 
 
@@ -52,44 +54,44 @@ async def evaluate(
     modes: tuple[str, ...] = (),
     version: str | None = None,
     channel: str | None = None,
-) -> str:
-    """Evaluate an agent by a suite, which is published first; gives the run, which has ended."""
+) -> RunHandle:
+    """Publish a suite and evaluate an agent by it; returns the run, which has ended."""
     host, principal = call.host, call.principal
     source = msgspec.json.encode(document)
     suite = parse_suite(source, "suite")
     ref = f"{suite.suite_id}@{suite.version}"
     if await host.catalogue.publish(principal.tenant, source, suite) is None:
-        raise ApiError(409, "conflict", f"{ref} is published with another content")
-    owner = Owner(principal.tenant, principal.workspace, principal.principal)
+        raise ApiError(409, "conflict", f"{ref} is already published with other content")
     request = EvalRequest(
         suite_ref=ref,
         agent_id=agent_id,
-        origin=Origin(owner),
+        origin=Origin(owner_of(principal)),
         options=RunOptions(modes=modes),
         agent_version=version,
         agent_channel=channel,
     )
     planned = host.planner.plan(call.log, principal.tenant, request)
-    run_id = await host.runs.start(call.log, principal.tenant, planned)
-    await host.runs.finish(run_id)
-    return run_id
+    run = call.new_run()
+    await host.runs.start(run, planned)
+    await host.runs.finish(run)
+    return run
 
 
 async def eval_run(call: ApiCall) -> Response:
-    """Evaluate an agent, and say what came of it."""
+    """Evaluate an agent; returns the result."""
     suite = golden_suite(call.body.get("taskCount", TASK_COUNT))
     modes = tuple(call.body.get("modes") or ())
-    run_id = await evaluate(call, call.body.get("agentId", BUNDLED_AGENT), suite, modes)
-    told = entry(call.log, run_id, call.host.runs.status(call.log, run_id))
+    run = await evaluate(call, call.body.get("agentId", BUNDLED_AGENT), suite, modes)
+    result = listed_run(run, call.host.runs.status(run))
     answer = {
-        "runId": run_id,
-        "status": told.status,
+        "runId": run.run_id,
+        "status": result.status,
         "suiteId": suite["suiteId"],
         "suiteVersion": suite["version"],
         "taskCount": len(suite["tasks"]),
     }
-    if told.passed is not None:
-        answer |= {"passed": told.passed, "aggregateScore": told.aggregate_score}
+    if result.passed is not None:
+        answer |= {"passed": result.passed, "aggregateScore": result.aggregate_score}
     return json_response(answer)
 
 
@@ -98,7 +100,7 @@ ROUTES = [
         "agents/eval-run",
         eval_run,
         "driveEvalRun",
-        "Evaluate an agent, the bundled one unless said, by a golden suite; to its end.",
+        "Evaluate an agent, by default the bundled one, by a golden suite, to the end.",
         closed(
             {
                 "agentId": NAME,

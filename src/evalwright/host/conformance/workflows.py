@@ -1,10 +1,10 @@
-"""The workflows of the conformance suite: one node each, which waits, does nothing, or fails.
+"""The fixture workflows: one node each, which waits, does nothing, or fails.
 
-A host offers them under `--conformance` only. Their runs are like any other: they are recorded,
-can be cancelled, paused and resumed, and go on after a crash.
+Their runs are like any other: recorded, cancelled, paused, and resumed after a crash.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import (
     Count,
     ErrorDetail,
+    Event,
     Payload,
     RunCancelled,
     RunCompleted,
@@ -22,11 +23,12 @@ from evalwright.contracts.events import (
 )
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
-from evalwright.store.protocol import EventLog
+
+NOOP = "conformance-noop"
 
 
 class NodeStarted(Payload, frozen=True):
-    """A node is at work."""
+    """A node started."""
 
     TYPE: ClassVar[str] = "node.started"
     node_id: str
@@ -35,14 +37,14 @@ class NodeStarted(Payload, frozen=True):
 
 
 class NodeCompleted(Payload, frozen=True):
-    """A node has done its work."""
+    """A node completed."""
 
     TYPE: ClassVar[str] = "node.completed"
     node_id: str
 
 
 class NodeFailed(Payload, frozen=True):
-    """A node could not do its work."""
+    """A node failed."""
 
     TYPE: ClassVar[str] = "node.failed"
     node_id: str
@@ -50,14 +52,14 @@ class NodeFailed(Payload, frozen=True):
 
 
 class Delay(NamedTuple):
-    """How long a node waits, in milliseconds, where `inputs.delayMs` does not say."""
+    """How long a node waits without `inputs.delayMs`, and at most, in milliseconds."""
 
     default_ms: int
     most_ms: int
 
 
-class Workflow(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow of one node."""
+class FixtureWorkflow(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow with one node."""
 
     workflow_id: str
     name: str
@@ -67,7 +69,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     failure: ErrorDetail | None = None
 
     def problem(self, inputs: dict[str, Any]) -> Problem | None:
-        """What keeps a run from being started with these inputs."""
+        """Why a run cannot be started with these inputs, if it cannot."""
         given = inputs.get("delayMs", 0)
         if self.delay is None or (type(given) is int and 0 <= given <= self.delay.most_ms):
             return None
@@ -81,38 +83,55 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         given: int = inputs.get("delayMs", self.delay.default_ms)
         return given / 1000
 
+    def executor(
+        self, recorder: Recorder, clock: Clock, events: Iterable[Event]
+    ) -> "WorkflowExecutor":
+        """The executor of a run with these recorded events."""
+        first, *others = events
+        started = first.decode(RunStarted)
+        of_node = (NodeStarted.TYPE, NodeCompleted.TYPE, NodeFailed.TYPE)
+        types = [event.type for event in others if event.type in of_node]
+        progress = NodeProgress(
+            self,
+            started.inputs or {},
+            first.at_us,
+            types.count(NodeStarted.TYPE),
+            types[-1:] in ([NodeCompleted.TYPE], [NodeFailed.TYPE]),
+        )
+        return WorkflowExecutor(recorder, clock, progress)
+
 
 WORKFLOWS = {
     workflow.workflow_id: workflow
     for workflow in (
-        Workflow(
-            workflow_id="conformance-noop",
+        FixtureWorkflow(
+            workflow_id=NOOP,
             name="Does nothing",
             node_id="noop",
             type_id="core.noop",
         ),
-        Workflow(
+        FixtureWorkflow(
             workflow_id="conformance-delay",
             name="Waits for inputs.delayMs",
             node_id="delay",
             type_id="core.delay",
             delay=Delay(1_000, 30_000),
         ),
-        Workflow(
+        FixtureWorkflow(
             workflow_id="conformance-cancellable",
             name="Waits long enough to be cancelled",
             node_id="delay",
             type_id="core.delay",
             delay=Delay(30_000, 60_000),
         ),
-        Workflow(
+        FixtureWorkflow(
             workflow_id="conformance-failure",
             name="Fails",
             node_id="fail",
             type_id="core.fail",
             failure=ErrorDetail("conformance_failure", "this workflow always fails"),
         ),
-        Workflow(
+        FixtureWorkflow(
             workflow_id="conformance-idempotent",
             name="Does nothing, whatever inputs.nonce is",
             node_id="noop",
@@ -122,44 +141,23 @@ WORKFLOWS = {
 }
 
 
-class Progress(NamedTuple):
-    """How far a run of a workflow has come."""
+class NodeProgress(NamedTuple):
+    """How far a run of a workflow has got."""
 
-    workflow: Workflow
+    workflow: FixtureWorkflow
     inputs: dict[str, Any]
     started_at_us: int
-    attempts: int = 0  # at its node
-    is_node_done: bool = False
+    attempts: int  # at its node
+    is_node_done: bool
 
 
-def read_progress(log: EventLog, run_id: str) -> Progress | None:
-    """How far a run has come by its log; None for a run of anything else."""
-    first = log.edges(run_id)[0]
-    try:
-        started = first.decode(RunStarted)
-    except msgspec.DecodeError:
-        return None
-    workflow = WORKFLOWS.get(started.workflow_id)
-    if workflow is None or started.owner is None:
-        return None
-    wanted = (NodeStarted.TYPE, NodeCompleted.TYPE, NodeFailed.TYPE)
-    types = [event.type for event in log.read(run_id, wanted)]
-    return Progress(
-        workflow,
-        started.inputs or {},
-        first.at_us,
-        types.count(NodeStarted.TYPE),
-        types[-1:] in ([NodeCompleted.TYPE], [NodeFailed.TYPE]),
-    )
+class WorkflowExecutor:
+    """Executes a workflow.
 
-
-class WorkflowRun:
-    """The work on a workflow.
-
-    A pause lets the node end first; an immediate one breaks it off, and it is begun anew.
+    A pause lets the node end first; an immediate one interrupts it, and it is started again.
     """
 
-    def __init__(self, recorder: Recorder, clock: Clock, progress: Progress) -> None:
+    def __init__(self, recorder: Recorder, clock: Clock, progress: NodeProgress) -> None:
         self._recorder = recorder
         self._clock = clock
         self._workflow, self._inputs, self._started_at_us = progress[:3]
@@ -172,7 +170,7 @@ class WorkflowRun:
         self._is_over = False
 
     async def run(self) -> None:
-        """Work on the node, as often as it takes, and end the run."""
+        """Execute the node, as often as it takes, and end the run."""
         while not self._is_node_done:
             await self._may_go_on.wait()
             self._record_node(self._start())
@@ -191,7 +189,7 @@ class WorkflowRun:
         return NodeStarted(self._workflow.node_id, self._workflow.type_id, attempt)
 
     async def _wait(self) -> bool:
-        """Whether the node came to its end."""
+        """Whether the node ended without interruption."""
         try:
             async with asyncio.timeout(self._workflow.delay_s(self._inputs)):
                 await self._broken_off.wait()
@@ -211,11 +209,11 @@ class WorkflowRun:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run has stopped, and its log says so."""
+        """Whether the run is paused, and its log says so."""
         return not self._may_go_on.is_set() and self._pausing is None
 
     def pause(self, paused: RunPaused, *, immediately: bool) -> bool:
-        """Break the node off, or stop when it has ended."""
+        """Interrupt the node, or stop when it has ended."""
         if not immediately:
             self._pausing = paused
             return False
@@ -224,19 +222,19 @@ class WorkflowRun:
         return True
 
     def resume(self) -> None:
-        """Begin the node anew, or go on behind it."""
+        """Start the node again, or continue after it."""
         self._broken_off.clear()
         self._may_go_on.set()
 
     async def cancel(self, ending: RunCancelled) -> None:
-        """End the run, unless it came to its end before."""
+        """End the run, unless it has ended already."""
         if not self._is_over:
-            told = RunCancelled(ending.reason, ending.cancelled_by, self._taken_ms())
-            self._recorder.record(None, told)
+            ending = RunCancelled(ending.reason, ending.cancelled_by, self._taken_ms())
+            self._recorder.record(None, ending)
         await self._recorder.flush()
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to release."""
 
     def _record_node(self, payload: Payload) -> None:
         self._recorder.record(self._workflow.node_id, payload)

@@ -1,6 +1,6 @@
-"""One invocation of an agent, outside of any evaluation, recorded as a run.
+"""Seams of agents: one invocation outside of any evaluation, recorded as a run.
 
-The run is written when the invocation has ended, all of it at once: none is ever left open.
+The run is written as one unit after the invocation, so that none is left open.
 """
 
 from contextlib import suppress
@@ -12,19 +12,27 @@ from starlette.responses import Response
 from evalwright.agents.manifest import Contract
 from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings, ToolError
 from evalwright.contracts.errors import BadInput, Problem
-from evalwright.contracts.events import InvocationCompleted, Reasoned, RunCompleted, RunFailed
+from evalwright.contracts.events import (
+    InvocationCompleted,
+    Payload,
+    Reasoned,
+    RunCompleted,
+    RunFailed,
+)
 from evalwright.contracts.planning import AgentFacts
+from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.suite import Expected, Match, Task
-from evalwright.engine.clock import new_run_id
+from evalwright.engine.clock import Clock
 from evalwright.engine.invocation import Done, Invoker, invocation_id
+from evalwright.engine.recorder import Recorder
 from evalwright.host.catalogue import BUNDLED_AGENT, RegisteredAgent
+from evalwright.host.conformance.evaluations import GREETING
+from evalwright.host.conformance.seams import seam
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.routing import ApiCall, Schema, json_response
-from evalwright.host.v1.conformance.draft import Draft
-from evalwright.host.v1.conformance.evaluations import GREETING
-from evalwright.host.v1.conformance.seams import seam
-from evalwright.host.v1.conformance.workflows import run_started
+from evalwright.host.run_handle import RunHandle
+from evalwright.host.v1.creation import run_started
 from evalwright.host.v1.schemas import (
     AGENT_ID,
     FLAG,
@@ -36,6 +44,7 @@ from evalwright.host.v1.schemas import (
     listed,
     opened,
 )
+from evalwright.store.protocol import NewEvent
 
 WORKFLOW_ID = "evalwright.invocation"
 STRICT = "conformance-strict-handoff"
@@ -44,16 +53,33 @@ _ANYTHING = Expected("golden", Match("contains", ""))
 _STRICT_RETURN: Schema = {"type": "string", "minLength": 1}
 
 
+class HeldRecorder(Recorder):
+    """Records a run in memory, to be written as one unit when it is complete."""
+
+    def __init__(self, run: RunHandle, clock: Clock, redactor: Redactor) -> None:
+        super().__init__(run.log, run.run_id, clock, redactor)
+        self._run = run
+        self.held: list[NewEvent] = []
+
+    def record(self, task_id: str | None, *payloads: Payload) -> None:
+        """Hold payloads, in order."""
+        self.held += self._events(task_id, payloads)
+
+    async def write(self) -> None:
+        """Write everything as one unit."""
+        await self._run.append(self.held)
+
+
 class Staging(msgspec.Struct, frozen=True):
-    """What a scenario makes an agent do besides its work."""
+    """What a scenario makes an agent do in addition."""
 
     attempt_tool: str | None = None
-    is_strict: bool = False  # its answer must keep to a schema
-    answers_wrongly: bool = False  # and does not
+    is_strict: bool = False  # its output must match a schema
+    answers_wrongly: bool = False  # its output does not match it
 
 
 class StagedAgent:
-    """An agent that is made to do what a scenario asks for; the rules are those of every agent."""
+    """An agent that does what a scenario asks for, under the rules of every agent."""
 
     def __init__(self, agent: Agent, registered: RegisteredAgent, staging: Staging) -> None:
         self.agent_id = agent.agent_id
@@ -66,7 +92,7 @@ class StagedAgent:
         self._contract = Contract(_STRICT_RETURN, ValueSchema(_STRICT_RETURN, STRICT))
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Do what is staged, then the work."""
+        """Do what the scenario asks for, then invoke the agent."""
         staging = self._staging
         invocation.record(Reasoned(self.agent_id, "", "off"))
         if staging.attempt_tool is not None:
@@ -81,33 +107,33 @@ class StagedAgent:
         broken = self._contract.broken_by(output)
         invocation.schema_valid = broken is None
         if broken:
-            raise AgentFailure("schema_invalid", f"the output breaks {STRICT}: {broken}")
+            raise AgentFailure("schema_invalid", f"the output does not match {STRICT}: {broken}")
         return output
 
     async def close(self) -> None:
-        """Let go of the agent."""
+        """Release the agent."""
         await self._agent.close()
 
 
 class Invoked(msgspec.Struct, frozen=True):
-    """What came of an invocation."""
+    """The result of an invocation."""
 
     run_id: str
     completed: InvocationCompleted
-    events: list[dict[str, str]]  # type and agentId of those that are the agent's
+    events: list[dict[str, str]]  # type and agentId of the agent's events
 
 
 async def invoke(call: ApiCall, agent_id: str, task_input: Any, staging: Staging) -> Invoked:
     """Invoke an agent once."""
     registered = call.host.catalogue.agent(call.principal.tenant, agent_id)
     if registered is None:
-        raise ApiError(404, "not_found", "there is no such agent")
+        raise ApiError(404, "not_found", "no such agent")
     try:
         loaded = call.host.catalogue.load(call.principal.tenant, registered)
     except BadInput as error:
         raise invalid([Problem("$.agentId", str(error))]) from None
     agent = StagedAgent(loaded, registered, staging)
-    draft = Draft(call.log, new_run_id(call.host.clock), call.host.clock, call.host.redactor)
+    draft = HeldRecorder(call.new_run(), call.host.clock, call.host.redactor)
     draft.record(None, run_started(call.principal, WORKFLOW_ID, {"agentId": agent_id}))
     try:
         done = await _invoker(call, agent, registered, draft).invoke(
@@ -118,7 +144,9 @@ async def invoke(call: ApiCall, agent_id: str, task_input: Any, staging: Staging
     return await _written(draft, done)
 
 
-def _invoker(call: ApiCall, agent: Agent, registered: RegisteredAgent, draft: Draft) -> Invoker:
+def _invoker(
+    call: ApiCall, agent: Agent, registered: RegisteredAgent, draft: HeldRecorder
+) -> Invoker:
     facts = AgentFacts(agent.agent_id, f"host:{registered.key}", version=registered.version)
     return Invoker(
         agent,
@@ -131,7 +159,7 @@ def _invoker(call: ApiCall, agent: Agent, registered: RegisteredAgent, draft: Dr
     )
 
 
-async def _written(draft: Draft, done: Done) -> Invoked:
+async def _written(draft: HeldRecorder, done: Done) -> Invoked:
     answer, completed = done.answer, done.closing[-1]
     assert isinstance(completed, InvocationCompleted)
     draft.record(answer.task.task_id, *done.closing)
@@ -149,7 +177,7 @@ async def _written(draft: Draft, done: Done) -> Invoked:
 
 
 async def live_invoke(call: ApiCall) -> Response:
-    """Invoke an agent, made to break a rule where that is asked for."""
+    """Invoke an agent, which breaks a rule if the request asks for it."""
     body = call.body
     staging = Staging(
         body.get("attemptTool"),
@@ -168,7 +196,7 @@ async def live_invoke(call: ApiCall) -> Response:
 
 
 async def dispatch(call: ApiCall) -> Response:
-    """Hand a task to an agent, and say which events came of it."""
+    """Hand a task to an agent; returns the events of the invocation."""
     agent_id = call.path["agentId"]
     done = await invoke(call, agent_id, call.body.get("task") or GREETING, Staging())
     answer = {
@@ -187,7 +215,7 @@ ROUTES = [
         "agents/live-invoke",
         live_invoke,
         "driveLiveInvocation",
-        "Invoke an agent once, the bundled one unless said.",
+        "Invoke an agent once, by default the bundled one.",
         closed(
             {
                 "agentId": NAME,

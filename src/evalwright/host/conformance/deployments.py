@@ -1,6 +1,6 @@
-"""Transitions of deployments, each from the ground up: what is asked is the host's own service.
+"""Seams of deployments: scenarios played with the host's own deployment service.
 
-The caller's key decides what may be done, as it does everywhere.
+The caller's key decides what is allowed, as everywhere.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.host.catalogue import BUNDLED_AGENT
+from evalwright.host.conformance.evaluations import evaluate, golden_suite, unmet_suite
+from evalwright.host.conformance.seams import seam
 from evalwright.host.deployments.archive import DEPLOYMENT
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, LATEST
 from evalwright.host.deployments.refusals import DeploymentRefusal, NoActiveDeployment
@@ -20,35 +22,33 @@ from evalwright.host.deployments.service import Transitioned
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
 from evalwright.host.routing import ApiCall, json_response
-from evalwright.host.v1.conformance.evaluations import evaluate, golden_suite, unmet_suite
-from evalwright.host.v1.conformance.seams import seam
 from evalwright.host.v1.deployments import RECORD, api_error
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
 from evalwright.store.records import RecordChange
 
 
 class Subject(NamedTuple):
-    """The version that a scenario is about."""
+    """The version that a scenario concerns."""
 
     agent_id: str
     version: str
     channel: str
 
 
-Told = dict[str, Any]
+Result = dict[str, Any]
 
 
 async def transition(call: ApiCall) -> Response:
-    """Play a scenario; what the host refuses is part of its answer."""
+    """Play a scenario; a refusal by the host is part of the response."""
     subject = _subject(call)
     try:
-        told = await _SCENARIOS[call.body["scenario"]](call, subject)
+        result = await _SCENARIOS[call.body["scenario"]](call, subject)
     except DeploymentRefusal as refusal:
         if "runId" not in refusal.details:
             raise api_error(refusal) from None
         run_id = refusal.details["runId"]
-        told = {"runId": run_id, "allowed": False, "error": refusal.code}
-    return json_response(told)
+        result = {"runId": run_id, "allowed": False, "error": refusal.code}
+    return json_response(result)
 
 
 def _subject(call: ApiCall) -> Subject:
@@ -56,12 +56,12 @@ def _subject(call: ApiCall) -> Subject:
     agent_id, version = body.get("agentId", BUNDLED_AGENT), body.get("version")
     agent = call.host.catalogue.agent(call.principal.tenant, agent_id, version)
     if agent is None:
-        raise ApiError(404, "not_found", "there is no such agent")
+        raise ApiError(404, "not_found", "no such agent")
     return Subject(agent_id, agent.version, body.get("channel", DEFAULT_CHANNEL))
 
 
 async def _begin_anew(call: ApiCall, subject: Subject) -> None:
-    """Let the bundled agent be deployed nowhere, as if no scenario had been played before."""
+    """Remove the deployments of the bundled agent, as if no scenario had been played."""
     if "agentId" in call.body or not call.principal.may("deploy:promote"):
         return
     records, tenant = call.host.records, call.principal.tenant
@@ -70,14 +70,13 @@ async def _begin_anew(call: ApiCall, subject: Subject) -> None:
     await asyncio.wrap_future(records.write(changes))
 
 
-async def _promote(call: ApiCall, subject: Subject) -> Told:
-    """Promote the version by an evaluation that passed, until it is active."""
+async def _promote(call: ApiCall, subject: Subject) -> Result:
+    """Promote the version with a passed evaluation until it is active."""
     await _begin_anew(call, subject)
     eval_run_id = call.body.get("evalRunId")
     if eval_run_id is None:
-        eval_run_id = await evaluate(
-            call, subject.agent_id, golden_suite(), version=subject.version
-        )
+        run = await evaluate(call, subject.agent_id, golden_suite(), version=subject.version)
+        eval_run_id = run.run_id
     done = await _promote_by(call, subject, eval_run_id)
     return {"runId": done.run_id, "allowed": True, "record": done.record}
 
@@ -92,7 +91,7 @@ async def _promote_by(call: ApiCall, subject: Subject, eval_run_id: str) -> Tran
 async def _ask(
     call: ApiCall, principal: Principal, subject: Subject, eval_run_id: str | None = None
 ) -> Transitioned:
-    """Ask for the next state."""
+    """Request the next state."""
     host, (agent_id, version, channel) = call.host, subject
     records = await host.deployments.list(principal.tenant, agent_id)
     state = next((record.state for record in records if record.version == version), None)
@@ -103,34 +102,35 @@ async def _ask(
     return await host.deployments.request(principal, agent_id, request)
 
 
-async def _ask_without_scopes(call: ApiCall, subject: Subject) -> Told:
-    """Ask with a key that may do nothing."""
+async def _ask_without_scopes(call: ApiCall, subject: Subject) -> Result:
+    """Request a promotion with a key without scopes."""
     nobody = msgspec.structs.replace(call.principal, scopes=frozenset())
     done = await _ask(call, nobody, subject)
     return {"runId": done.run_id, "allowed": True, "record": done.record}
 
 
-async def _promote_unmet(call: ApiCall, subject: Subject) -> Told:
-    """Promote the version by an evaluation that did not pass."""
+async def _promote_unmet(call: ApiCall, subject: Subject) -> Result:
+    """Promote the version with an evaluation that did not pass."""
     await _begin_anew(call, subject)
     eval_run_id = call.body.get("evalRunId")
     if eval_run_id is None:
-        eval_run_id = await evaluate(call, subject.agent_id, unmet_suite(), version=subject.version)
+        run = await evaluate(call, subject.agent_id, unmet_suite(), version=subject.version)
+        eval_run_id = run.run_id
     done = await _ask(call, call.principal, subject, eval_run_id)
     return {"runId": done.run_id, "allowed": True, "record": done.record}
 
 
-async def _pin(call: ApiCall, subject: Subject) -> Told:
-    """Run what a channel leads to."""
+async def _pin(call: ApiCall, subject: Subject) -> Result:
+    """Run the version that serves a channel."""
     try:
         version = _resolve(call, subject)
     except NoActiveDeployment:
         await _promote(call, subject)
         version = _resolve(call, subject)
-    run_id = await evaluate(
+    run = await evaluate(
         call, subject.agent_id, golden_suite(1), version=version, channel=subject.channel
     )
-    return {"runId": run_id, "allowed": True, "resolvedAgentVersion": version}
+    return {"runId": run.run_id, "allowed": True, "resolvedAgentVersion": version}
 
 
 def _resolve(call: ApiCall, subject: Subject) -> str:
@@ -140,7 +140,7 @@ def _resolve(call: ApiCall, subject: Subject) -> str:
     )
 
 
-_SCENARIOS: dict[str, Callable[[ApiCall, Subject], Awaitable[Told]]] = {
+_SCENARIOS: dict[str, Callable[[ApiCall, Subject], Awaitable[Result]]] = {
     "promote": _promote,
     "unauthorized": _ask_without_scopes,
     "eval-gate-unmet": _promote_unmet,
@@ -152,7 +152,7 @@ ROUTES = [
         "agents/deployment-transition",
         transition,
         "driveDeploymentTransition",
-        "Play a scenario with deployments of an agent, the bundled one unless said.",
+        "Play a scenario with deployments of an agent, by default the bundled one.",
         closed(
             {
                 "scenario": {"enum": list(_SCENARIOS)},

@@ -1,6 +1,6 @@
-"""The suite's view of the log: the events of a run, and events that it emits for a test.
+"""Seams of events: the events of a run, and events that the suite emits for a test.
 
-What is emitted is kept beside the log, which holds nothing but what happened.
+Emitted events are stored beside the log, which holds only what happened.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import ProviderUsage, iso_time
+from evalwright.host.conformance.seams import read_seam, seam
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, Schema, json_response
-from evalwright.host.v1.conformance.seams import read_seam, seam
 from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
 from evalwright.store.records import RecordChange
 
-EMITTED = "emitted"  # the kind of documents that are emitted events
+EMITTED = "emitted"  # the kind of the records that hold emitted events
 MOST_READ = 10_000
-MOST_EMITTED = 1_000  # by one partition until it resets them
+MOST_EMITTED = 1_000  # by one partition, until it resets them
 
 _FILTERS = {
     "type": "type",
@@ -34,7 +34,7 @@ _REFERENCE = "secret:"  # how references to credentials begin
 
 
 async def read_events(call: ApiCall) -> Response:
-    """What is recorded and emitted of a run of the caller; nothing, where there is no such run."""
+    """The recorded and emitted events of a run of the caller; none if there is no such run."""
     run_id = call.path["runId"]
     documents = [*_recorded(call, run_id), *_emitted(call, run_id)]
     return json_response({"events": [event for event in documents if _fits(event, call.query)]})
@@ -56,7 +56,7 @@ def _fits(event: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 async def reset(call: ApiCall) -> Response:
-    """Forget what the caller emitted."""
+    """Delete the events that the caller emitted."""
     partition = call.principal.partition
     kept = call.host.records.list(EMITTED, partition, limit=MOST_EMITTED)
     changes = [RecordChange(EMITTED, partition, each.key, None) for each in kept]
@@ -65,14 +65,16 @@ async def reset(call: ApiCall) -> Response:
 
 
 async def emit_provider_usage(call: ApiCall) -> Response:
-    """Emit the usage of a model; refused where something in it looks like a credential."""
+    """Emit the usage of a model; refused if something in it looks like a credential."""
     body, partition = call.body, call.principal.partition
     if any(map(_looks_secret, _texts(body))):
-        message = "the event refers to a credential, or holds one"
+        message = "the event contains a credential or a reference to one"
         raise ApiError(400, "provider_usage_credential_leak", message)
     number = len(call.host.records.list(EMITTED, partition, limit=MOST_EMITTED))
     if number == MOST_EMITTED:
-        raise ApiError(409, "conflict", f"{MOST_EMITTED} events are emitted; reset them first")
+        raise ApiError(
+            409, "conflict", f"{MOST_EMITTED} events are already emitted; reset them first"
+        )
     event = _event(body, number, call.host.clock.now_us())
     key = f"{body['runId']}/{number:06d}"
     change = RecordChange(EMITTED, partition, key, msgspec.json.encode(event), expected=None)
@@ -133,19 +135,19 @@ ROUTES = [
         "test/runs/{runId}/events",
         read_events,
         "readTestEvents",
-        "The events of a run of the caller; none for a run that is not there.",
+        "The events of a run of the caller; none if there is no such run.",
         closed({"events": listed(ref("RunEvent"))}, ("events",)),
         parameters=(
             RUN_ID,
-            *(query(name, TEXT, "Only events that have this.") for name in _FILTERS),
+            *(query(name, TEXT, "Only events with this value.") for name in _FILTERS),
         ),
     ),
-    seam("test/reset", reset, "resetTestEvents", "Forget emitted events.", closed({}), _OK),
+    seam("test/reset", reset, "resetTestEvents", "Delete emitted events.", closed({}), _OK),
     seam(
         "test/emit-provider-usage",
         emit_provider_usage,
         "emitProviderUsage",
-        "Emit the usage of a model, to be read by the seam of events.",
+        "Emit the usage of a model, to be read through the events seam.",
         closed(
             {"runId": _KEPT_ID, "payload": USAGE, "correlationId": _LABEL, "nodeId": _LABEL},
             ("runId", "payload"),

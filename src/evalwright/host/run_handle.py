@@ -1,0 +1,67 @@
+"""One run in the hands of the host: its part of the log, whose it is, and its status."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import EvalStarted, Event, RunPaused, RunResumed
+from evalwright.host.principal import tenant_of
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import RecordChange
+
+OpenStatus = Literal["running", "paused", "waiting-approval"]
+EndStatus = Literal["completed", "failed", "cancelled"]
+Status = OpenStatus | Literal["cancelling"] | EndStatus
+
+ENDED: tuple[EndStatus, ...] = get_args(EndStatus)
+
+_WAITING: dict[str, OpenStatus] = {
+    RunPaused.TYPE: "paused",
+    "interrupt.requested": "waiting-approval",
+}
+_STATUS_TYPES = (*_WAITING, RunResumed.TYPE, "interrupt.resolved")
+
+
+class RunHandle(NamedTuple):
+    """A run of a tenant, whether it exists yet or not."""
+
+    log: EventLog  # the tenant's partition of it: a run of anybody else is not found
+    partition: str
+    run_id: str
+
+    @classmethod
+    def find(cls, log: EventLog, partition: str, run_id: str) -> "RunHandle":
+        """A run in a partition of the host's log."""
+        return cls(log.for_tenant(partition), partition, run_id)
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the run belongs to."""
+        return tenant_of(self.partition)
+
+    def edges(self) -> list[Event]:
+        """The first and last events; raises `RunNotFound`, also for a run without events."""
+        edges = self.log.edges(self.run_id)
+        if not edges:
+            raise RunNotFound(f"no such run: {self.run_id}")
+        return edges
+
+    def open_status(self) -> OpenStatus:
+        """The status of a run that has not ended: the last event that changed it decides."""
+        status: OpenStatus = "running"
+        for event in self.log.read(self.run_id, _STATUS_TYPES):
+            status = _WAITING.get(event.type, "running")
+        return status
+
+    async def append(
+        self, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
+    ) -> None:
+        """Append events and write records as one unit, and wait until they are durable."""
+        self.log.append(self.run_id, events, changes)
+        await asyncio.wrap_future(self.log.flush(self.run_id))
+
+
+def is_evaluation(edges: Sequence[Event]) -> bool:
+    """Whether a run evaluates a suite."""
+    return len(edges) > 1 and edges[1].type == EvalStarted.TYPE
