@@ -13,8 +13,8 @@ from evalwright.contracts.events import iso_time
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, invalid
-from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.host.run_handle import RunHandle
+from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 

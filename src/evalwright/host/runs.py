@@ -34,8 +34,8 @@ from evalwright.host.evaluation import PlannedEvaluation, Planner
 from evalwright.host.executors import EvaluationExecutor, RunExecutor
 from evalwright.host.extension import Workflow
 from evalwright.host.limits import ConcurrencyLimit
-from evalwright.signals.masking.credentials import mask_reason
 from evalwright.host.run_handle import ENDED, RunHandle, Status, is_evaluation
+from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 

@@ -47,7 +47,7 @@ def test_a_list_gives_its_thread_back_after_a_few_runs(
         caller.start(suite)
     monkeypatch.setattr(runs, "SCANNED_AT_ONCE", 2)
     looked_at: list[int] = []
-    scan, entry = runs._scan, runs.entry
+    scan, entry = runs._scan, runs.listed_run
 
     def counted_scan(*arguments):
         looked_at.append(0)
@@ -58,7 +58,7 @@ def test_a_list_gives_its_thread_back_after_a_few_runs(
         return entry(*arguments)
 
     monkeypatch.setattr(runs, "_scan", counted_scan)
-    monkeypatch.setattr(runs, "entry", counted_entry)
+    monkeypatch.setattr(runs, "listed_run", counted_entry)
     assert caller.get("/v1/runs?tag=none").json() == {"runs": []}
     assert looked_at == [2, 2, 1]
 

@@ -7,7 +7,6 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.comparison.diff import diff_runs
-from evalwright.signals.masking.credentials import mask_strings_strictly
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.v1.schemas import (
@@ -22,6 +21,7 @@ from evalwright.host.v1.schemas import (
     query,
     refusals,
 )
+from evalwright.signals.masking.credentials import mask_strings_strictly
 
 MOST_EVENTS = 100_000  # of a run, that are compared
 MOST_SHOWN = 5_000  # differences
