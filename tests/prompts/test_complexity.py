@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.prompts.complexity import TIERS, WEIGHTS, Counts, complexity, count
-from evalwright.prompts.discovery import discover, read_prompt
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.parse import parse_prompt
+from evalwright.prompts.sources import discover, read_prompt
 
 LIBRARY = Path(__file__).parents[3] / "shared/data/prompts/library/prompts"
 DOCUMENT = Path(__file__).parents[2] / "docs/prompt-files.md"

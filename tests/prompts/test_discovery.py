@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.prompts.discovery import DiscoveredFile, discover, read_bytes, read_prompt
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.parse import MAX_BYTES
+from evalwright.prompts.sources import DiscoveredFile, discover, read_bytes, read_prompt
 
 PROMPT = "# Summarise\n\nSummarise the report in three sentences.\n"
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from linted import a_prompt, with_front_matter
 
 from evalwright.contracts.prompt_result import WEIGHTS
-from evalwright.prompts.discovery import discover
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.lint import lint
 from evalwright.prompts.parse import parse_prompt
 from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.sources import discover
 from evalwright.prompts.structural import kept_after, structural_scores
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"  # beside the repository, never in it

@@ -12,8 +12,9 @@ from evalwright.cli.output import check_place, reserve_stdout, tell, write_stdou
 from evalwright.cli.parameters import Dollars, json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.tiers import TIERS
-from evalwright.reports.forms import forms_of
+from evalwright.reports.forms import FORMS
 
+_FORMS = [form for form in FORMS if form.subject == "prompts"]
 EXAMPLES = """\b
 Examples:
   evalwright prompts prompts/
@@ -75,7 +76,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(list(forms_of("prompts"))),
+    type=click.Choice([form.name for form in _FORMS]),
     help="The format of -o; with --json, jsonl prints records as they come, a line each.",
 )
 @click.option(
@@ -192,7 +193,7 @@ def _format(path: Path, chosen: str | None) -> str:
     check_place(path.absolute())
     if chosen is not None:
         return chosen
-    suffixes = {each: form.name for form in forms_of("prompts").values() for each in form.suffixes}
+    suffixes = {each: form.name for form in _FORMS for each in form.suffixes}
     found = suffixes.get(path.suffix.lower())
     if found is None:
         raise BadInput(

@@ -42,22 +42,20 @@ WEIGHTS: dict[str, tuple[float, float]] = {
 }
 
 
-def _spellings(*words: str) -> frozenset[str]:
-    """The words as they come out of splitting a text: with what may cling to them."""
-    ends = ("", ",", ".", ":", ";", "**", ":**")
-    return frozenset(start + word + end for word in words for end in ends for start in ("", "**"))
-
-
 CONSTRAINT_WORDS = (
     *("must", "never", "always", "only", "avoid", "cannot", "don't"),
     *("exactly", "required", "mandatory", "forbidden", "ensure", "shall"),
 )
 CONSTRAINT_PHRASES = ("do not ", "at least ", "at most ", "no more than ", "up to ")
+_ENDS = ("", ",", ".", ":", ";", "**", ":**")
 EXAMPLE_WORDS = ("example", "examples", "e.g", "(e.g", "sample", "samples")
 
-_CONSTRAINTS = _spellings(*CONSTRAINT_WORDS)
+# The words as they come out of splitting a text: with what may cling to them.
+_CONSTRAINTS, _EXAMPLES = (
+    frozenset(start + word + end for word in words for start in ("", "**") for end in _ENDS)
+    for words in (CONSTRAINT_WORDS, EXAMPLE_WORDS)
+)
 _CONSTRAINT_PHRASES = tuple(phrase.encode() for phrase in CONSTRAINT_PHRASES)
-_EXAMPLES = _spellings(*EXAMPLE_WORDS)
 _COUNTED = _CONSTRAINTS | _EXAMPLES
 # How the lines of items and headings begin, in a text that begins with a line feed.
 _LINE = re.compile(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
@@ -102,7 +100,7 @@ def count(prompt: Prompt) -> Counts:
 
 
 def _in_fence(text: str) -> tuple[int, int]:
-    """The items and headings of a prompt that stands in a fence, by how its lines begin."""
+    """The items and headings of a prompt in a fence, by how its lines begin."""
     marks = _LINE.findall("\n" + text)
     sections = sum(mark[0] == "#" for mark in marks)
     return len(marks) - sections, sections

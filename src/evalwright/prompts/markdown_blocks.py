@@ -1,4 +1,4 @@
-"""The blocks of a Markdown text and the lines they stand on.
+"""The blocks of a Markdown text and their lines.
 
 A scanner of CommonMark's block rules and of tables, without inline rules and without nesting: the
 blocks inside a list item follow it in the list, and a quotation is one block. It is several times
@@ -60,13 +60,11 @@ def scan_blocks(text: str, first: int = 0) -> tuple[Block, ...]:
     lines = text.replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
-    scanner = _BlockScanner(lines, first)
-    scanner.run()
-    return tuple(scanner.blocks)
+    return tuple(_BlockScanner(lines, first).run())
 
 
 class _BlockScanner:
-    """Where the scan stands: the line, the list items it is inside of, the open paragraph."""
+    """The state of the scan: the line, the list items around it, the open paragraph."""
 
     def __init__(self, lines: list[str], first: int) -> None:
         self.lines = lines
@@ -80,26 +78,24 @@ class _BlockScanner:
         self.open_text: list[str] = []
         self.open_depth = 0
 
-    def run(self) -> None:
+    def run(self) -> list[Block]:
         lines = self.lines
         while self.at < len(lines):
             line = lines[self.at]
             content = line.lstrip(" \t")
             if not content:
-                self.blank()
+                if self.open is not None:
+                    self.close()
+                if self.bare_item == self.at - 1:
+                    self.items.pop()
+                self.at += 1
                 continue
             indent = len(line) - len(content)
             if indent and "\t" in line[:indent]:
                 indent = len(line[:indent].expandtabs(4))
             self.place(content, indent)
         self.close()
-
-    def blank(self) -> None:
-        if self.open is not None:
-            self.close()
-        if self.bare_item == self.at - 1:
-            self.items.pop()
-        self.at += 1
+        return self.blocks
 
     def place(self, content: str, indent: int) -> None:
         """Find the list item that the line belongs to, then read the line as part of it."""
@@ -133,7 +129,13 @@ class _BlockScanner:
         elif self.is_table(content):
             self.table()
         else:
-            self.text(content)
+            if self.open is None:
+                self.open = "paragraph"
+                self.open_start = self.at
+                self.open_text = []
+                self.open_depth = len(self.items)
+            self.open_text.append(content)
+            self.at += 1
 
     def interrupts(self, content: str, *, in_place: bool) -> bool:
         """Whether a line ends the open paragraph; `in_place` if it is of the same list item."""
@@ -186,7 +188,7 @@ class _BlockScanner:
         info: str = "",
         closed: bool = True,
     ) -> None:
-        """Add the block from `start` to the line that the scan stands at."""
+        """Add the block from `start` to the current line."""
         self.blocks.append(
             Block(
                 kind=kind,  # type: ignore[arg-type]
@@ -198,15 +200,6 @@ class _BlockScanner:
                 closed=closed,
             )
         )
-
-    def text(self, content: str) -> None:
-        if self.open is None:
-            self.open = "paragraph"
-            self.open_start = self.at
-            self.open_text = []
-            self.open_depth = len(self.items)
-        self.open_text.append(content)
-        self.at += 1
 
     def close(self) -> None:
         """End the open paragraph."""

@@ -26,7 +26,7 @@ _EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
 class _LastKeyCounts(JsonLoader):
-    """Takes a mapping in which a key stands twice, as the tools that show front matter do."""
+    """Accepts duplicate keys, as the tools that show front matter do."""
 
 
 def _mapping(loader: _LastKeyCounts, node: Any) -> Any:
@@ -68,7 +68,7 @@ def input_type(shown: str) -> InputType | None:
 
 def unsupported(shown: str) -> str:
     """What to say of a file that is neither."""
-    return f"{shown}: not a kind of prompt file: give a .md, .prompt.yml or .prompt.yaml file"
+    return f"{shown}: not a prompt file: give a .md, .prompt.yml or .prompt.yaml file"
 
 
 def _decode(data: bytes) -> str:
@@ -140,25 +140,42 @@ def split_front_matter(text: str) -> tuple[dict[str, Any] | None, int, tuple[str
     return loaded, closing.end(), tuple(notes)
 
 
-def _load(source: str, first_line: int, what: str, notes: list[str] | None = None) -> Any:
-    """Read YAML; what is wrong is said with its line in the file.
+def _load(
+    source: str,
+    first_line: int,
+    what: str,
+    notes: list[str] | None = None,
+    load: Callable[[str], Any] = load_yaml,
+) -> Any:
+    """Read YAML; an error names its line in the file.
 
-    Where there are `notes` to write it to, a key that stands twice is not wrong: the last counts.
+    Given `notes`, a duplicate key is noted there instead, and the last value counts.
     """
     try:
-        loaded = _read(load_yaml, source, first_line, what)
-    except UnfitPrompt as unfit:
-        if notes is None or DUPLICATE_KEY not in unfit.message:
-            raise
-        notes.append(f"{unfit.message}; the last one counts")
-        loaded = _read(_load_last, source, first_line, what)
+        loaded = load(source)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        message = _why_unreadable(error, first_line, what)
+        if notes is None or DUPLICATE_KEY not in message:
+            raise UnfitPrompt("invalid_input", message) from None
+        notes.append(f"{message}; the last one counts")
+        return _load(source, first_line, what, load=_load_last)
     if "*" in source and _size(loaded) > MAX_VALUES:
         raise UnfitPrompt(
             "invalid_input",
             f"line {first_line}: {what}: more than {MAX_VALUES:,} values once its aliases are "
-            "written out",
+            "expanded",
         )
     return loaded
+
+
+def _why_unreadable(error: Exception, first_line: int, what: str) -> str:
+    mark = None
+    reason: object = " ".join(str(error).split())
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        reason = error.problem or error.context
+    column = f", column {mark.column + 1}" if mark else ""
+    return f"line {first_line + (mark.line if mark else 0)}{column}: {what}: {reason}"
 
 
 def _size(value: Any) -> int:
@@ -173,23 +190,6 @@ def _size(value: Any) -> int:
         elif isinstance(value, list):
             left.extend(value)
     return count
-
-
-def _read(load: Callable[[str], Any], source: str, first_line: int, what: str) -> Any:
-    try:
-        return load(source)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = (
-            f"line {first_line + mark.line}, column {mark.column + 1}"
-            if mark
-            else f"line {first_line}"
-        )
-        reason = error.problem or error.context
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        place = f"line {first_line}"
-        reason = " ".join(str(error).split())
-    raise UnfitPrompt("invalid_input", f"{place}: {what}: {reason}")
 
 
 def _load_last(source: str) -> Any:
@@ -245,14 +245,14 @@ def _conversation(messages: Any) -> str:
         if role.lower() not in ("system", "user", "assistant"):
             raise UnfitPrompt(
                 "invalid_input",
-                f"message {number}: there is no role {role!r}; write system, user or assistant",
+                f"message {number}: unknown role {role!r}; write system, user or assistant",
             )
         parts.append(f"{role}:\n{content.rstrip()}\n")
     return "\n".join(parts)
 
 
 def _contents(text: str) -> list[yaml.ScalarNode]:
-    """Where the contents of the messages stand in the file."""
+    """Where the contents of the messages are in the file."""
     root = yaml.compose(text, Loader=JsonLoader)
     return [
         content

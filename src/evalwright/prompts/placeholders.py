@@ -1,4 +1,4 @@
-"""Placeholders: the variables of a prompt, told from links, checkboxes, markup and code."""
+"""Placeholders: the variables of a prompt, as opposed to links, checkboxes, markup and code."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,8 @@ from evalwright.prompts.document import Block, Placeholder
 # A fence that holds a prompt rather than code has one of these for its info.
 PROSE_FENCES = frozenset({"", "text", "txt", "plaintext", "plain", "prompt", "markdown", "md"})
 
-# The first letter stands before the alternatives, which then look back at it: so `re` can skip
-# to the next bracket, which is three times as fast.
+# The first letter precedes the alternatives, which look back at it: so `re` can skip to the next
+# bracket, which is three times as fast.
 _CANDIDATE = re.compile(
     r"[\[{<$`](?:"
     r"(?<=\{)\{[ \t]*[A-Za-z_][\w.\- ]{0,59}\}\}"
@@ -23,7 +23,7 @@ _CANDIDATE = re.compile(
 _DOUBLE = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.\- ]{0,59})\}\}")
 _NOT_A_SPAN = 3  # so many backticks are a fence
 
-# What stands in square brackets without standing for a value.
+# What may be in square brackets without being a blank to fill in.
 _NO_BLANK = re.compile(
     # marks, whatever follows the first three
     r"(?i:e\.g\.|i\.e\.|etc\.)|(?:(?i:sic|todo|wip|note|optional|required|deprecated|new|beta|ok"
@@ -59,7 +59,10 @@ def find_placeholders(
     prose = _Prose(text)
     found: list[Placeholder] = []
     at = start
-    for code_start, code_end in _code(text, blocks):
+    code = [block for block in blocks if block.kind == "fence" and not holds_prose(block)]
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))] if code else []
+    for block in code:
+        code_start, code_end = starts[block.start], min(starts[block.end], len(text))
         found.extend(prose.placeholders(at, code_start))
         found.extend(
             Placeholder(match[1].strip(), "{{}}", match.start())
@@ -68,15 +71,6 @@ def find_placeholders(
         at = code_end
     found.extend(prose.placeholders(at, end))
     return tuple(found)
-
-
-def _code(text: str, blocks: Sequence[Block]) -> list[tuple[int, int]]:
-    """Where the fences are whose content is code."""
-    code = [block for block in blocks if block.kind == "fence" and not holds_prose(block)]
-    if not code:
-        return []
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    return [(starts[block.start], min(starts[block.end], len(text))) for block in code]
 
 
 def holds_prose(fence: Block) -> bool:
@@ -119,7 +113,7 @@ class _Prose:
         return Placeholder(name, "{}", start) if self.stands_free(start, end) else None
 
     def span_end(self, ticks: str, start: int, end: int) -> int:
-        """Where the backticks stand that end a span of code on the same line; 0 if nowhere."""
+        """Where the backticks are that end a span of code on the same line; 0 if nowhere."""
         if len(ticks) >= _NOT_A_SPAN:
             return 0
         close = self.text.find(ticks, start, min(end, start + MAX_SPAN))
@@ -131,7 +125,7 @@ class _Prose:
         return opens and _CANDIDATE.fullmatch(self.text, start, end) is not None
 
     def is_blank(self, start: int, end: int) -> bool:
-        """Whether `[...]` is a blank to fill in: no link, no subscript, no mark, no citation."""
+        """Whether `[...]` is a blank to fill in, not a link, a subscript, a mark or a citation."""
         text = self.text
         after = text[end : end + 1]
         if after in ("(", "[") or (after == ":" and _LINK_TARGET.match(text, end)):
@@ -141,13 +135,13 @@ class _Prose:
         return not _NO_BLANK.match(text, start + 1, end - 1)
 
     def is_slot(self, start: int, name: str) -> bool:
-        """Whether `<...>` is a slot: no HTML, no tag that is closed, no parameter of a type."""
+        """Whether `<...>` is a slot, not HTML, a tag that is closed or the parameter of a type."""
         if name in self.tags or name.partition(" ")[0].lower() in _HTML:
             return False
         return not _clings(self.text[start - 1 : start], "_<\\/=")
 
     def stands_free(self, start: int, end: int) -> bool:
-        """Whether `{...}` is no part of code, of a path or of a format string."""
+        """Whether `{...}` is not part of code, of a path or of a format string."""
         if _clings(self.text[start - 1 : start], "_{$\\/(=%.@&])"):
             return False
         return not _CODE_FOLLOWS.match(self.text, end)

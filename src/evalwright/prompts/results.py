@@ -257,11 +257,11 @@ def _execution(run: EvaluationRun, reason: Failure | None) -> Execution:
 
 def recommendations(percentages: Mapping[Criterion, float], threshold: float) -> list[str]:
     """What to improve: every criterion below the threshold, the worst first."""
-    low = [(value, name) for name, value in percentages.items() if value < threshold]
+    low = [(value, name, grade(value)) for name, value in percentages.items() if value < threshold]
     low.sort(key=lambda entry: entry[0])
     return [
-        f"Improve {name}: currently {percent(value, threshold)} ({grade(value)})"
-        for value, name in low
+        f"Improve {name}: currently {percent(value, threshold)} ({graded})"
+        for value, name, graded in low
     ]
 
 

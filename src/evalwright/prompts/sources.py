@@ -1,17 +1,37 @@
-"""The files to evaluate, read and parsed; one that cannot be used is kept with its reason."""
+"""Which files are prompts, by the rules of the specification, and what is in them."""
 
 import hashlib
+import os
+import re
+import stat
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from evalwright.prompts.discovery import DiscoveredFile, discover, read_bytes
 from evalwright.prompts.document import Prompt, UnfitPrompt
-from evalwright.prompts.parse import STDIN, input_type, parse_prompt
+from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
 from evalwright.prompts.results import Failure
 
 UNKNOWN_TYPE = "unknown"
+_ARCHIVES = frozenset({"archive", "_archive"})
+_TEMPLATES = "templates"
+_SCAFFOLD = re.compile(r"(?:^|[\W_])(?:template|scaffold)s?(?:$|[\W_])", re.IGNORECASE)
+_SAYS_WHAT_IT_IS = ("title", "name", "type", "kind", "category", "tags", "layout")
+_LONGEST_NAME = 200
+_WORD = re.compile(r"\w")
+_USUAL_BYTES = 64 * 1024
+
+
+class DiscoveredFile(msgspec.Struct, frozen=True):
+    """A file to evaluate, or a path that cannot be: then `error` says why."""
+
+    path: Path
+    shown: str  # relative to the working directory with forward slashes, else as given
+    note: str | None = None  # why a file that was named would otherwise be left out
+    error: UnfitPrompt | None = None
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -51,3 +71,198 @@ def read_again(source: Source) -> Source:
     assert source.file is not None
     note = next(iter(source.prompt.notes), None) if source.prompt else None
     return _read(DiscoveredFile(source.file, source.path, note))
+
+
+def discover(paths: Sequence[Path]) -> Iterator[DiscoveredFile]:
+    """The prompts at and below the paths, each once, sorted by path; `-` is standard input."""
+    found: dict[str, DiscoveredFile] = {}
+    # Folders last: a file that is named and also lies in a named folder keeps the note on its name.
+    for path in sorted(paths, key=Path.is_dir):
+        for each in _at(path):
+            is_stdin = str(each.path) == STDIN
+            found.setdefault(STDIN if is_stdin else os.path.realpath(each.path), each)
+    yield from sorted(found.values(), key=lambda each: each.shown)
+
+
+def read_bytes(found: DiscoveredFile) -> bytes:
+    """The content of what was found; raises UnfitPrompt, also with the error it was found with."""
+    if found.error is not None:
+        raise found.error
+    if found.shown == STDIN:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    try:
+        with found.path.open("rb") as file:
+            # Memory is set aside for as much as is asked for, and most files are small.
+            start = file.read(_USUAL_BYTES)
+            rest = file.read(MAX_BYTES + 1 - _USUAL_BYTES) if len(start) == _USUAL_BYTES else b""
+            return start + rest
+    except OSError as error:
+        raise _unfit(found.shown, error) from None
+
+
+def read_prompt(found: DiscoveredFile) -> Prompt:
+    """Read and parse what was found; raises UnfitPrompt."""
+    return parse_prompt(read_bytes(found), found.shown, found.note)
+
+
+def _at(path: Path) -> Iterator[DiscoveredFile]:
+    if str(path) == STDIN:
+        yield DiscoveredFile(path, STDIN)
+        return
+    shown = path.as_posix()
+    absolute, here = os.path.abspath(path), os.getcwd()  # noqa: PTH100, PTH109 - no link resolved
+    if absolute == here:
+        shown = "."
+    elif absolute.startswith(here.rstrip(os.sep) + os.sep):
+        shown = Path(os.path.relpath(absolute, here)).as_posix()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        yield DiscoveredFile(path, shown, error=_unfit(shown, error))
+        return
+    if stat.S_ISDIR(mode):
+        yield from _Folder(path, shown).walk()
+    elif input_type(shown) is None:
+        yield DiscoveredFile(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
+    else:
+        reason = _excluded(path, tuple(shown.split("/")))
+        note = None if reason is None else f"evaluated because it was named: {reason}"
+        yield _regular(path, shown, mode, note)
+
+
+def _regular(path: Path, shown: str, mode: int, note: str | None) -> DiscoveredFile:
+    if stat.S_ISREG(mode):
+        return DiscoveredFile(path, shown, note)
+    return DiscoveredFile(
+        path, shown, error=UnfitPrompt("invalid_input", f"{shown}: not a regular file")
+    )
+
+
+def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return UnfitPrompt("file_not_found", f"{shown}: no such file or folder")
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return UnfitPrompt("invalid_input", f"{shown}: cannot be read: {reason}")
+
+
+class _Folder:
+    """A folder that was named, and the walk through what lies below it."""
+
+    def __init__(self, path: Path, shown: str) -> None:
+        self.path = path
+        self.prefix = "" if shown == "." else shown.rstrip("/") + "/"
+
+    def walk(self) -> Iterator[DiscoveredFile]:
+        """What is found below, folders that lead back to themselves entered once."""
+        # Each folder with its segments below the named one and the folders it lies in.
+        left: list[tuple[Path, tuple[str, ...], frozenset[tuple[int, int]]]] = [
+            (self.path, (), frozenset())
+        ]
+        while left:
+            folder, below, around = left.pop()
+            try:
+                status = folder.stat()
+                with os.scandir(folder) as scan:
+                    entries = list(scan)
+            except OSError as error:
+                yield self.found(folder, below, error=error)
+                continue
+            identity = (status.st_dev, status.st_ino)
+            if identity in around:
+                yield self.found(folder, below, error=ValueError("a link to a folder around it"))
+                continue
+            for entry in entries:
+                if _is_folder(entry):
+                    if entry.name.lower() not in _ARCHIVES:
+                        left.append(
+                            (folder / entry.name, (*below, entry.name), around | {identity})
+                        )
+                elif _looks_like_a_prompt(entry.name):
+                    yield from self.file(folder / entry.name, (*below, entry.name))
+
+    def file(self, path: Path, below: tuple[str, ...]) -> Iterator[DiscoveredFile]:
+        if _excluded(path, below) is not None:
+            return
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            yield self.found(path, below, error=error)
+            return
+        yield _regular(path, self.prefix + "/".join(below), mode, None)
+
+    def found(
+        self, path: Path, below: tuple[str, ...], error: OSError | ValueError
+    ) -> DiscoveredFile:
+        shown = self.prefix + "/".join(below) or "."
+        return DiscoveredFile(path, shown, error=_unfit(shown, error))
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself; as a prompt's name it is reported, as another it is not
+        return False
+
+
+def _looks_like_a_prompt(name: str) -> bool:
+    return name.lower().endswith((".md", ".prompt.yml", ".prompt.yaml"))
+
+
+def _excluded(path: Path, below: tuple[str, ...]) -> str | None:
+    """Why discovery leaves a file out, or None; `below` is its path from the named folder on."""
+    *folders, name = (part.lower() for part in below)
+    if name in {"readme.md", "index.md"}:
+        return f"{path.name} is left out of a folder"
+    for suffix in (".agent.md", ".instructions.md"):
+        if name.endswith(suffix):
+            return f"*{suffix} is left out of a folder"
+    if archive := _ARCHIVES.intersection(folders):
+        return f"what lies in {min(archive)}/ is left out of a folder"
+    # A folder `templates` that is named itself holds scaffolds as any other does.
+    in_templates = _TEMPLATES in folders or path.absolute().parent.name.lower() == _TEMPLATES
+    if in_templates and _is_scaffold(path):
+        return "a scaffold in templates/ is left out of a folder"
+    return None
+
+
+def _is_scaffold(path: Path) -> bool:
+    """Whether a file in templates/ calls itself a template, or is nothing but placeholders."""
+    if _SCAFFOLD.search(path.name):
+        return True
+    try:
+        prompt = read_prompt(DiscoveredFile(path, path.name))
+    except UnfitPrompt:  # it is evaluated, and its error shown
+        return False
+    stated = prompt.frontmatter or {}
+    if stated.get("template") is True or stated.get("scaffold") is True:
+        return True
+    if any(_says_scaffold(stated.get(key)) for key in _SAYS_WHAT_IT_IS):
+        return True
+    return _only_placeholders(prompt)
+
+
+def _says_scaffold(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return any(isinstance(text, str) and _SCAFFOLD.search(text) for text in texts)
+
+
+def _only_placeholders(prompt: Prompt) -> bool:
+    if not prompt.placeholders:
+        return False
+    rest = "\n".join(block.text for block in prompt.blocks if block.kind != "heading")
+    names: dict[str, set[str]] = {}
+    for placeholder in prompt.placeholders:
+        names.setdefault(placeholder.style, set()).add(placeholder.name)
+    for style, known in names.items():
+        rest = _without(rest, style, known)
+    return not _WORD.search(rest)
+
+
+def _without(text: str, style: str, names: set[str]) -> str:
+    """The text without the placeholders of these names."""
+    opening, closing = map(re.escape, _BRACKETS[style])
+    bracketed = re.compile(rf"{opening}([^\n]{{1,{_LONGEST_NAME}}}?){closing}")
+    return bracketed.sub(lambda found: "" if found[1].strip() in names else found[0], text)
+
+
+_BRACKETS = {"{{}}": ("{{", "}}"), "[]": "[]", "${}": ("${", "}"), "<>": "<>", "{}": "{}"}
