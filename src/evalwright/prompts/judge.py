@@ -1,20 +1,22 @@
-"""One model as a judge of prompts: by G-Eval, and a `.prompt.yml` by its own cases too."""
+"""Models as judges of prompts: by G-Eval, and a `.prompt.yml` by its own cases too."""
 
 from collections.abc import Callable
 
 import msgspec
 
+from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.prompt_result import ModelFacts
+from evalwright.engine.model_pool import ModelPool
 from evalwright.models.protocol import Model
 from evalwright.prompts.cases import CaseRun, run_cases
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.evaluate import EvaluationSettings
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, JudgeSettings
-from evalwright.prompts.geval.steps import StepStore
-from evalwright.prompts.judged import Evaluated
+from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
+from evalwright.prompts.judged import Evaluated, Judge
 from evalwright.prompts.prompt_yaml import parse_prompt_yaml
-from evalwright.prompts.results import Assessment
+from evalwright.prompts.results import Assessment, Failure
 
 # Ollama cuts what is longer than its context without a word; unless told otherwise it has 4096.
 OLLAMA_INPUT_TOKENS = 4_000
@@ -88,3 +90,44 @@ def _settings(settings: EvaluationSettings, provider: str) -> JudgeSettings:
     )
     known = OLLAMA_INPUT_TOKENS if provider == "ollama" else made.max_input_tokens
     return msgspec.structs.replace(made, max_input_tokens=tier.max_input_tokens or known)
+
+
+def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[Judge]:
+    """The judges of a tier, each model once; with one that cannot be asked, every result fails."""
+    # A cassette must hold all that an evaluation asks, so nothing comes from another store.
+    steps = MemorySteps() if models.cassette else FileSteps(default_path())
+    judges: dict[str, Judge] = {}
+    for name in settings.tier.models:
+        try:
+            parsed = models.name(name)
+        except BadInput as error:
+            reason = Failure("unavailable_model", str(error))
+            judges.setdefault(name, UnavailableJudge(ModelFacts(name, "unknown"), reason))
+            continue
+        if str(parsed) not in judges:
+            facts = ModelFacts(parsed.model, parsed.provider)
+            judges[str(parsed)] = _judge(str(parsed), facts, models, settings, steps)
+    return list(judges.values())
+
+
+def _judge(
+    name: str, facts: ModelFacts, models: ModelPool, settings: EvaluationSettings, steps: StepStore
+) -> Judge:
+    try:
+        model = models.load(name)
+    except MissingKey as error:
+        return UnavailableJudge(facts, Failure("permission_denied", str(error)))
+    except BadInput as error:
+        return UnavailableJudge(facts, Failure("unavailable_model", str(error)))
+    return PromptJudge(model, facts, settings, steps, models.load)
+
+
+class UnavailableJudge(msgspec.Struct):
+    """A model that cannot be asked."""
+
+    facts: ModelFacts
+    reason: Failure
+
+    async def judge(self, prompt: Prompt, run_index: int) -> Evaluated:  # noqa: ARG002
+        """Raise `EvaluationFailed`, which says why."""
+        raise EvaluationFailed(self.reason.code, self.reason.message)

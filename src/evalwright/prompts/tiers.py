@@ -57,3 +57,25 @@ TIERS = (
         one_call=False,
     ),
 )
+
+
+def names_models(number: int) -> bool:
+    """Whether the configuration names models for a tier."""
+    from evalwright.models.config import load_config
+
+    settings = load_config().tiers.get(str(number))
+    return settings is not None and bool(settings.models)
+
+
+def configured(tier: Tier, models: tuple[str, ...], samples: int | None) -> Tier:
+    """A tier with what was asked for, else with what the configuration says of it."""
+    from evalwright.models.config import TierSettings, load_config
+
+    settings = load_config().tiers.get(str(tier.number), TierSettings())
+    return msgspec.structs.replace(
+        tier,
+        models=models or settings.models or tier.models,
+        runs=settings.runs or tier.runs,
+        samples=samples or settings.samples or tier.samples,
+        max_input_tokens=settings.max_input_tokens,
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evalwright.prompts.change import compare_results
 from evalwright.reports.forms import renderer
-from evalwright.reports.prompts.distribution import distribution
+from evalwright.reports.prompts.html import distribution
 from evalwright.reports.prompts.source_view import masked, source_view
 from reports.html.hostile import HOSTILE
 from reports.html.page_reader import Page

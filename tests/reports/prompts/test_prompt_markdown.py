@@ -12,7 +12,7 @@ from evalwright.prompts.results import percent
 from evalwright.reports.forms import renderer
 from evalwright.reports.markdown import inline, item
 from evalwright.reports.prompts.groups import share
-from evalwright.reports.prompts.step_summary import append_step_summary, render_step_summary
+from evalwright.reports.prompts.markdown import append_step_summary, render_step_summary
 from reports.html.hostile import EVIL, HOSTILE
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,

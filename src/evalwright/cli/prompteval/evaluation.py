@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from evalwright.cli.output import Emit, say, stdout, tell, write_file
 from evalwright.cli.parameters import read_input
 from evalwright.cli.prompts import EvaluationRequest
@@ -20,7 +18,13 @@ from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, 
 from evalwright.prompts.lint import Selection, selection
 from evalwright.prompts.results import minimal, with_host_info
 from evalwright.prompts.sources import Source, read_again, read_sources
-from evalwright.prompts.tiers import DEFAULT_TIER_WITH_MODEL, TIERS, Tier
+from evalwright.prompts.tiers import (
+    DEFAULT_TIER_WITH_MODEL,
+    TIERS,
+    Tier,
+    configured,
+    names_models,
+)
 
 if TYPE_CHECKING:
     from evalwright.prompts.change import Change
@@ -72,32 +76,12 @@ def _tier(request: EvaluationRequest) -> Tier:
     number = request.tier
     if number == 0 and request.models:
         raise BadInput("-m names judges, but tier 0 asks no model; leave out one of them")
-    if number is None and not request.models and not _is_configured(DEFAULT_TIER_WITH_MODEL):
+    if number is None and not request.models and not names_models(DEFAULT_TIER_WITH_MODEL):
         if not request.quiet:
             say("no model is configured, so only the linter runs (tier 0; see --list-tiers)")
         number = 0
     tier = TIERS[DEFAULT_TIER_WITH_MODEL if number is None else number]
-    return tier if tier.number == 0 else _configured(tier, request)
-
-
-def _is_configured(number: int) -> bool:
-    from evalwright.models.config import load_config
-
-    settings = load_config().tiers.get(str(number))
-    return settings is not None and bool(settings.models)
-
-
-def _configured(tier: Tier, request: EvaluationRequest) -> Tier:
-    from evalwright.models.config import TierSettings, load_config
-
-    settings = load_config().tiers.get(str(tier.number), TierSettings())
-    return msgspec.structs.replace(
-        tier,
-        models=request.models or settings.models or tier.models,
-        runs=settings.runs or tier.runs,
-        samples=request.samples or settings.samples or tier.samples,
-        max_input_tokens=settings.max_input_tokens,
-    )
+    return tier if tier.number == 0 else configured(tier, request.models, request.samples)
 
 
 def _read_baseline(path: Path) -> list[PromptResult]:
@@ -189,7 +173,7 @@ def _write(
         return  # the reports are not even loaded
     from evalwright.reports.forms import renderer
     from evalwright.reports.prompts import ReportContext
-    from evalwright.reports.prompts.step_summary import append_step_summary
+    from evalwright.reports.prompts.markdown import append_step_summary
 
     context = ReportContext(
         tier=settings.tier,

@@ -1,31 +1,27 @@
-"""Judging prompts for the command line: models by name, progress, and a journal to resume from."""
+"""Judging prompts for the command line: progress, interrupts, and a journal to resume from."""
 
+import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from decimal import Decimal
+from types import TracebackType
+from typing import NamedTuple, Self, TextIO
 
-import msgspec
+from msgspec import UnsetType
 
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.output import stderr
 from evalwright.cli.prompteval.journal import Journal
-from evalwright.cli.prompteval.progress import PromptProgress
 from evalwright.cli.prompts import EvaluationRequest
-from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted, MissingKey
-from evalwright.contracts.prompt_result import ModelFacts, PromptResult
+from evalwright.contracts.errors import CannotEvaluate, Interrupted
+from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.model_pool import ModelPool
-from evalwright.prompts.document import Prompt
 from evalwright.prompts.evaluate import EvaluationSettings, Linted
-from evalwright.prompts.failing import EvaluationFailed
-from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
-from evalwright.prompts.judge import PromptJudge
-from evalwright.prompts.judged import (
-    BudgetSpent,
-    Evaluated,
-    Judge,
-    JudgedEvaluation,
-)
-from evalwright.prompts.results import Failure
+from evalwright.prompts.judge import load_judges
+from evalwright.prompts.judged import BudgetSpent, JudgedEvaluation
+
+LINE_EVERY_SECONDS = 5.0
+BAR = 20
 
 
 class JudgedResults(NamedTuple):
@@ -40,14 +36,11 @@ def judge_files(
     request: EvaluationRequest,
     files: Sequence[Linted],
     settings: EvaluationSettings,
-    told: Callable[[PromptResult], None],
+    emit: Callable[[PromptResult], None],
 ) -> JudgedResults:
     """Have every model judge every file; what is done survives an interrupt, and a spent budget."""
     models = ModelPool(cassette=request.cassette, record=request.record)
-    # A cassette must hold all that an evaluation asks, so nothing comes from another store.
-    steps = MemorySteps() if models.cassette else FileSteps(default_path())
-    names = dict.fromkeys(_full_name(name, models) for name in settings.tier.models)
-    judges = [_judge(name, models, settings, steps) for name in names]
+    judges = load_judges(models, settings)
     results: list[PromptResult] = []
     with Journal.beside(request.outputs, resume=request.resume) as journal:
         total = len(files) * len(judges) * settings.runs
@@ -59,7 +52,7 @@ def judge_files(
 
             def take(result: PromptResult) -> None:
                 results.append(result)
-                told(result)
+                emit(result)
 
             evaluation = JudgedEvaluation(
                 files, judges, settings, SystemClock(), journal.known, keep, take
@@ -92,38 +85,66 @@ def _run(
     return None
 
 
-def _judge(name: str, models: ModelPool, settings: EvaluationSettings, steps: StepStore) -> Judge:
-    """A judge by name; of one that cannot be asked, every evaluation is an error."""
-    try:
-        parsed = models.name(name)
-    except BadInput as error:
-        return _UnavailableJudge(
-            ModelFacts(name, "unknown"), Failure("unavailable_model", str(error))
-        )
-    facts = ModelFacts(parsed.model, parsed.provider)
-    try:
-        model = models.load(name)
-    except MissingKey as error:
-        return _UnavailableJudge(facts, Failure("permission_denied", str(error)))
-    except BadInput as error:
-        return _UnavailableJudge(facts, Failure("unavailable_model", str(error)))
-    return PromptJudge(model, facts, settings, steps, models.load)
+class PromptProgress:
+    """One line that is rewritten on a terminal; elsewhere a line now and then."""
 
+    def __init__(self, total: int, stream: TextIO, *, quiet: bool) -> None:
+        self._total = total
+        self._stream = stream
+        self._quiet = quiet
+        self._rewrites = stream.isatty()
+        self._done = 0
+        self._passed = 0
+        self._errors = 0
+        self._cost = Decimal(0)
+        self._began = time.monotonic()
+        self._said_at = self._began
 
-def _full_name(name: str, models: ModelPool) -> str:
-    """A name as `provider:model`, so that one model is not two judges; else as it is."""
-    try:
-        return str(models.name(name))
-    except BadInput:
-        return name
+    def take(self, result: PromptResult) -> None:
+        """Count a record."""
+        self._done += 1
+        self._passed += result.passed
+        self._errors += result.execution.status == "error"
+        details = result.details
+        if not isinstance(details, UnsetType) and details.cost_usd is not None:
+            self._cost += Decimal(repr(details.cost_usd))
+        now = time.monotonic()
+        if self._rewrites or now - self._said_at >= LINE_EVERY_SECONDS:
+            self._said_at = now
+            self._say()
 
+    def __enter__(self) -> Self:
+        return self
 
-class _UnavailableJudge(msgspec.Struct):
-    """A model that cannot be asked at all."""
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._rewrites and self._done and not self._quiet:
+            self._stream.write("\n")
 
-    facts: ModelFacts
-    reason: Failure
+    def line(self) -> str:
+        """The progress in one line."""
+        filled = BAR * self._done // self._total
+        bar = "█" * filled + "░" * (BAR - filled)
+        facts = [f"{bar} {self._done}/{self._total} evaluations", f"{self._passed} passed"]
+        if self._errors:
+            facts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
+        if self._cost:
+            facts.append(f"${self._cost:.4g}")
+        left = self._total - self._done
+        if left:
+            pace = (time.monotonic() - self._began) / self._done
+            facts.append(f"about {round(pace * left)} s left")
+        return " · ".join(facts)
 
-    async def judge(self, prompt: Prompt, run_index: int) -> Evaluated:  # noqa: ARG002
-        """Say why not."""
-        raise EvaluationFailed(self.reason.code, self.reason.message)
+    def _say(self) -> None:
+        if self._quiet:
+            return
+        if self._rewrites:
+            self._stream.write(f"\r\x1b[2K{self.line()}")
+        else:
+            self._stream.write(f"{self.line()}\n")
+        self._stream.flush()

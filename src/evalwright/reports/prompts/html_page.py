@@ -25,7 +25,6 @@ from evalwright.reports.prompts.change import (
     worst_changes,
 )
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.distribution import distribution
 from evalwright.reports.prompts.groups import File, FileRuns, FileStatus, Overview, share
 from evalwright.reports.prompts.markdown import runs_in_words
 from evalwright.reports.prompts.source_view import source_view
@@ -55,7 +54,6 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
         "generated": display_text(context.generated),
         "verdict": _verdict(overview),
         "tiles": _tiles(overview, context),
-        "charts": _charts(overview, context.threshold),
         "judges": len(overview.judges) > 1,
         "agreement": _agreement(overview, context.threshold),
         "change": None if context.change is None else _change(context.change),
@@ -106,19 +104,6 @@ def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, s
     if overview.cost_usd is not None:
         tiles.append(("Cost", f"${overview.cost_usd:.4g}", ""))
     return tiles
-
-
-def _charts(overview: Overview, threshold: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "judge": clipped(judge, 80),
-            **distribution(
-                [each.score for each in overview.of_judge(judge) if each.score is not None],
-                threshold,
-            ),
-        }
-        for judge in overview.judges
-    ]
 
 
 def _agreement(overview: Overview, threshold: float) -> dict[str, Any] | None:

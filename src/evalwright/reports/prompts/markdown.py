@@ -1,8 +1,10 @@
-"""Records as a Markdown report, in the form of the specification."""
+"""Records as a Markdown report, and a short one for the summary page of a job on GitHub."""
 
+import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from msgspec import UNSET
 
@@ -13,7 +15,11 @@ from evalwright.reports.markdown import inline, item, table
 from evalwright.reports.prompts.change import change_section, points
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
+from evalwright.reports.text import one_line
 
+_VARIABLE = "GITHUB_STEP_SUMMARY"
+_MOST = 20  # rows of a table on that page
+_LONGEST = 160  # characters of a cell in it
 SIGNS: dict[FileStatus, str] = {"passed": "✅", "failed": "❌", "error": "⛔"}
 
 
@@ -191,3 +197,60 @@ def _pair_row(pair: PairAgreement) -> tuple[str, ...]:
         "\N{EN DASH}" if rank is None else f"{rank:.2f}",
         f"{pair.same_verdict:.0%}",
     )
+
+
+def append_step_summary(results: Sequence[PromptResult], context: ReportContext) -> None:
+    """Add to the job's summary, where there is one; if it cannot be written, nothing is lost."""
+    place = os.environ.get(_VARIABLE)
+    if place:
+        with contextlib.suppress(OSError), Path(place).open("ab") as file:
+            file.write(render_step_summary(results, context))
+
+
+def render_step_summary(results: Sequence[PromptResult], context: ReportContext) -> bytes:
+    """The numbers, what changed, and the files that did not pass, the worst first."""
+    overview = Overview(results)
+    tier = context.tier
+    lines = [
+        f"# Prompts: {_verdict(overview)}",
+        "",
+        f"Tier {tier.number} ({inline(tier.name)}), threshold {context.threshold:g}%",
+        "",
+        *summary_section(overview),
+    ]
+    if context.change is not None:
+        lines += ["## Change Since Baseline", "", *change_section(context.change, most=_MOST)]
+    open_ = [group for group in overview.worst_first() if group.status != "passed"]
+    if open_:
+        lines += ["## To Look At", "", *_open_table(open_, several=len(overview.judges) > 1)]
+    return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
+
+
+def _verdict(overview: Overview) -> str:
+    errors, failed = overview.count("error"), overview.count("failed")
+    if not overview.files:
+        return "nothing was evaluated"
+    if errors:
+        return f"{SIGNS['error']} {errors} of {len(overview.files)} could not be evaluated"
+    if failed:
+        return f"{SIGNS['failed']} {failed} of {len(overview.files)} failed"
+    return f"{SIGNS['passed']} all {len(overview.files)} passed"
+
+
+def _open_table(groups: Sequence[FileRuns], *, several: bool) -> list[str]:
+    head = ["", "File", *(["Model"] if several else []), "Result", "First of All"]
+    lines = table(head, (_open_row(group, several=several) for group in groups[:_MOST]))
+    hidden = len(groups) - _MOST
+    return [*lines, *(["", f"… and {hidden} more."] if hidden > 0 else [])]
+
+
+def _open_row(group: FileRuns, *, several: bool) -> list[str]:
+    errors = [str(each.execution.error) for each in group.errors]
+    told = [*errors, *group.recommendations, *group.issues]
+    return [
+        SIGNS[group.status],
+        inline(group.path),
+        *([inline(group.judge)] if several else []),
+        outcome(group),
+        inline(one_line(told[0], _LONGEST)) if told else "",
+    ]
