@@ -18,7 +18,7 @@ from evalwright.contracts.events import (
     Planned,
     ProviderUsage,
     RunCompleted,
-    RunFailed,
+    RunFailure,
     RunStarted,
 )
 from evalwright.contracts.planning import (
@@ -171,7 +171,7 @@ def a_log(
     for task_id in order or given:
         entries += task_events(suite, task_id, given[task_id], agent_id)
     if ending == "failed":
-        entries.append((None, RunFailed(ErrorDetail("agent_unavailable", "nobody there"), 1)))
+        entries.append((None, RunFailure(ErrorDetail("agent_unavailable", "nobody there"), 1)))
     elif ending == "completed":
         entries += closing(a_tally(suite, given).summary())
     return as_log(entries, run_id)

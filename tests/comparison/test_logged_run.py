@@ -35,7 +35,7 @@ from evalwright.contracts.events import (
     InvocationStarted,
     ProviderUsage,
     Reasoned,
-    RunFailed,
+    RunFailure,
     ToolCalled,
     ToolReturned,
 )
@@ -227,7 +227,7 @@ def test_a_run_that_is_still_going_has_the_responses_so_far():
 
 def test_a_run_that_failed_without_a_score_tells_why():
     entries = opening(SUITE) + task_events(SUITE, "task-1", an_error("agent_unreachable"))[:-1]
-    entries.append((None, RunFailed(ErrorDetail("agent_unavailable", "nobody there"))))
+    entries.append((None, RunFailure(ErrorDetail("agent_unavailable", "nobody there"))))
     run = logged(as_log(entries))
     (response,) = answers(run)
     assert run.meta["status"] == "failed"

@@ -21,7 +21,7 @@ from evalwright.models.protocol import (
     ToolUse,
 )
 from evalwright.models.providers import parse_name
-from evalwright.models.retries import Retries
+from evalwright.models.retries import RetryPolicy
 from providers import FakeProvider
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ class Time:
         self.now += seconds
         await asyncio.sleep(0)
 
-    def retries(self, limit: int = 5) -> Retries:
-        return Retries(limit, clock=lambda: self.now, chance=lambda: 1.0, sleep=self.sleep)
+    def retries(self, limit: int = 5) -> RetryPolicy:
+        return RetryPolicy(limit, clock=lambda: self.now, chance=lambda: 1.0, sleep=self.sleep)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.models.limits import HOPELESS_AFTER_S, MOST_CLOSURES, Limiter, NoTurn
-from evalwright.models.retries import TOTAL_S, Retries
+from evalwright.models.retries import TOTAL_S, RetryPolicy
 from evalwright.models.transport import HttpAnswer
 
 
@@ -257,7 +257,7 @@ def test_a_provider_that_refuses_everybody_is_given_up_by_all_within_minutes() -
     async def scene() -> list[Any]:
         loop = asyncio.get_running_loop()
         model = model_at("http://127.0.0.1:1", concurrency=4)
-        model._channel.retries = Retries(5, clock=loop.time, chance=lambda: 1.0)
+        model._channel.retries = RetryPolicy(5, clock=loop.time, chance=lambda: 1.0)
         model._channel.limiter = Limiter(4, clock=loop.time)
         model._channel.transport = refusing  # type: ignore[assignment]
         calls = [model.ask(a_request(str(number))) for number in range(500)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evalwright.models.retries import (
     LONGEST_WAIT_S,
     TOTAL_S,
-    Retries,
+    RetryPolicy,
     is_worth_retrying,
     retry_after_s,
 )
@@ -58,15 +58,15 @@ def test_no_header_breaks_the_reading(text: str, milliseconds: str) -> None:
 def test_a_wait_is_jittered_bounded_and_never_shorter_than_asked(
     retry: int, chance: float, asked: float | None
 ) -> None:
-    retries = Retries(5, clock=lambda: 0.0, chance=lambda: chance)
+    retries = RetryPolicy(5, clock=lambda: 0.0, chance=lambda: chance)
     wait = retries.wait_before(retry, 0.0, asked)
     assert wait is not None
     assert (asked or 0) <= wait <= (asked or 0) + min(LONGEST_WAIT_S, 0.5 * 2 ** (retry - 1))
 
 
 def test_it_ends_after_the_last_retry_or_when_the_time_is_over() -> None:
-    at_end = Retries(5, clock=lambda: TOTAL_S, chance=lambda: 1.0)
+    at_end = RetryPolicy(5, clock=lambda: TOTAL_S, chance=lambda: 1.0)
     assert at_end.wait_before(1, 0.0, None) is None
     assert at_end.wait_before(1, TOTAL_S, None) == 0.5
     assert at_end.wait_before(6, TOTAL_S, None) is None
-    assert Retries(0).wait_before(1, 0.0, None) is None
+    assert RetryPolicy(0).wait_before(1, 0.0, None) is None

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from builders import AGENT_ID, RUN_ID, a_task
-from evalwright.agents.gateway import Gateway, Opened
+from evalwright.agents.gateway import Gateway, GatewaySession
 from evalwright.agents.protocol import Invocation, Surroundings
 from evalwright.contracts.events import Payload
 
@@ -42,7 +42,7 @@ class TraceView:
     """A gateway, an invocation at it, and a plain HTTP client."""
 
     def __init__(
-        self, gateway: Gateway, invocation: Invocation, opened: Opened, events: list[Any]
+        self, gateway: Gateway, invocation: Invocation, opened: GatewaySession, events: list[Any]
     ) -> None:
         self.gateway = gateway
         self.invocation = invocation

@@ -19,7 +19,7 @@ from evalwright.agents.wire import (
 from evalwright.contracts.errors import BadInput
 
 if TYPE_CHECKING:
-    from evalwright.agents.gateway import Gateway, Opened
+    from evalwright.agents.gateway import Gateway, GatewaySession
 
 PREFIX = "cmd:"
 GATEWAY_VARIABLE = "EVALWRIGHT_TOOL_GATEWAY"
@@ -60,7 +60,7 @@ class CommandAgent:
             raise AgentFailure("agent_error", f"{_ending(code)}: {talk.complaint()}")
         return accept_response(bytes(talk.output), invocation, tools)
 
-    async def _start(self, tools: "Opened | None") -> "_Talk":
+    async def _start(self, tools: "GatewaySession | None") -> "_Talk":
         loop = asyncio.get_running_loop()
         environment = {**os.environ, GATEWAY_VARIABLE: tools.url} if tools else None
         try:

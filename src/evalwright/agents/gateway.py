@@ -18,8 +18,8 @@ from msgspec import UNSET
 from evalwright.agents.gateway_rpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
-    Reply,
     RpcError,
+    RpcReply,
     refusal,
     reply_to,
 )
@@ -39,7 +39,7 @@ class Gateway:
     """Serves the tools of all invocations of a run; it starts with the first of them."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Opened] = {}
+        self._open: dict[str, GatewaySession] = {}
         self._runner: web.ServerRunner | None = None
         self._starting = asyncio.Lock()
         self._port = 0
@@ -63,11 +63,11 @@ class Gateway:
             self._runner = runner
 
     @asynccontextmanager
-    async def open(self, invocation: Invocation) -> AsyncIterator["Opened"]:
+    async def open(self, invocation: Invocation) -> AsyncIterator["GatewaySession"]:
         """An address for one invocation, which leads nowhere when the block is left."""
         await self.start()
         token = secrets.token_urlsafe(32)
-        opened = Opened(f"http://{ADDRESS}:{self._port}{PATH}{token}", invocation)
+        opened = GatewaySession(f"http://{ADDRESS}:{self._port}{PATH}{token}", invocation)
         self._open[token] = opened
         try:
             yield opened
@@ -113,7 +113,7 @@ class Gateway:
         return None
 
 
-class Opened:
+class GatewaySession:
     """The tools of one invocation, as its address offers them."""
 
     def __init__(self, url: str, invocation: Invocation) -> None:
@@ -123,7 +123,7 @@ class Opened:
         self._names = ToolNames(invocation.tool_names())
         self._calls: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by tool and inputs
         self._ended = False
-        self._running: set[asyncio.Task[Reply]] = set()
+        self._running: set[asyncio.Task[RpcReply]] = set()
 
     def listed(self) -> list[ToolDescription]:
         """The tools, under names that model providers accept."""
@@ -158,7 +158,7 @@ class Opened:
         """The tool that is meant by a name: by one that is listed, or by the tool's own."""
         return self._names.tool(name) or name
 
-    async def reply_to(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def reply_to(self, body: bytes, headers: Mapping[str, str]) -> RpcReply:
         """Answer one message, in a task of its own: a client that goes away ends no call."""
         running = asyncio.create_task(self._reply_to(body, headers))
         self._running.add(running)
@@ -168,7 +168,7 @@ class Opened:
             return refusal(404, RpcError(INVALID_REQUEST, str(InvocationEnded())))
         return running.result()
 
-    async def _reply_to(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def _reply_to(self, body: bytes, headers: Mapping[str, str]) -> RpcReply:
         try:
             return await reply_to(body, headers, self)
         except Exception as error:  # noqa: BLE001 - it is raised where the invocation ends
@@ -214,7 +214,7 @@ async def _read(request: web.BaseRequest) -> bytes | None:
     return bytes(body)
 
 
-def _response(reply: Reply) -> web.Response:
+def _response(reply: RpcReply) -> web.Response:
     kind = "application/json" if reply.body else None
     return web.Response(status=reply.status, body=reply.body or None, content_type=kind)
 

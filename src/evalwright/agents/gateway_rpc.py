@@ -48,7 +48,7 @@ class Tools(Protocol):
         """Answer a call; raises `ToolError` or `InvocationEnded`."""
 
 
-class Reply(NamedTuple):
+class RpcReply(NamedTuple):
     """An HTTP status and, unless there is nothing to say, a JSON-RPC message."""
 
     status: int
@@ -65,7 +65,7 @@ class RpcError(Exception):
         super().__init__(f"{code}: {message}")
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _RpcMessage(msgspec.Struct, frozen=True):
     """A request, or a notification, which has no id."""
 
     jsonrpc: Literal["2.0"]
@@ -74,14 +74,14 @@ class _Message(msgspec.Struct, frozen=True):
     params: dict[str, Any] | None = None
 
 
-async def reply_to(body: bytes, headers: Mapping[str, str], tools: Tools) -> Reply:
+async def reply_to(body: bytes, headers: Mapping[str, str], tools: Tools) -> RpcReply:
     """Answer one message; `headers` has to find a header whatever its case."""
     try:
         message = _parsed(body)
     except RpcError as error:
         return refusal(400, error)
     if message.id is UNSET:
-        return Reply(202)
+        return RpcReply(202)
     stateless = _is_stateless(message, headers)
     try:
         if stateless:
@@ -96,24 +96,24 @@ async def reply_to(body: bytes, headers: Mapping[str, str], tools: Tools) -> Rep
         return refusal(404, RpcError(INVALID_REQUEST, str(ended)), message.id)
     if stateless:
         result = {"resultType": "complete"} | result
-    return Reply(200, _encoded(message.id, result=result))
+    return RpcReply(200, _encoded(message.id, result=result))
 
 
-def refusal(status: int, error: RpcError, message_id: int | str | None = None) -> Reply:
+def refusal(status: int, error: RpcError, message_id: int | str | None = None) -> RpcReply:
     """The reply to a message that has no result."""
     told = {"code": error.code, "message": error.message}
     if error.data is not None:
         told["data"] = error.data
-    return Reply(status, _encoded(message_id, error=told))
+    return RpcReply(status, _encoded(message_id, error=told))
 
 
 def _encoded(message_id: int | str | None, **content: Any) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": message_id, **content})
 
 
-def _parsed(body: bytes) -> _Message:
+def _parsed(body: bytes) -> _RpcMessage:
     try:
-        return msgspec.json.decode(body, type=_Message)
+        return msgspec.json.decode(body, type=_RpcMessage)
     except msgspec.ValidationError as error:
         message = f"one JSON-RPC request or notification was expected: {error}"
         raise RpcError(INVALID_REQUEST, message) from None
@@ -124,13 +124,13 @@ def _parsed(body: bytes) -> _Message:
 # Eras.
 
 
-def _is_stateless(message: _Message, headers: Mapping[str, str]) -> bool:
+def _is_stateless(message: _RpcMessage, headers: Mapping[str, str]) -> bool:
     """Whether a client shook no hands."""
     version = headers.get(_VERSION_HEADER)
     return version not in (None, *HANDSHAKE_VERSIONS) and message.method != "initialize"
 
 
-def _check_envelope(message: _Message, headers: Mapping[str, str]) -> None:
+def _check_envelope(message: _RpcMessage, headers: Mapping[str, str]) -> None:
     """Refuse a request whose version is not served, or whose headers tell of another one."""
     version = headers[_VERSION_HEADER]
     if version not in STATELESS_VERSIONS:

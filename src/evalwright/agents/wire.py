@@ -23,7 +23,7 @@ from evalwright.contracts.planning import Text
 from evalwright.contracts.suite import Fixtures
 
 if TYPE_CHECKING:
-    from evalwright.agents.gateway import Gateway, Opened
+    from evalwright.agents.gateway import Gateway, GatewaySession
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
@@ -104,12 +104,12 @@ class AgentResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def opened(
     gateway: "Gateway | None", invocation: Invocation
-) -> "AbstractAsyncContextManager[Opened | None]":
+) -> "AbstractAsyncContextManager[GatewaySession | None]":
     """The invocation's address at the gateway, where the agent has one."""
     return gateway.open(invocation) if gateway else nullcontext()
 
 
-def encode_request(invocation: Invocation, tools: "Opened | None" = None) -> bytes:
+def encode_request(invocation: Invocation, tools: "GatewaySession | None" = None) -> bytes:
     """The request for an invocation, as JSON."""
     return msgspec.json.encode(
         AgentRequest(
@@ -124,7 +124,7 @@ def encode_request(invocation: Invocation, tools: "Opened | None" = None) -> byt
     )
 
 
-def _sent_fixtures(invocation: Invocation, tools: "Opened | None") -> Fixtures | None:
+def _sent_fixtures(invocation: Invocation, tools: "GatewaySession | None") -> Fixtures | None:
     """The fixtures for the agent to use itself: not the answers that the gateway gives for it."""
     fixtures = invocation.task.fixtures
     if fixtures is None or invocation.surroundings.live:
@@ -134,7 +134,7 @@ def _sent_fixtures(invocation: Invocation, tools: "Opened | None") -> Fixtures |
 
 
 async def take_response(
-    body: bytes, invocation: Invocation, tools: "Opened | None", limits: AnswerLimits
+    body: bytes, invocation: Invocation, tools: "GatewaySession | None", limits: AnswerLimits
 ) -> Any:
     """Accept a response without keeping others waiting, however long it is."""
     if len(body) <= SHORT_RESPONSE:
@@ -146,7 +146,7 @@ async def take_response(
 def accept_response(
     body: bytes,
     invocation: Invocation,
-    tools: "Opened | None" = None,
+    tools: "GatewaySession | None" = None,
     limits: AnswerLimits = TRUSTED,
 ) -> Any:
     """Record what the agent reports and return its output; refuse an answer out of shape."""
@@ -192,7 +192,9 @@ def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
             raise AgentFailure("invalid_answer", message)
 
 
-def _not_yet_recorded(events: Sequence[ReportedEvent], tools: "Opened") -> list[ReportedEvent]:
+def _not_yet_recorded(
+    events: Sequence[ReportedEvent], tools: "GatewaySession"
+) -> list[ReportedEvent]:
     """What is left when calls that went through the gateway are taken out, with their answers."""
     left: list[ReportedEvent] = []
     recorded: set[str] = set()

@@ -11,7 +11,7 @@ from evalwright.attacks.goals import Order
 from evalwright.attacks.places import Place
 
 
-class Strategy(msgspec.Struct, frozen=True):
+class AttackStrategy(msgspec.Struct, frozen=True):
     """What it does, where it can stand (the first that a task has), and how it words an order."""
 
     about: str
@@ -146,49 +146,49 @@ def _switched(order: Order, chance: Chance) -> str:
 
 
 # A new strategy is one entry here, and one line in docs/adversarial.md.
-STRATEGIES: dict[str, Strategy] = {
-    "instruction-in-tool-result": Strategy(
+STRATEGIES: dict[str, AttackStrategy] = {
+    "instruction-in-tool-result": AttackStrategy(
         "puts an order openly into what a tool returns", ("tool result",), _one_of(*_BARE)
     ),
-    "instruction-in-memory": Strategy(
+    "instruction-in-memory": AttackStrategy(
         "puts an order among the things the agent remembers", ("memory",), _one_of(*_REMEMBERED)
     ),
-    "instruction-in-document": Strategy(
+    "instruction-in-document": AttackStrategy(
         "puts an order into a document that comes with the question", ("input",), _one_of(_DOCUMENT)
     ),
-    "fake-system-message": Strategy(
+    "fake-system-message": AttackStrategy(
         "makes the order look like a message of the system or the operator",
         ("tool result", "input"),
         _one_of(*_SYSTEM),
     ),
-    "delimiter-confusion": Strategy(
+    "delimiter-confusion": AttackStrategy(
         "pretends that the data has ended and the user speaks again",
         ("tool result", "input"),
         _one_of(*_DELIMITED),
     ),
-    "encoding": Strategy(
+    "encoding": AttackStrategy(
         "encodes the order in base64, rot13 or hexadecimal",
         ("tool result", "input"),
         _encoded,
     ),
-    "unicode-smuggling": Strategy(
+    "unicode-smuggling": AttackStrategy(
         "writes the order in invisible characters, or puts such characters between its letters",
         ("tool result", "input"),
         _smuggled,
     ),
-    "role-play": Strategy(
+    "role-play": AttackStrategy(
         "asks the agent to play somebody who has no rules", ("input",), _one_of(*_ROLE)
     ),
-    "authority-claim": Strategy(
+    "authority-claim": AttackStrategy(
         "claims a rank that suspends the rules", ("input",), _one_of(*_AUTHORITY)
     ),
-    "many-shot": Strategy(
+    "many-shot": AttackStrategy(
         "shows invented exchanges with an assistant that always obeys", ("input",), _many_shot
     ),
-    "payload-split": Strategy(
+    "payload-split": AttackStrategy(
         "gives the order in pieces that the agent is to join", ("input",), _split
     ),
-    "language-switch": Strategy(
+    "language-switch": AttackStrategy(
         "gives the order in another language, German or French", ("input",), _switched
     ),
 }

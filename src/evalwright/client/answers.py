@@ -28,11 +28,11 @@ ENDED: frozenset[Status] = frozenset({"completed", "failed", "cancelled"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class AnswerBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of what a host tells."""
 
 
-class EvalCapability(Told, frozen=True):
+class EvalCapability(AnswerBody, frozen=True):
     """What evaluations a host runs."""
 
     supported: bool
@@ -41,21 +41,21 @@ class EvalCapability(Told, frozen=True):
     max_cost_usd_per_suite: float | None = None
 
 
-class AgentCapabilities(Told, frozen=True):
+class AgentCapabilities(AnswerBody, frozen=True):
     """What a host does with agents."""
 
     eval_suite: EvalCapability = EvalCapability(supported=False)
     deployment: dict[str, Any] = {}
 
 
-class Implementation(Told, frozen=True):
+class Implementation(AnswerBody, frozen=True):
     """Which program a host is."""
 
     name: str = ""
     version: str = ""
 
 
-class Capabilities(Told, frozen=True):
+class Capabilities(AnswerBody, frozen=True):
     """What a host can do."""
 
     protocol_version: str
@@ -67,7 +67,7 @@ class Capabilities(Told, frozen=True):
     webhooks: dict[str, Any] = {}
 
 
-class SuiteName(Told, frozen=True):
+class SuiteName(AnswerBody, frozen=True):
     """A suite that can be run."""
 
     suite_id: str
@@ -75,14 +75,14 @@ class SuiteName(Told, frozen=True):
     eval_suite_ref: str
 
 
-class SuitePage(Told, frozen=True):
+class SuitePage(AnswerBody, frozen=True):
     """Some of the suites, and after which the others come."""
 
     suites: list[SuiteName]
     next: str | None = None
 
 
-class Agent(Told, frozen=True):
+class Agent(AnswerBody, frozen=True):
     """An agent, as far as a host tells of it."""
 
     agent_id: str
@@ -98,13 +98,13 @@ class Agent(Told, frozen=True):
     confidence_threshold: float | None = None
 
 
-class Agents(Told, frozen=True):
+class Agents(AnswerBody, frozen=True):
     """All agents."""
 
     agents: list[Agent]
 
 
-class CreatedRun(Told, frozen=True):
+class CreatedRun(AnswerBody, frozen=True):
     """A run that has begun."""
 
     run_id: str
@@ -112,7 +112,7 @@ class CreatedRun(Told, frozen=True):
     events_url: str
 
 
-class RunError(Told, frozen=True):
+class RunError(AnswerBody, frozen=True):
     """Why a run failed."""
 
     code: str
@@ -120,7 +120,7 @@ class RunError(Told, frozen=True):
     details: dict[str, Any] | None = None
 
 
-class Run(Told, frozen=True):
+class Run(AnswerBody, frozen=True):
     """A run as it stands."""
 
     run_id: str
@@ -137,7 +137,7 @@ class Run(Told, frozen=True):
     metrics: dict[str, Any] = {}
 
 
-class RunEntry(Told, frozen=True):
+class RunEntry(AnswerBody, frozen=True):
     """A run in a list."""
 
     run_id: str
@@ -152,7 +152,7 @@ class RunEntry(Told, frozen=True):
     tags: list[str] = []
 
 
-class RunPage(Told, frozen=True):
+class RunPage(AnswerBody, frozen=True):
     """Some of the runs, and before which the others came."""
 
     runs: list[RunEntry]
@@ -176,14 +176,14 @@ class RunEvent(Envelope, frozen=True, rename="camel", omit_defaults=True):
         return (datetime.fromisoformat(self.timestamp) - _EPOCH) // timedelta(microseconds=1)
 
 
-class EventPage(Told, frozen=True):
+class EventPage(AnswerBody, frozen=True):
     """Events after a place, and whether the run has ended with them."""
 
     events: list[RunEvent]
     is_complete: bool
 
 
-class EventDiff(Told, frozen=True):
+class EventDiff(AnswerBody, frozen=True):
     """An event in which two runs differ."""
 
     seq: int
@@ -192,7 +192,7 @@ class EventDiff(Told, frozen=True):
     b_event: dict[str, Any] | None = None
 
 
-class RunDiff(Told, frozen=True):
+class RunDiff(AnswerBody, frozen=True):
     """In what two runs differ, from where on."""
 
     a: str
@@ -203,7 +203,7 @@ class RunDiff(Told, frozen=True):
     truncated: bool = False
 
 
-class Fork(Told, frozen=True):
+class Fork(AnswerBody, frozen=True):
     """A run that was made from another one."""
 
     run_id: str
@@ -214,7 +214,7 @@ class Fork(Told, frozen=True):
     events_url: str
 
 
-class Signal(Told, frozen=True):
+class Signal(AnswerBody, frozen=True):
     """What a person says: exactly the field that the kind is named after, or none for a flag."""
 
     kind: Literal["rating", "correction", "label", "flag"]
@@ -223,7 +223,7 @@ class Signal(Told, frozen=True):
     correction: Any = None
 
 
-class Annotation(Told, frozen=True):
+class Annotation(AnswerBody, frozen=True):
     """What a person said of a run, or of an event or a task in it."""
 
     annotation_id: str
@@ -234,20 +234,20 @@ class Annotation(Told, frozen=True):
     note: str | None = None
 
 
-class Annotations(Told, frozen=True):
+class Annotations(AnswerBody, frozen=True):
     """All of them."""
 
     annotations: list[Annotation]
 
 
-class RunStatus(Told, frozen=True):
+class RunStatus(AnswerBody, frozen=True):
     """What a run has come to by a request."""
 
     run_id: str
     status: Status
 
 
-class BulkResult(Told, frozen=True):
+class BulkResult(AnswerBody, frozen=True):
     """What came of one run of several."""
 
     run_id: str
@@ -256,13 +256,13 @@ class BulkResult(Told, frozen=True):
     error: dict[str, Any] | None = None
 
 
-class BulkResults(Told, frozen=True):
+class BulkResults(AnswerBody, frozen=True):
     """One result for each run, in the order of the request."""
 
     results: list[BulkResult]
 
 
-class Deployment(Told, frozen=True):
+class Deployment(AnswerBody, frozen=True):
     """Where a version of an agent stands."""
 
     agent_id: str
@@ -275,7 +275,7 @@ class Deployment(Told, frozen=True):
     approval_gate_id: str | None = None
 
 
-class Webhook(Told, frozen=True):
+class Webhook(AnswerBody, frozen=True):
     """A subscription; its secret is not told again."""
 
     webhook_id: str
@@ -285,13 +285,13 @@ class Webhook(Told, frozen=True):
     secret_fingerprint: str | None = None
 
 
-class Webhooks(Told, frozen=True):
+class Webhooks(AnswerBody, frozen=True):
     """All of them."""
 
     webhooks: list[Webhook]
 
 
-class CreatedWebhook(Told, frozen=True):
+class CreatedWebhook(AnswerBody, frozen=True):
     """A new subscription; its secret is told this once and shows in no `repr`."""
 
     webhook_id: str

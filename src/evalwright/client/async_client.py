@@ -10,7 +10,7 @@ from evalwright.client.answers import CreatedRun, RunEvent
 from evalwright.client.async_connection import AsyncConnections
 from evalwright.client.client import EVALUATE, TIMEOUT_S
 from evalwright.client.errors import HostError, Unreachable
-from evalwright.client.exchange import Answer, Flow, Request
+from evalwright.client.exchange import Flow, HostAnswer, HostRequest
 from evalwright.client.following import Following, StreamMode, check_end
 from evalwright.client.presentation import present
 from evalwright.client.retries import Attempts, Failure, Retries
@@ -136,7 +136,7 @@ class AsyncClient:
         return f"AsyncClient({str(self._access)!r})"
 
     async def _do(self, flow: Flow[T]) -> T:
-        answer: Answer | None = None
+        answer: HostAnswer | None = None
         while True:
             try:
                 request = next(flow) if answer is None else flow.send(answer)
@@ -145,7 +145,7 @@ class AsyncClient:
                 return result
             answer = await self._send(request)
 
-    async def _send(self, request: Request) -> Answer:
+    async def _send(self, request: HostRequest) -> HostAnswer:
         attempts = Attempts(self._retries)
         while True:
             failure: Failure | None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evalwright.client.address import Address
 from evalwright.client.connection import CHUNK, MAX_ANSWER_BYTES, OK, MakeHeaders, Patience
 from evalwright.client.errors import Unreachable
-from evalwright.client.exchange import Answer, Request, refused
+from evalwright.client.exchange import HostAnswer, HostRequest, refused
 
 if TYPE_CHECKING:
     import aiohttp
@@ -30,7 +30,7 @@ class AsyncConnections:
         self._tls = ssl.create_default_context(cafile=ca_file) if address.is_tls else None
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: HostRequest) -> HostAnswer:
         """Send a request and read the answer whole; raises `Unreachable`."""
         timeout_s = request.timeout_s or self._timeout_s
         async with self._explained(), asyncio.timeout(timeout_s), self._ask(request) as response:
@@ -38,7 +38,7 @@ class AsyncConnections:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, patience_s: Patience
+        self, request: HostRequest, patience_s: Patience
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send a request and give its answer piece by piece; raises `HostError`, `Unreachable`."""
         asked = self._ask(request)
@@ -59,7 +59,7 @@ class AsyncConnections:
             await self._session.close()
             self._session = None
 
-    def _ask(self, request: Request) -> "aiohttp.client._RequestContextManager":
+    def _ask(self, request: HostRequest) -> "aiohttp.client._RequestContextManager":
         import yarl
 
         target = self._address.origin + self._address.prefix + request.target
@@ -116,7 +116,7 @@ def _data(body: bytes | None) -> bytes | io.BytesIO | None:
     return body if body is None or len(body) < WRITTEN_AT_ONCE else io.BytesIO(body)
 
 
-async def _answer(response: "aiohttp.ClientResponse", most: int) -> Answer:
+async def _answer(response: "aiohttp.ClientResponse", most: int) -> HostAnswer:
     pieces, size = [], 0
     async for piece in response.content.iter_any():
         size += len(piece)
@@ -124,4 +124,4 @@ async def _answer(response: "aiohttp.ClientResponse", most: int) -> Answer:
             raise Unreachable(f"an answer is longer than {most} bytes", may_pass=False)
         pieces.append(piece)
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status, headers, b"".join(pieces))
+    return HostAnswer(response.status, headers, b"".join(pieces))

@@ -9,7 +9,7 @@ from evalwright.client.address import Access
 from evalwright.client.answers import CreatedRun, RunEvent
 from evalwright.client.connection import Connections
 from evalwright.client.errors import HostError, Unreachable
-from evalwright.client.exchange import Answer, Flow, Request
+from evalwright.client.exchange import Flow, HostAnswer, HostRequest
 from evalwright.client.following import Following, StreamMode, check_end
 from evalwright.client.presentation import present
 from evalwright.client.retries import Attempts, Failure, Retries
@@ -148,7 +148,7 @@ class Client:
         return f"Client({str(self._access)!r})"
 
     def _do(self, flow: Flow[T]) -> T:
-        answer: Answer | None = None
+        answer: HostAnswer | None = None
         while True:
             try:
                 request = next(flow) if answer is None else flow.send(answer)
@@ -157,7 +157,7 @@ class Client:
                 return result
             answer = self._send(request)
 
-    def _send(self, request: Request) -> Answer:
+    def _send(self, request: HostRequest) -> HostAnswer:
         attempts = Attempts(self._retries)
         while True:
             failure: Failure | None

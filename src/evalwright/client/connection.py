@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 
 from evalwright.client.address import Address
 from evalwright.client.errors import Unreachable
-from evalwright.client.exchange import Answer, Request, refused
+from evalwright.client.exchange import HostAnswer, HostRequest, refused
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 CHUNK = 64 * 1024
@@ -30,7 +30,7 @@ class Connections:
         self._tls = ssl.create_default_context(cafile=ca_file) if address.is_tls else None
         self._idle: list[http.client.HTTPConnection] = []
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: HostRequest) -> HostAnswer:
         """Send a request and read the answer whole; raises `Unreachable`."""
         connection = self._take_idle() or self._new()
         connection.timeout = request.timeout_s or self._timeout_s
@@ -47,7 +47,7 @@ class Connections:
         return answer
 
     @contextmanager
-    def stream(self, request: Request, patience_s: Patience) -> Iterator[Iterator[bytes]]:
+    def stream(self, request: HostRequest, patience_s: Patience) -> Iterator[Iterator[bytes]]:
         """Send a request and give its answer piece by piece; raises `HostError`, `Unreachable`."""
         connection = self._new()
         connection.timeout = patience_s()
@@ -80,7 +80,7 @@ class Connections:
         return http.client.HTTPConnection(address.host, address.port)
 
     def _ask(
-        self, connection: http.client.HTTPConnection, request: Request
+        self, connection: http.client.HTTPConnection, request: HostRequest
     ) -> http.client.HTTPResponse:
         if connection.sock is None:
             connection.connect()
@@ -112,9 +112,9 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     return body
 
 
-def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
+def _answer(response: http.client.HTTPResponse, body: bytes) -> HostAnswer:
     headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, body)
+    return HostAnswer(response.status, headers, body)
 
 
 @contextmanager

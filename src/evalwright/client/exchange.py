@@ -13,7 +13,7 @@ from evalwright.contracts.errors import BadInput
 T = TypeVar("T")
 
 
-class Request(msgspec.Struct, frozen=True):
+class HostRequest(msgspec.Struct, frozen=True):
     """What is to be sent; the transport adds address and key.
 
     Every request may be sent twice: it only reads, or it carries an Idempotency-Key.
@@ -26,7 +26,7 @@ class Request(msgspec.Struct, frozen=True):
     timeout_s: float | None = None  # where it differs from that of the client
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HostAnswer(msgspec.Struct, frozen=True):
     """What came back; the names of headers are in lower case."""
 
     status: int
@@ -50,47 +50,49 @@ class Answer(msgspec.Struct, frozen=True):
             return HostError(self.status, "redirected", message)
         retry_after = _seconds(self.headers.get("retry-after"))
         try:
-            told = msgspec.json.decode(self.body, type=_Refusal)
+            told = msgspec.json.decode(self.body, type=_RefusalBody)
         except (msgspec.DecodeError, UnicodeDecodeError):
             message = "not the answer of an evaluation host"
             return HostError(self.status, "unexpected_answer", message, None, retry_after)
         return HostError(self.status, told.error, told.message, told.details, retry_after)
 
 
-def refused(answer: Answer) -> HostError:
+def refused(answer: HostAnswer) -> HostError:
     """What is said against a stream; another answer than a stream is against it, too."""
     message = "the host answered, but not with a stream"
     return answer.refusal() or HostError(answer.status, "unexpected_answer", message)
 
 
-class _Refusal(msgspec.Struct):
+class _RefusalBody(msgspec.Struct):
     error: str
     message: str
     details: dict[str, Any] | None = None
 
 
 # A call of the protocol: it yields requests, is sent the answers that are no refusals, and returns.
-Flow = Generator[Request, Answer, T]
+Flow = Generator[HostRequest, HostAnswer, T]
 
 
-def get(path: str, query: Mapping[str, Any] | None = None, **more: Any) -> Request:
+def get(path: str, query: Mapping[str, Any] | None = None, **more: Any) -> HostRequest:
     """A request that reads; parameters that are None are left out."""
     given = {name: value for name, value in (query or {}).items() if value is not None}
     target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
-    return Request("GET", target, {}, **more)
+    return HostRequest("GET", target, {}, **more)
 
 
-def post(path: str, body: bytes | Mapping[str, Any], idempotency_key: str | None = None) -> Request:
+def post(
+    path: str, body: bytes | Mapping[str, Any], idempotency_key: str | None = None
+) -> HostRequest:
     """A request that does something; members of the body that are None are left out."""
     if not isinstance(body, bytes):
         body = msgspec.json.encode({name: each for name, each in body.items() if each is not None})
     headers = {"Content-Type": "application/json", **_once(idempotency_key)}
-    return Request("POST", path, headers, body)
+    return HostRequest("POST", path, headers, body)
 
 
-def delete(path: str) -> Request:
+def delete(path: str) -> HostRequest:
     """A request that takes something away."""
-    return Request("DELETE", path, _once(None))
+    return HostRequest("DELETE", path, _once(None))
 
 
 def quoted(name: str) -> str:

@@ -8,12 +8,11 @@ import msgspec
 
 from evalwright.client.answers import ENDED, RunEvent, Status
 from evalwright.client.errors import HostError, Unreachable
-from evalwright.client.exchange import Request, get, quoted
+from evalwright.client.exchange import HostRequest, get, quoted
 from evalwright.client.retries import Attempts, Failure, Retries
 from evalwright.client.sse import Frame, FrameParser, FrameTooLong
 from evalwright.contracts.errors import CannotEvaluate, RunFailed
-from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.contracts.events import RunFailed as RunFailedEvent
+from evalwright.contracts.events import TERMINAL_TYPES, RunFailure
 
 StreamMode = Literal["updates", "messages", "debug"]
 NOTICE = "run.annotated"  # is told to those who follow, and stands in no log
@@ -48,7 +47,7 @@ class Following:
         """Whether everything has been told."""
         return self._is_over
 
-    def request(self) -> Request:
+    def request(self) -> HostRequest:
         """Ask for what comes after the last event that was seen."""
         self._parser = FrameParser()
         asked = get(f"/v1/runs/{quoted(self.run_id)}/events", {"streamMode": self._mode})
@@ -115,8 +114,8 @@ class Following:
 
 def check_end(run_id: str, last: RunEvent | None) -> None:
     """Raise unless a run came to its end with a result."""
-    if last is None or last.type == RunFailedEvent.TYPE:
-        error = last.decode(RunFailedEvent).error if last else None
+    if last is None or last.type == RunFailure.TYPE:
+        error = last.decode(RunFailure).error if last else None
         code, message = (error.code, error.message) if error else ("unknown", "it has no events")
         raise RunFailed(run_id, code, message)
     if last.type != "run.completed":

@@ -95,7 +95,7 @@ class RunCompleted(Payload, frozen=True):
     duration_ms: Count | None = None
 
 
-class RunFailed(Payload, frozen=True):
+class RunFailure(Payload, frozen=True):
     """The run ended without a result."""
 
     TYPE: ClassVar[str] = "run.failed"
@@ -300,7 +300,7 @@ PAYLOADS: dict[str, type[Payload]] = {
     for kind in (
         RunStarted,
         RunCompleted,
-        RunFailed,
+        RunFailure,
         RunCancelled,
         RunPaused,
         RunResumed,

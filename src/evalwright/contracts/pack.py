@@ -61,11 +61,11 @@ class PackVersionNotFound(PackError):
     code = "pack_version_not_found"
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel"):
+class _PackFields(msgspec.Struct, frozen=True, rename="camel"):
     """Base of parts whose fields the schema has checked; those not named here are let go."""
 
 
-class Signing(_Part, frozen=True):
+class Signing(_PackFields, frozen=True):
     """How `pack.json` is signed."""
 
     method: Literal["manual", "sigstore"] = "manual"
@@ -73,13 +73,13 @@ class Signing(_Part, frozen=True):
     signature_ref: str = SIGNATURE_FILE
 
 
-class Peer(_Part, frozen=True):
+class Peer(_PackFields, frozen=True):
     """What is said of something that a host should offer."""
 
     optional: bool = False
 
 
-class PackManifest(_Part, frozen=True):
+class PackManifest(_PackFields, frozen=True):
     """What a `pack.json` says, as far as agents are concerned."""
 
     name: str

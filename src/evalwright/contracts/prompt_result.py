@@ -50,11 +50,11 @@ def grade(percentage: float) -> Grade:
     return next(name for bar, name in GRADES if percentage >= bar)
 
 
-class _Part(msgspec.Struct, frozen=True, omit_defaults=False):
+class _ResultFields(msgspec.Struct, frozen=True, omit_defaults=False):
     """Base of the parts of a result: what is unknown is null, what does not apply is left out."""
 
 
-class Input(_Part, frozen=True):
+class Input(_ResultFields, frozen=True):
     """The file that was evaluated."""
 
     path: str
@@ -65,7 +65,7 @@ class Input(_Part, frozen=True):
     frontmatter: dict[str, Any] | UnsetType = UNSET
 
 
-class ModelFacts(_Part, frozen=True):
+class ModelFacts(_ResultFields, frozen=True):
     """The model that judged; for tier 0 the linter."""
 
     name: str
@@ -74,7 +74,7 @@ class ModelFacts(_Part, frozen=True):
     parameters: dict[str, Any] | UnsetType = UNSET
 
 
-class Execution(_Part, frozen=True):
+class ExecutionFacts(_ResultFields, frozen=True):
     """How the evaluation went."""
 
     tier: Annotated[int, Meta(ge=0, le=7)]
@@ -88,7 +88,7 @@ class Execution(_Part, frozen=True):
     retries: int | UnsetType = UNSET
 
 
-class CriterionScore(_Part, frozen=True):
+class CriterionScore(_ResultFields, frozen=True):
     """A criterion's score with its weight and the reason."""
 
     score: Score
@@ -96,7 +96,7 @@ class CriterionScore(_Part, frozen=True):
     reasoning: str
 
 
-class Scores(_Part, frozen=True):
+class Scores(_ResultFields, frozen=True):
     """The scores: `overall` from 1 to 10, the others in percent."""
 
     overall: Score
@@ -113,14 +113,14 @@ class Scores(_Part, frozen=True):
         }
 
 
-class Complexity(_Part, frozen=True):
+class Complexity(_ResultFields, frozen=True):
     """How much a prompt asks for."""
 
     tier: ComplexityTier
     score: Percentage
 
 
-class Finding(_Part, frozen=True):
+class Finding(_ResultFields, frozen=True):
     """One place where a rule of the linter applies."""
 
     rule: str
@@ -131,7 +131,7 @@ class Finding(_Part, frozen=True):
     message: str
 
 
-class CaseVerdict(_Part, frozen=True):
+class CaseVerdict(_ResultFields, frozen=True):
     """What one evaluator said of one row of `testData`."""
 
     evaluator: str
@@ -140,7 +140,7 @@ class CaseVerdict(_Part, frozen=True):
     reason: str
 
 
-class Case(_Part, frozen=True):
+class PromptCase(_ResultFields, frozen=True):
     """One row of `testData` of a `.prompt.yml`, run and evaluated."""
 
     row: int
@@ -149,11 +149,11 @@ class Case(_Part, frozen=True):
     verdicts: list[CaseVerdict]
 
 
-class Details(_Part, frozen=True, omit_defaults=True):
+class Details(_ResultFields, frozen=True, omit_defaults=True):
     """What the specification has no field for."""
 
     findings: list[Finding] = []
-    cases: list[Case] = []
+    cases: list[PromptCase] = []
     method: str | None = None  # how scores came about: probabilities, samples, or a plain score
     covered_mass: float | None = None  # of the token probabilities that were used
     judge_overall: float | None = None  # what the judge itself said, kept as a check
@@ -162,7 +162,7 @@ class Details(_Part, frozen=True, omit_defaults=True):
     notes: list[str] = []
 
 
-class Metadata(_Part, frozen=True):
+class Metadata(_ResultFields, frozen=True):
     """What made the result."""
 
     evaluator_version: str
@@ -171,7 +171,7 @@ class Metadata(_Part, frozen=True):
     hostname: str | UnsetType = UNSET
 
 
-class PromptResult(_Part, frozen=True):
+class PromptResult(_ResultFields, frozen=True):
     """One record: a file, a model, a run."""
 
     schema_version: str
@@ -179,7 +179,7 @@ class PromptResult(_Part, frozen=True):
     timestamp: str
     input: Input
     model: ModelFacts
-    execution: Execution
+    execution: ExecutionFacts
     scores: Scores | None
     summary: str | None
     passed: bool

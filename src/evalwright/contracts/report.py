@@ -38,7 +38,7 @@ ROOT_CAUSES: tuple[RootCause, ...] = (
 Side = TypeVar("Side")
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReportFields(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of the report; fields that are at their default are omitted."""
 
 
@@ -49,7 +49,7 @@ class BothSides(msgspec.Struct, Generic[Side], frozen=True):
     new: Side
 
 
-class EvidenceRef(Part, frozen=True):
+class EvidenceRef(ReportFields, frozen=True):
     """Points at the event that proves a signal; `index` is its place in the case's `events`."""
 
     kind: Literal["tool_result", "retrieval_doc", "tool_call", "message", "final_output"]
@@ -58,7 +58,7 @@ class EvidenceRef(Part, frozen=True):
     index: int | None = None
 
 
-class SignalDetails(Part, frozen=True):
+class SignalDetails(ReportFields, frozen=True):
     """Where to look. `provenance` says of each suspicious field where its value came from."""
 
     tool: str | None = None
@@ -97,7 +97,7 @@ class Integrity(msgspec.Struct, frozen=True):
     issues: tuple[str, ...]
 
 
-class Security(Part, frozen=True, omit_defaults=False):
+class Security(ReportFields, frozen=True, omit_defaults=False):
     """The signals of one side, and whether they ask for a gate."""
 
     signals: tuple[Signal, ...]
@@ -105,7 +105,7 @@ class Security(Part, frozen=True, omit_defaults=False):
     suppressed: tuple[Suppressed, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class FailedAssertion(Part, frozen=True):
+class FailedAssertion(ReportFields, frozen=True):
     """An expectation that did not hold."""
 
     name: str
@@ -121,7 +121,7 @@ class Governance(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Divergence(Part, frozen=True):
+class Divergence(ReportFields, frozen=True):
     """The first step at which the two traces part; an index is absent where a side has no step."""
 
     step: int
@@ -132,7 +132,7 @@ class Divergence(Part, frozen=True):
     new: str | None = None
 
 
-class Delta(Part, frozen=True):
+class Delta(ReportFields, frozen=True):
     """A measure on both sides, where both recorded it."""
 
     baseline: float
@@ -140,7 +140,7 @@ class Delta(Part, frozen=True):
     change: float
 
 
-class Repeats(Part, frozen=True, omit_defaults=False):
+class Repeats(ReportFields, frozen=True, omit_defaults=False):
     """How often a case was run on one side, and how often it passed."""
 
     runs: int
@@ -149,7 +149,7 @@ class Repeats(Part, frozen=True, omit_defaults=False):
     response_hrefs: tuple[str, ...] = ()
 
 
-class Artifacts(Part, frozen=True):
+class Artifacts(ReportFields, frozen=True):
     """Links out of an item, all relative to the report directory."""
 
     replay_diff_href: str

@@ -17,11 +17,11 @@ VARIABLE = re.compile(r"(?P<scheme>[A-Za-z]+ )?\$(?P<name>[A-Za-z_][A-Za-z0-9_]*
 _SENSITIVE = re.compile(r"auth|token|secret|passw|cookie|credential|key(?![a-z])", re.IGNORECASE)
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ToolsFileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of the shapes in the file."""
 
 
-class HttpCall(Entry, frozen=True):
+class HttpCall(ToolsFileEntry, frozen=True):
     """A service that answers a tool's calls."""
 
     url: str
@@ -29,7 +29,7 @@ class HttpCall(Entry, frozen=True):
     headers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class ToolEntry(Entry, frozen=True):
+class ToolEntry(ToolsFileEntry, frozen=True):
     """One tool; without `python` or `http` it is described only, and fixtures answer it."""
 
     name: str
@@ -41,7 +41,7 @@ class ToolEntry(Entry, frozen=True):
     http: HttpCall | None = None
 
 
-class ServerEntry(Entry, frozen=True):
+class ServerEntry(ToolsFileEntry, frozen=True):
     """An MCP server: a program to start (`command`), or an address (`url`)."""
 
     name: str
@@ -53,7 +53,7 @@ class ServerEntry(Entry, frozen=True):
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
-class ToolsFile(Entry, frozen=True):
+class ToolsFile(ToolsFileEntry, frozen=True):
     """Everything in the file."""
 
     tools: list[ToolEntry] = msgspec.field(default_factory=list)

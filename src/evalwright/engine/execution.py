@@ -20,7 +20,7 @@ from evalwright.contracts.events import (
     ProviderUsage,
     RunCancelled,
     RunCompleted,
-    RunFailed,
+    RunFailure,
     RunStarted,
 )
 from evalwright.contracts.summary import EvalSummary
@@ -320,7 +320,7 @@ class Execution:
     async def _fail(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
         message = self._redactor.redact_text(message)
         error = ErrorDetail(code, message, details, retryable=True)
-        self._recorder.record(None, RunFailed(error, self._duration_ms()))
+        self._recorder.record(None, RunFailure(error, self._duration_ms()))
         await self._recorder.flush()
         raise errors.RunFailed(self._recorder.run_id, code, message)
 

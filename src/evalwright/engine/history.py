@@ -14,7 +14,7 @@ from evalwright.contracts.events import (
     Judged,
     Planned,
     ProviderUsage,
-    RunFailed,
+    RunFailure,
     RunStarted,
 )
 from evalwright.contracts.suite import Mode
@@ -58,11 +58,11 @@ class History:
         """`completed`, `failed` or `cancelled` by the log; `open` while it has no end."""
         return self.end.type.removeprefix("run.") if self.end else "open"
 
-    def failure(self) -> RunFailed | None:
+    def failure(self) -> RunFailure | None:
         """How the run failed, where it did."""
-        if self.end is None or self.end.type != RunFailed.TYPE:
+        if self.end is None or self.end.type != RunFailure.TYPE:
             return None
-        return self.end.decode(RunFailed)
+        return self.end.decode(RunFailure)
 
     def take(self, event: Event) -> None:
         """Fold one event in."""

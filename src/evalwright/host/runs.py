@@ -15,11 +15,11 @@ from evalwright.contracts.events import (
     Event,
     Payload,
     RunCancelled,
+    RunFailure,
     RunPaused,
     RunResumed,
     RunStarted,
 )
-from evalwright.contracts.events import RunFailed as RunFailedEvent
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Means

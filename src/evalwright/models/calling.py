@@ -10,7 +10,7 @@ from evalwright.models.limits import Limiter, NoTurn
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import ModelError, Reply, Request
 from evalwright.models.quirks import Quirks, learn
-from evalwright.models.retries import Retries, is_worth_retrying, retry_after_s
+from evalwright.models.retries import RetryPolicy, is_worth_retrying, retry_after_s
 from evalwright.models.transport import CallFailed, HttpAnswer, NoConnection, TooLong, Transport
 
 FILTERED = "the provider refused the request (content filter)"
@@ -20,12 +20,12 @@ class Channel:
     """What all models of a provider share: connections, limits, retries."""
 
     def __init__(
-        self, endpoint: Endpoint, dialect: HttpDialect, retries: Retries | None = None
+        self, endpoint: Endpoint, dialect: HttpDialect, retries: RetryPolicy | None = None
     ) -> None:
         settings = endpoint.settings
         self.endpoint = endpoint
         self.dialect = dialect
-        self.retries = retries or Retries(settings.retries)
+        self.retries = retries or RetryPolicy(settings.retries)
         self.is_down = False  # a call was given up since the last that was answered
         self.transport = Transport(endpoint.base_url, self._headers, settings.timeout_s)
         self.limiter = Limiter(

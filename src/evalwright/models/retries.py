@@ -21,7 +21,7 @@ def is_worth_retrying(status: int) -> bool:
     return status in _AGAIN or status >= 500
 
 
-class Retries(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How often a call is made again; clock, chance and sleep are passed in for tests."""
 
     limit: int = 5

@@ -7,7 +7,7 @@ import msgspec
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.jsonvalue import stringify
-from evalwright.contracts.prompt_result import Case, CaseVerdict, ErrorCode
+from evalwright.contracts.prompt_result import CaseVerdict, ErrorCode, PromptCase
 from evalwright.engine.workers import run_workers
 from evalwright.models.protocol import ChatMessage, Model, ModelError, Reply, Request
 from evalwright.prompts.evaluators import (
@@ -46,7 +46,7 @@ Models = Callable[[str], Model]  # by name; raises `BadInput`. Whoever gives it 
 class CaseRun(msgspec.Struct, frozen=True):
     """The cases of a file in the order of its rows, what they cost, and what a reader must know."""
 
-    cases: list[Case]
+    cases: list[PromptCase]
     usages: list[ProviderUsage]
     notes: list[str]
 
@@ -100,7 +100,7 @@ class _RowRun:
     """One row: the case it made, or why it made none, and what was spent on it."""
 
     def __init__(self, file: PromptFile, number: int, row: Row, run_index: int) -> None:
-        self.case: Case | None = None
+        self.case: PromptCase | None = None
         self.failure: Failure | None = None
         self.usages: list[ProviderUsage] = []
         self.notes: list[str] = []
@@ -116,7 +116,7 @@ class _RowRun:
         except EvaluationFailed as failed:
             self.failure = Failure(failed.code, failed.message)
 
-    async def _run(self, subject: Model, judges: Sequence[Model | None]) -> Case:
+    async def _run(self, subject: Model, judges: Sequence[Model | None]) -> PromptCase:
         reply = await self._ask(subject, self._request(), "model")
         if reply.finish in _UNFINISHED:
             self.notes.append(f"row {self._number}: the completion {_UNFINISHED[reply.finish]}")
@@ -126,7 +126,7 @@ class _RowRun:
             for evaluator, judge in zip(self._file.evaluators, judges, strict=True)
         ]
         passed = all(verdict.passed for verdict in verdicts)
-        return Case(self._number, passed, completion, verdicts)
+        return PromptCase(self._number, passed, completion, verdicts)
 
     def _request(self) -> Request:
         messages = self._file.messages

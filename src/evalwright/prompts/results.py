@@ -12,17 +12,17 @@ from evalwright.contracts.prompt_result import (
     RUBRIC_VERSION,
     SCHEMA_VERSION,
     WEIGHTS,
-    Case,
     Complexity,
     Criterion,
     CriterionScore,
     Details,
     ErrorCode,
-    Execution,
+    ExecutionFacts,
     Finding,
     Input,
     Metadata,
     ModelFacts,
+    PromptCase,
     PromptResult,
     Scores,
     grade,
@@ -41,7 +41,7 @@ class Assessment(msgspec.Struct, frozen=True):
     structural: float | None
     judged: bool = False  # by a model; the linter alone makes no `geval`
     findings: Sequence[Finding] = ()
-    cases: Sequence[Case] = ()
+    cases: Sequence[PromptCase] = ()
     complexity: Complexity | None = None
     method: str | None = None
     covered_mass: float | None = None
@@ -241,8 +241,8 @@ def _minimal_scores(scores: Scores | None) -> Scores | None:
     return msgspec.structs.replace(scores, rubric=plain, overall_normalized=UNSET)
 
 
-def _execution(run: EvaluationRun, reason: Failure | None) -> Execution:
-    return Execution(
+def _execution(run: EvaluationRun, reason: Failure | None) -> ExecutionFacts:
+    return ExecutionFacts(
         tier=run.tier,
         tier_name=run.tier_name,
         run_index=run.run_index,
@@ -275,7 +275,7 @@ def percent(value: float, bar: float | None = None) -> str:
     return f"{shown:g}%"
 
 
-def _issues(findings: Sequence[Finding], cases: Sequence[Case]) -> list[str]:
+def _issues(findings: Sequence[Finding], cases: Sequence[PromptCase]) -> list[str]:
     issues = [f"line {each.line}: {each.message} ({each.rule})" for each in findings]
     for case in cases:
         if not case.passed:

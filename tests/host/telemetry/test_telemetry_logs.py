@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from telemetry_runs import CANARY, TENANT, FixedClock, a_recorded_run, observe
 
 from builders import RUN_ID, SUITE_ID, a_log, an_event
-from evalwright.contracts.events import CapBreached, ProviderUsage, RunFailed
+from evalwright.contracts.events import CapBreached, ProviderUsage, RunFailure
 from evalwright.contracts.events import ErrorDetail as Error
 from evalwright.host.telemetry import (
     AnsweredRequest,
@@ -104,7 +104,7 @@ def test_a_run_is_logged_when_it_is_created_and_when_it_ends(written):
 
 
 def test_a_failed_run_is_logged_with_its_code_and_not_with_its_message(written):
-    events = [*a_log(ending="open"), an_event(RunFailed(Error("agent_unavailable", CANARY)))]
+    events = [*a_log(ending="open"), an_event(RunFailure(Error("agent_unavailable", CANARY)))]
     observe(Telemetry(FixedClock()), events)
     failed = written.entries[-1]
     assert (failed["level"], failed["status"]) == ("error", "failed")
@@ -113,7 +113,7 @@ def test_a_failed_run_is_logged_with_its_code_and_not_with_its_message(written):
 
 
 def test_an_error_code_that_is_a_text_is_not_repeated(written):
-    observe(Telemetry(FixedClock()), [an_event(RunFailed(Error(f"a text: {CANARY}", "no")))])
+    observe(Telemetry(FixedClock()), [an_event(RunFailure(Error(f"a text: {CANARY}", "no")))])
     assert written.entries[-1]["errorCode"] == "other"
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.prompt_result import (
     WEIGHTS,
-    Case,
     CaseVerdict,
     Complexity,
     ErrorCode,
     Finding,
     ModelFacts,
+    PromptCase,
     PromptResult,
 )
 from evalwright.prompts.document import Prompt
@@ -58,7 +58,7 @@ def a_result(
     score: float | Mapping[str, float] = 8.0,
     *,
     findings: Sequence[Finding] = (),
-    cases: Sequence[Case] = (),
+    cases: Sequence[PromptCase] = (),
     reasoning: str = "It says what to do.",
     summary: str = "A clear prompt.",
     notes: Sequence[str] = (),
@@ -105,9 +105,9 @@ def a_finding(line: int = 3, column: int = 1, **more: Any) -> Finding:
     return Finding(**{**known, **more})
 
 
-def a_case(row: int = 1, *, passed: bool = True, **more: Any) -> Case:
+def a_case(row: int = 1, *, passed: bool = True, **more: Any) -> PromptCase:
     verdict = CaseVerdict("contains", passed, float(passed), more.get("reason", "as expected"))
-    return Case(row, passed, more.get("completion", "Hello!"), [verdict])
+    return PromptCase(row, passed, more.get("completion", "Hello!"), [verdict])
 
 
 def a_context(texts: Mapping[str, str] | None = None, **more: Any) -> ReportContext:
@@ -118,7 +118,7 @@ def a_context(texts: Mapping[str, str] | None = None, **more: Any) -> ReportCont
 def hostile_results() -> list[PromptResult]:
     """Every text of these records is hostile."""
     finding = a_finding(2, 3, rule=EVIL, message=EVIL)
-    case = Case(1, False, EVIL, [CaseVerdict(EVIL, False, 0.0, EVIL)])
+    case = PromptCase(1, False, EVIL, [CaseVerdict(EVIL, False, 0.0, EVIL)])
     return [
         a_result(
             EVIL,
@@ -151,7 +151,7 @@ _findings = st.builds(
     message=_words,
 )
 _cases = st.builds(
-    Case,
+    PromptCase,
     row=st.integers(1, 5),
     passed=st.booleans(),
     completion=_words,

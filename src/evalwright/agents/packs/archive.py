@@ -42,7 +42,7 @@ _HARMLESS = re.compile(
 )
 
 
-class _Header(NamedTuple):
+class _EntryHeader(NamedTuple):
     """The header of an entry, its name as it was written."""
 
     kind: bytes
@@ -52,7 +52,7 @@ class _Header(NamedTuple):
 
 def read_archive(archive: bytes, name: str) -> dict[str, bytes]:
     """The files of an archive by name; raises `InvalidPack` with the place and the rule."""
-    reading = _Reading()
+    reading = _TarReader()
     try:
         reading.take(_unpacked(archive))
     except Refused as refused:
@@ -81,7 +81,7 @@ def _unpacked(archive: bytes) -> bytes:
     return tar
 
 
-class _Reading:
+class _TarReader:
     """The files of a tar file, and the place where the reading has got to."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class _Reading:
         if tar[at:].strip(b"\0"):
             raise Refused("something follows the end mark (pack it anew)")
 
-    def _accept(self, header: _Header, content: bytes) -> None:
+    def _accept(self, header: _EntryHeader, content: bytes) -> None:
         if header.kind in _EXTENSION:
             _check_extension(content)
         elif header.kind == _FOLDER:
@@ -123,14 +123,14 @@ class _Reading:
             kind = _KINDS.get(header.kind, f"of the kind {header.kind.decode('latin-1')!r}")
             raise Refused(f"it is {kind} (a pack holds plain files and folders alone)")
 
-    def _accept_folder(self, header: _Header) -> None:
+    def _accept_folder(self, header: _EntryHeader) -> None:
         if header.size:
             raise Refused("it is a folder with content of its own (pack it anew)")
         if header.name not in {b".", b"./"}:
             self._names.add(checked_name(header.name.removesuffix(b"/")), is_file=False)
 
 
-def _header(block: bytes) -> _Header:
+def _header(block: bytes) -> _EntryHeader:
     if len(block) < BLOCK:
         raise Refused("the archive ends within a header (fetch it again)")
     blank = block[:148] + b" " * 8 + block[156:]
@@ -145,7 +145,7 @@ def _header(block: bytes) -> _Header:
     most = MAX_EXTENSION if kind in _EXTENSION else MAX_FILE
     if size > most:
         raise Refused(f"it has {size} bytes, and {most} are the most (shorten it)")
-    return _Header(kind, folder + b"/" + name if folder else name, size)
+    return _EntryHeader(kind, folder + b"/" + name if folder else name, size)
 
 
 def _text(field: bytes) -> bytes:

@@ -165,7 +165,7 @@ async def _written(draft: HeldRecorder, done: Done) -> Invoked:
     draft.record(answer.task.task_id, *done.closing)
     taken_ms = answer.latency_ms
     draft.record(
-        None, RunFailed(answer.error, taken_ms) if answer.error else RunCompleted({}, taken_ms)
+        None, RunFailure(answer.error, taken_ms) if answer.error else RunCompleted({}, taken_ms)
     )
     events = [
         {"type": event.type, "agentId": completed.agent_id}

@@ -17,7 +17,7 @@ from evalwright.contracts.events import (
     Payload,
     RunCancelled,
     RunCompleted,
-    RunFailed,
+    RunFailure,
     RunPaused,
     RunStarted,
 )
@@ -179,7 +179,7 @@ class WorkflowExecutor:
         await self._may_go_on.wait()
         failure = self._workflow.failure
         taken_ms = self._taken_ms()
-        ending = RunFailed(failure, taken_ms) if failure else RunCompleted({}, taken_ms)
+        ending = RunFailure(failure, taken_ms) if failure else RunCompleted({}, taken_ms)
         self._recorder.record(None, ending)
         self._is_over = True
         await self._recorder.flush()

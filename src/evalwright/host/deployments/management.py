@@ -10,7 +10,7 @@ from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
     RunCompleted,
-    RunFailed,
+    RunFailure,
     RunStarted,
     iso_time,
 )
@@ -117,11 +117,11 @@ def completed(record: AgentDeployment) -> RunCompleted:
     return RunCompleted({"record": msgspec.to_builtins(record)})
 
 
-def failed(code: str, message: str) -> RunFailed:
+def failed(code: str, message: str) -> RunFailure:
     """The end of a run that did not make its transition."""
-    return RunFailed(ErrorDetail(code, message))
+    return RunFailure(ErrorDetail(code, message))
 
 
-def refused(refusal: DeploymentRefusal) -> RunFailed:
+def refused(refusal: DeploymentRefusal) -> RunFailure:
     """The end of a run whose transition was refused."""
     return failed(refusal.code, refusal.message)

@@ -10,7 +10,7 @@ from evalwright.contracts.events import (
     Event,
     Planned,
     ProviderUsage,
-    RunFailed,
+    RunFailure,
     RunStarted,
     iso_time,
 )
@@ -110,9 +110,9 @@ def _agent(planned: Planned | None) -> dict[str, Any] | None:
 
 
 def _error(last: Event) -> dict[str, Any] | None:
-    if last.type != RunFailed.TYPE:
+    if last.type != RunFailure.TYPE:
         return None
-    error = last.decode(RunFailed).error
+    error = last.decode(RunFailure).error
     return {"code": error.code, "message": error.message}
 
 

@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from evalwright.contracts.prompt_result import (
     WEIGHTS,
-    Case,
     CriterionScore,
     Finding,
+    PromptCase,
     PromptResult,
     grade,
 )
@@ -306,7 +306,7 @@ def _facts(group: FileRuns, first: PromptResult) -> list[str]:
     return [*told, *(clipped(note, _LONG) for note in dict.fromkeys(notes))]
 
 
-def _case(case: Case) -> dict[str, Any]:
+def _case(case: PromptCase) -> dict[str, Any]:
     return {
         "row": case.row,
         "label": _LABELS["passed" if case.passed else "failed"],
