@@ -77,6 +77,9 @@ _MAKERS: dict[type, Callable[[Any, Known], st.SearchStrategy[Any]]] = {
     inspect.ListType: lambda kind, known: st.lists(
         values_of(kind.item_type, known), max_size=3, unique_by=repr
     ),
+    inspect.VarTupleType: lambda kind, known: st.lists(
+        values_of(kind.item_type, known), max_size=3, unique_by=repr
+    ),
     inspect.DictType: lambda *_: st.dictionaries(st.text(max_size=5), json_values, max_size=3),
 }
 
