@@ -149,7 +149,7 @@ class Runs:
             kind = type(error).__name__
             _logger.error("run %s failed: internal error %s", run.run_id, kind)  # noqa: TRY400
             detail = ErrorDetail("internal_error", f"internal error of the host: {kind}")
-            await self._record(run, RunFailedEvent(detail))
+            await self._record(run, RunFailure(detail))
         finally:
             self._running.pop(run.run_id, None)
             await running.executor.close()
@@ -308,7 +308,7 @@ class Runs:
             return False
         except EvalwrightError as error:
             detail = ErrorDetail("cannot_resume", str(error), None, True)
-            await self._record(run, RunFailedEvent(detail))
+            await self._record(run, RunFailure(detail))
             return False
         self._execute(_Running(run, executor, counted.pop_all()))
         return True

@@ -17,7 +17,7 @@ from evalwright.contracts.events import (
     Payload,
     Reasoned,
     RunCompleted,
-    RunFailed,
+    RunFailure,
 )
 from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.redaction import Redactor
