@@ -20,7 +20,8 @@ from evalwright.contracts.report import (
     SignalDetails,
     Suppressed,
 )
-from evalwright.reports.html.pages import CaseView, OverviewRow, OverviewView
+from evalwright.reports.html.case import CaseView
+from evalwright.reports.html.overview import OverviewRow, OverviewView
 from reports.html.samples import (
     a_case,
     a_row,

@@ -26,13 +26,12 @@ from evalwright.contracts.report import (
     Significance,
     Summary,
 )
-from evalwright.reports.html.pages import (
+from evalwright.reports.html.case import CaseView, render_case
+from evalwright.reports.html.overview import (
     ASSETS,
-    CaseView,
     OverviewRow,
     OverviewView,
     overview_row,
-    render_case,
     render_overview,
     render_rows_chunk,
 )

@@ -13,7 +13,7 @@ from evalwright.contracts.report import (
     Security,
     Suppressed,
 )
-from evalwright.reports.html.pages import render_case
+from evalwright.reports.html.case import render_case
 from evalwright.reports.html.words import INTEGRITY_ISSUES
 from evalwright.trace.integrity import ISSUES
 from reports.html.page_reader import Page

@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.contracts.report import BothSides, QualityFlags
 from evalwright.reports.figures import significance
-from evalwright.reports.html.pages import overview_row, render_overview, render_rows_chunk
+from evalwright.reports.html.overview import overview_row, render_overview, render_rows_chunk
 from reports.html.page_reader import Page
 from reports.html.samples import a_case, a_row, a_signal, a_summary, an_overview, many_rows
 

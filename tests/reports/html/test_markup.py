@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 from minijinja import Environment
 
 from evalwright.reports.html import words
-from evalwright.reports.html.display_text import display_text
 from evalwright.reports.html.markup import (
     NAMES,
     KnownNames,
-    badge_html,
+    display_text,
     name_html,
     parts_html,
     quoted_html,
-    quoted_parts_html,
     text_html,
 )
+from evalwright.reports.html.words import badge_html
 from reports.html.hostile import EVIL, HOSTILE
 
 # Any character, halves of pairs too; those that matter come often.
@@ -66,7 +65,7 @@ class TestAQuotedText:
     def test_is_the_same_when_many_are_written_at_once(self, each):
         parts = [part for text in each for part in ("<i>", text)]
         written = "".join(f"<i>{quoted_html(text)}" for text in each)
-        assert quoted_parts_html(parts) == written
+        assert parts_html(parts, quoted=True) == written
 
 
 class TestNames:

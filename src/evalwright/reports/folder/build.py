@@ -28,7 +28,7 @@ from evalwright.reports.folder.case import (
 )
 from evalwright.reports.folder.pool import write_cases
 from evalwright.reports.folder.quality import Listed, check_quality
-from evalwright.reports.html.pages import (
+from evalwright.reports.html.overview import (
     ASSETS,
     OverviewRow,
     OverviewView,

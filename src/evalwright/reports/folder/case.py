@@ -15,7 +15,8 @@ from evalwright.comparison.matching import PlannedCase
 from evalwright.comparison.pipeline import ComparedCase, Comparer
 from evalwright.comparison.summary import CaseTally, facts_of
 from evalwright.contracts.report import GRAVE, Artifacts
-from evalwright.reports.html.pages import CaseView, OverviewRow, overview_row, render_case
+from evalwright.reports.html.case import CaseView, render_case
+from evalwright.reports.html.overview import OverviewRow, overview_row
 
 ITEM_SEPARATOR = b",\n    "  # as the machine report has them
 DEFINITION_SEPARATOR = b",\n"

@@ -1,23 +1,58 @@
 """What a case page shows, and the page itself."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from evalwright.comparison.alignment import AlignedStep
-from evalwright.contracts.report import Artifacts, Item, PolicyRule
-from evalwright.reports.html.display_text import relative_href, shortened
-from evalwright.reports.html.evidence import Side, failure_words
-from evalwright.reports.html.facts import facts_html
-from evalwright.reports.html.findings import findings
-from evalwright.reports.html.frame import GATE, SECRETS_ARE_SHOWN, CasePage, page_html
-from evalwright.reports.html.markup import QUOTED, Parts, badge_html, quoted_html, quoted_parts_html
+from evalwright.contracts.report import Governance, Integrity, Item, PolicyRule, Repeats
+from evalwright.reports import figures
+from evalwright.reports.html.findings import PageSide, failure_words, findings
+from evalwright.reports.html.markup import (
+    NO_HTML,
+    QUOTED,
+    Html,
+    Parts,
+    parts_html,
+    quoted_html,
+    relative_href,
+    shortened,
+    text_html,
+)
 from evalwright.reports.html.steps import SideWriter, StepWriter
-from evalwright.reports.html.words import CHANGES
+from evalwright.reports.html.templating import content_policy
+from evalwright.reports.html.words import (
+    CHANGES,
+    INTEGRITIES,
+    INTEGRITY_ISSUES,
+    RECOMMENDATIONS,
+    RESULTS,
+    ROOT_CAUSES,
+    badge_html,
+    spoken,
+)
 from evalwright.trace.model import Trace
 
+STYLE_SOURCES = "'self' file:"  # the pages share a style sheet that lies beside them
+
 _PROMPT = 6_000
-_MOST = 200  # rows of a table
+_MOST = 200  # rows of a table, or codes in a cell
+_KNOWN_ROWS = 512
+_POLICY = quoted_html(content_policy(STYLE_SOURCES))
+_SECRETS_ARE_SHOWN = Html(
+    '<p class="banner" role="note"><strong>Secrets are shown.</strong> This report was written '
+    "with secrets and personal data in clear; share it with care.</p>\n"
+)
+_GATE = Html(
+    '<span class="badge critical"><span aria-hidden="true">&#9632;</span> Gate recommended</span> '
+)
+_NO_PROMPT = Html('<p class="muted">No prompt was recorded.</p>')
+_NO_STEPS = Html('<p class="muted">Neither side recorded a step.</p>\n')
+_HEADS = Html('<p class="heads" aria-hidden="true"><span>Baseline</span><span>New</span></p>')
+_CHANGES = {change: text_html(label.words) for change, label in CHANGES.items()}
+_BADGES = {change: badge_html(label) for change, label in CHANGES.items()}
 
 
 class CaseView(msgspec.Struct, frozen=True):
@@ -33,137 +68,269 @@ class CaseView(msgspec.Struct, frozen=True):
     report_id: str
 
 
-def case_html(view: CaseView) -> str:
+class CasePage(NamedTuple):
+    """The parts of a page; those that a case does not have are empty."""
+
+    report_id: Html
+    case_id: Html
+    title: Html
+    change: Html
+    banner: Html
+    badges: Html
+    facts: Html
+    remarks: Html
+    prompt: Html
+    findings: Html
+    steps: Html
+    answers: Html
+    actions: Html
+    links: Html
+
+
+def render_case(view: CaseView) -> bytes:
     """The page of a case."""
-    item = view.item
-    baseline, new = Side("b", view.baseline), Side("n", view.new)
+    item, files = view.item, view.item.artifacts
+    baseline, new = PageSide("b", "Baseline", view.baseline), PageSide("n", "New", view.new)
     found = findings(item, view.policy, baseline, new)
-    return page_html(
-        CasePage(
-            report_id=QUOTED[view.report_id],
-            case_id=quoted_html(item.case_id),
-            title=quoted_html(item.title or item.case_id),
-            change=CHANGES[item.change].words,
-            banner="" if view.masked else SECRETS_ARE_SHOWN,
-            badges=_badges(item),
-            facts=facts_html(item),
-            verdict=_divergence(item) + _failures(item.artifacts, baseline, new) + _faults(item),
-            prompt=_prompt(view.prompt),
-            findings=found.html,
-            steps=_steps(view, found.cited),
-            answers=_answers(baseline, new),
-            actions=quoted_parts_html(baseline.actions() + new.actions()),
-            links=_links(item),
-        )
-    )
-
-
-def _badges(item: Item) -> str:
-    gate = GATE if item.security.new.requires_gate_recommendation else ""
-    return f"{_BADGES[item.change]} {gate}"
-
-
-_BADGES = {change: badge_html(label) for change, label in CHANGES.items()}
-
-
-def _steps(view: CaseView, cited: Set[str]) -> str:
     events = len(view.baseline.events) + len(view.new.events)
-    files = view.item.artifacts
     old_href = relative_href(files.baseline_case_response_href)
     new_href = relative_href(files.new_case_response_href)
-    old = SideWriter("b", view.baseline, events, old_href)
-    new = SideWriter("n", view.new, events, new_href)
-    return StepWriter(old, new, cited).html(view.steps)
+    steps = StepWriter(
+        SideWriter("b", view.baseline, events, old_href),
+        SideWriter("n", view.new, events, new_href),
+        found.cited,
+    ).html(view.steps)
+    gate = _GATE if item.security.new.requires_gate_recommendation else NO_HTML
+    actions = Parts()
+    baseline.write_actions(actions)
+    new.write_actions(actions)
+    page = CasePage(
+        report_id=QUOTED[view.report_id],
+        case_id=quoted_html(item.case_id),
+        title=quoted_html(item.title or item.case_id),
+        change=_CHANGES[item.change],
+        banner=NO_HTML if view.masked else _SECRETS_ARE_SHOWN,
+        badges=Html(f"{_BADGES[item.change]} {gate}"),
+        facts=_facts(item),
+        remarks=_remarks(item, baseline, new),
+        prompt=_prompt(view.prompt),
+        findings=found.html,
+        steps=Html(f'{_HEADS}\n<ol class="steps">\n{steps}</ol>\n') if steps else _NO_STEPS,
+        answers=_answers(baseline, new),
+        actions=_actions(parts_html(actions, quoted=True)) if actions else NO_HTML,
+        links=_links(item),
+    )
+    return page_html(page).encode()
 
 
-def _prompt(prompt: str) -> str:
-    if not prompt:
-        return '<p class="muted">No prompt was recorded.</p>'
-    html = f'<pre class="prompt">{quoted_html(prompt[:_PROMPT])}</pre>'
-    if len(prompt) <= _PROMPT:
-        return html
-    size = f"shortened, {_PROMPT:,} of {len(prompt):,} characters"
-    return f'{html}<p class="cut">[{size}; full: <a href="cases.json">cases.json</a>]</p>'
+def page_html(page: CasePage) -> Html:
+    """The page, put together."""
+    return Html(f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{page.change}: {page.title} &ndash; {page.report_id}</title>
+<link rel="stylesheet" href="assets/report.css">
+</head>
+<body class="case">
+<a class="skip" href="#main">Skip to the case</a>
+<header>
+<nav aria-label="Report"><a href="report.html">&larr; All cases</a> \
+<span class="muted">{page.report_id}</span></nav>
+{page.banner}<h1>{page.title}</h1>
+<p class="lead">{page.badges}<code>{page.case_id}</code></p>
+</header>
+<main id="main">
+<section aria-labelledby="verdict"><h2 id="verdict">Verdict</h2>
+<div class="scroll" role="region" aria-label="Verdict of both sides" tabindex="0">\
+<table class="facts"><thead><tr><td></td><th scope="col">Baseline</th><th scope="col">New</th></tr>\
+</thead><tbody>
+{page.facts}</tbody></table></div>
+{page.remarks}</section>
+<section aria-labelledby="prompt"><h2 id="prompt">Prompt</h2>
+{page.prompt}
+</section>
+{page.findings}<section aria-labelledby="trace"><h2 id="trace">Traces, step by step</h2>
+{page.steps}{page.answers}</section>
+{page.actions}</main>
+<footer><nav aria-label="Files"><ul class="files">{page.links}\
+<li><a href="compare-report.json">compare-report.json</a></li></ul></nav></footer>
+</body>
+</html>""")
 
 
-def _divergence(item: Item) -> str:
+def _actions(rows: Html) -> Html:
+    return Html(f"""<section aria-labelledby="actions"><h2 id="actions">Proposed actions</h2>
+<div class="scroll" role="region" aria-label="Proposed actions" tabindex="0"><table class="wide">\
+<thead><tr><th scope="col">Side</th><th scope="col">Action</th><th scope="col">Risk</th>\
+<th scope="col">Parameters</th><th scope="col">Evidence</th></tr></thead><tbody>
+{rows}</tbody></table></div></section>
+""")
+
+
+_Fact: TypeAlias = Literal[
+    "Result",
+    "Root cause",
+    "Trace integrity",
+    "Governance preview",
+    "Sources of chance",
+    "Latency",
+    "Cost",
+    "Repeats",
+]
+
+
+def _facts(item: Item) -> Html:
+    """The rows of the table that sets the two sides of a case beside each other."""
+    integrity, governance = item.trace_integrity, item.governance_preview
+    sources = item.nondeterminism_sources
+    rows = [
+        _known_row("Result", item.baseline_pass, item.new_pass),
+        _known_row("Root cause", item.baseline_root, item.new_root),
+        _known_row("Trace integrity", integrity.baseline, integrity.new),
+        _known_row("Governance preview", governance.baseline, governance.new),
+        _known_row("Sources of chance", sources.baseline, sources.new),
+    ]
+    if latency := figures.latency(item.latency_ms):
+        rows.append(_row("Latency", *map(text_html, latency)))
+    if cost := figures.cost(item.cost_usd):
+        rows.append(_row("Cost", *map(text_html, cost)))
+    if item.repeats is not msgspec.UNSET:
+        rows.append(_row("Repeats", _repeats(item.repeats.baseline), _repeats(item.repeats.new)))
+    return Html("".join(rows))
+
+
+@lru_cache(_KNOWN_ROWS)
+def _known_row(name: _Fact, old: Hashable, new: Hashable) -> Html:
+    """A row of codes, which are few: nearly every case has one that was written before."""
+    return _row(name, _cell(old), _cell(new))
+
+
+def _row(name: _Fact, old: Html, new: Html, change: Html = NO_HTML) -> Html:
+    remark = Html(f' <span class="muted">({change})</span>' if change else "")
+    return Html(f'<tr><th scope="row">{name}</th><td>{old}</td><td>{new}{remark}</td></tr>\n')
+
+
+def _cell(fact: object) -> Html:
+    """What is said of one side: a result, a root cause, sources of chance, or a judgement."""
+    if isinstance(fact, bool):
+        return Html(f"{badge_html(RESULTS[fact])} ")
+    if isinstance(fact, str):
+        return _code(fact, ROOT_CAUSES)
+    if isinstance(fact, tuple):
+        return quoted_html(", ".join(map(spoken, fact)) or "none known")
+    if isinstance(fact, Integrity):
+        issues = Html("".join([_code(each, INTEGRITY_ISSUES) for each in fact.issues[:_MOST]]))
+        return Html(f"{badge_html(INTEGRITIES[fact.status])} {issues}")
+    if isinstance(fact, Governance):
+        badge = badge_html(RECOMMENDATIONS[fact.recommendation])
+        return Html(f"{badge} {quoted_html(fact.reason)}")
+    assert fact is msgspec.UNSET  # a case that passed has no root cause
+    return Html("none")
+
+
+def _code(code: str, meanings: dict[str, str]) -> Html:
+    meaning = quoted_html(meanings.get(code, ""))
+    return Html(f'<div class="code"><code>{quoted_html(code)}</code> {meaning}</div>')
+
+
+def _repeats(found: Repeats) -> Html:
+    flaky = Html(", flaky" if found.flaky else "")
+    return Html(f"{found.passed} of {found.runs} passed{flaky}")
+
+
+def _remarks(item: Item, baseline: PageSide, new: PageSide) -> Html:
+    """Where the sides part, why there is no answer, and what is wrong with the input."""
+    files = item.artifacts
+    old_files = (files.baseline_failure_body_href, files.baseline_failure_meta_href)
+    new_files = (files.new_failure_body_href, files.new_failure_meta_href)
+    faults = NO_HTML
+    if item.faults:
+        entries = Html("".join([Html(f"<li>{quoted_html(each)}</li>") for each in item.faults]))
+        title = Html("<strong>Faults of the input</strong>")
+        faults = Html(f'<div class="note warn">{title}<ul>{entries}</ul></div>\n')
+    failures = Html(_failure(baseline, *old_files) + _failure(new, *new_files))
+    return Html(f"{_divergence(item)}{failures}{faults}")
+
+
+def _divergence(item: Item) -> Html:
     found = item.first_divergence
     if found is msgspec.UNSET:
-        return ""
-    anchor = f"n-{found.new_index}" if found.new_index is not None else f"b-{found.baseline_index}"
+        return NO_HTML
+    anchor = Html(
+        f"b-{found.baseline_index}" if found.new_index is None else f"n-{found.new_index}"
+    )
     old = QUOTED[shortened(found.baseline, 200) if found.baseline else "nothing"]
     new = QUOTED[shortened(found.new, 200) if found.new else "nothing"]
-    both = f"<code>{new}</code>"
+    both = Html(f"<code>{new}</code>")
     if old != new:
-        both = f"baseline: <code>{old}</code>, new: {both}"
-    step = f'<a href="#{anchor}">step {found.step + 1}</a>'
-    return f"<p>First divergence: {step}, {QUOTED[found.reason]} ({both}).</p>\n"
+        both = Html(f"baseline: <code>{old}</code>, new: {both}")
+    step = Html(f'<a href="#{anchor}">step {found.step + 1}</a>')
+    return Html(f"<p>First divergence: {step}, {QUOTED[found.reason]} ({both}).</p>\n")
 
 
-def _failures(files: Artifacts, baseline: Side, new: Side) -> str:
-    """Why there is no answer, where there is none."""
-    return _failure(
-        baseline, files.baseline_failure_body_href, files.baseline_failure_meta_href
-    ) + _failure(new, files.new_failure_body_href, files.new_failure_meta_href)
-
-
-def _failure(side: Side, body: str | None, meta: str | None) -> str:
+def _failure(side: PageSide, body: str | None, meta: str | None) -> Html:
+    """Why a side has no answer, where it has none."""
     if side.trace.failure is None:
-        return ""
+        return NO_HTML
     words = quoted_html(failure_words(side.trace.failure))
-    known = (("Full body", relative_href(body)), ("Its metadata", relative_href(meta)))
-    links = [f' <a href="{quoted_html(href)}">{name}</a>' for name, href in known if href]
-    what = f"<strong>{side.name}: the call to the agent failed.</strong> {words}{''.join(links)}"
-    return f'<p class="note bad">{what}</p>\n'
+    links = NO_HTML
+    if href := relative_href(body):
+        links = Html(f' <a href="{quoted_html(href)}">Full body</a>')
+    if href := relative_href(meta):
+        links = Html(f'{links} <a href="{quoted_html(href)}">Its metadata</a>')
+    what = Html(f"<strong>{side.name}: the call to the agent failed.</strong> {words}{links}")
+    return Html(f'<p class="note bad">{what}</p>\n')
 
 
-def _faults(item: Item) -> str:
-    if not item.faults:
-        return ""
-    faults = "".join([f"<li>{quoted_html(fault)}</li>" for fault in item.faults])
-    title = "<strong>Faults of the input</strong>"
-    return f'<div class="note warn">{title}<ul>{faults}</ul></div>\n'
+def _prompt(prompt: str) -> Html:
+    if not prompt:
+        return _NO_PROMPT
+    html = Html(f'<pre class="prompt">{quoted_html(prompt[:_PROMPT])}</pre>')
+    if len(prompt) <= _PROMPT:
+        return html
+    size = Html(f"shortened, {_PROMPT:,} of {len(prompt):,} characters")
+    full = Html('full: <a href="cases.json">cases.json</a>')
+    return Html(f'{html}<p class="cut">[{size}; {full}]</p>')
 
 
-def _answers(*sides: Side) -> str:
-    return "".join([_answer(side, text) for side in sides if (text := side.unrecorded_answer())])
+def _answers(*sides: PageSide) -> Html:
+    """Final outputs that no event shows."""
+    answers = []
+    for side in sides:
+        if text := side.unrecorded_answer():
+            title = Html(f"<h3>{side.name}: final output, not recorded as an event</h3>")
+            body = Html(f"{title}<pre>{quoted_html(text)}</pre>")
+            answers.append(Html(f'<div class="answer" id="{side.letter}-answer">{body}</div>\n'))
+    return Html("".join(answers))
 
 
-def _answer(side: Side, text: str) -> str:
-    title = f"<h3>{side.name}: final output, not recorded as an event</h3>"
-    body = f"<pre>{quoted_html(text)}</pre>"
-    return f'<div class="answer" id="{side.letter}-answer">{title}{body}</div>\n'
-
-
-def _links(item: Item) -> str:
+def _links(item: Item) -> Html:
     """The files of a case, as far as they are in the report folder."""
-    parts: Parts = []
-    for name, href in _known_files(item.artifacts) + _repeats(item):
+    files, parts = item.artifacts, Parts()
+    hrefs: list[tuple[Html, str | None]] = [
+        (Html("Baseline response"), files.baseline_case_response_href),
+        (Html("New response"), files.new_case_response_href),
+        (Html("Baseline run"), files.baseline_run_meta_href),
+        (Html("New run"), files.new_run_meta_href),
+        (Html("Baseline failure body"), files.baseline_failure_body_href),
+        (Html("Baseline failure metadata"), files.baseline_failure_meta_href),
+        (Html("New failure body"), files.new_failure_body_href),
+        (Html("New failure metadata"), files.new_failure_meta_href),
+    ]
+    if item.repeats is not msgspec.UNSET:
+        repeats = item.repeats
+        sides = ((Html("Baseline"), repeats.baseline), (Html("New"), repeats.new))
+        hrefs += [
+            (Html(f"{side} run {number}"), href)
+            for side, found in sides
+            for number, href in enumerate(found.response_hrefs[:_MOST], 1)
+        ]
+    for name, href in hrefs:
         if link := relative_href(href):
-            parts += ('<li><a href="', link, f'">{name}</a></li>', "")
-    return quoted_parts_html(parts)
-
-
-def _known_files(files: Artifacts) -> list[tuple[str, str | None]]:
-    return [
-        ("Baseline response", files.baseline_case_response_href),
-        ("New response", files.new_case_response_href),
-        ("Baseline run", files.baseline_run_meta_href),
-        ("New run", files.new_run_meta_href),
-        ("Baseline failure body", files.baseline_failure_body_href),
-        ("Baseline failure metadata", files.baseline_failure_meta_href),
-        ("New failure body", files.new_failure_body_href),
-        ("New failure metadata", files.new_failure_meta_href),
-    ]
-
-
-def _repeats(item: Item) -> list[tuple[str, str | None]]:
-    """The other runs of a case that was run more than once."""
-    if item.repeats is msgspec.UNSET:
-        return []
-    sides = (("Baseline", item.repeats.baseline), ("New", item.repeats.new))
-    return [
-        (f"{side} run {number}", href)
-        for side, found in sides
-        for number, href in enumerate(found.response_hrefs[:_MOST], 1)
-    ]
+            parts += (Html('<li><a href="'), link, Html(f'">{name}</a></li>'), "")
+    return parts_html(parts, quoted=True)

@@ -4,8 +4,18 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from evalwright.reports.html.display_text import as_json, display_text, shown
-from evalwright.reports.html.markup import KnownNames, Parts, link_html, name_html
+from evalwright.reports.html.markup import (
+    NO_HTML,
+    Html,
+    KnownNames,
+    Parts,
+    as_json,
+    display_text,
+    equal,
+    link_html,
+    name_html,
+    shown,
+)
 from evalwright.reports.html.worddiff import Segment, agreeing, mark_differences
 
 
@@ -13,8 +23,11 @@ class PayloadWriter:
     """Writes the payloads of one side; what it leaves out is in the file at `href`."""
 
     def __init__(self, events: int, href: str) -> None:
-        self.parts: Parts = []
-        self.characters, self.fields = _limits(events)
+        self.parts = Parts()
+        # Less where events are very many, so that a browser can open the page.
+        self.characters, self.fields = (
+            (1_500, 40) if events <= 400 else (300, 12) if events <= 4_000 else (80, 4)
+        )
         self._href = href
 
     def rows(self, value: Any) -> None:
@@ -26,47 +39,54 @@ class PayloadWriter:
             self.row(_SAME[key], shown(each))
         self.rest(len(value), self.fields)
 
-    def row(self, opening: str, text: str) -> None:
+    def row(self, opening: Html, text: str) -> None:
         """Write one field and its text."""
         if len(text) <= self.characters:
             self.parts += (opening, text)
         else:
             self.parts += (opening, text[: self.characters], self._cut(text), "")
 
-    def marked_row(self, opening: str, segments: Iterable[Segment], text: str, start: int) -> None:
+    def marked_row(self, opening: Html, segments: Iterable[Segment], text: str, start: int) -> None:
         """Write a field with the words marked that differ; `start` is where they begin in it."""
         self.parts += (opening, "")
         for differs, words in segments:
-            self.parts += ("<mark>", words, "</mark>", "") if differs else ("", words)
+            self.parts += (_MARK, words, _END_OF_MARK, "") if differs else (NO_HTML, words)
         if start or len(text) > self.characters:
             self.parts += (self._cut(text, start), "")
 
-    def _cut(self, text: str, start: int = 0) -> str:
+    def _cut(self, text: str, start: int = 0) -> Html:
         """The remark that a text was shortened."""
         shown = min(self.characters, len(text) - start)
-        place = f", from {start:,} on" if start else ""
-        size = f"{shown:,} of {len(text):,} characters{place}"
-        return f" {self._remark(size)}"
+        place = Html(f", from {start:,} on" if start else "")
+        size = Html(f"{shown:,} of {len(text):,} characters{place}")
+        return Html(f" {self._remark(size)}")
 
     def rest(self, fields: int, written: int) -> None:
         """Remark that fields were left out, where some were."""
         if written < fields:
-            size = f"{written} of {fields:,} fields"
-            self.parts += (f"<dd>{self._remark(size)}", "")
+            size = Html(f"{written} of {fields:,} fields")
+            self.parts += (Html(f"<dd>{self._remark(size)}"), "")
 
-    def _remark(self, size: str) -> str:
-        full = f"; full: {link_html(self._href)}" if self._href else ""
-        return f'<small class="cut">[shortened, {size}{full}]</small>'
+    def _remark(self, size: Html) -> Html:
+        full = Html(f"; full: {link_html(self._href)}" if self._href else "")
+        return Html(f'<small class="cut">[shortened, {size}{full}]</small>')
 
 
-def _openings(mark: str) -> KnownNames:
+_MARK, _END_OF_MARK = Html("<mark>"), Html("</mark>")
+
+
+def _openings(mark: Html) -> KnownNames:
     """The beginnings of rows with a mark, by their keys."""
-    return KnownNames(lambda key: f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dd{mark}>")
+
+    def opening(key: str) -> Html:
+        return Html(f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dd{mark}>")
+
+    return KnownNames(opening)
 
 
-_SAME = _openings("")
-_PARTLY = _openings(' class="x"')  # some words are marked
-_WHOLLY = _openings(' class="x w"')
+_SAME = _openings(NO_HTML)
+_PARTLY = _openings(Html(' class="x"'))  # some words are marked
+_WHOLLY = _openings(Html(' class="x w"'))
 
 
 def write_compared(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> None:
@@ -86,7 +106,10 @@ def write_compared(a: Any, b: Any, old: PayloadWriter, new: PayloadWriter) -> No
         text_a, text_b = value, b[key]
         if type(text_a) is not str or type(text_b) is not str or not text_a or not text_b:
             text_a, text_b = _texts(text_a, text_b)
-        same = text_a == text_b or (type(value) is not str and _equal(value, b[key]))
+        # Texts of containers may differ in the order of keys alone.
+        same = text_a == text_b or (
+            (type(value) is dict or type(value) is list) and equal(value, b[key])
+        )
         if not same and (
             (text_a[0] == text_b[0] and text_a[:4] == text_b[:4])
             or (text_a[-1] == text_b[-1] and text_a[-4:] == text_b[-4:])
@@ -154,20 +177,3 @@ def _window(a: str, b: str, size: int) -> int:
         return 0
     common = agreeing(a, b)
     return 0 if common < size // 2 else common - size // 4
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two containers hold the same; their texts may differ in the order of keys."""
-    if type(a) is not dict and type(a) is not list:
-        return False
-    try:
-        return bool(a == b)
-    except RecursionError:
-        return False
-
-
-def _limits(events: int) -> tuple[int, int]:
-    """Characters of a field, and fields: fewer where events are very many, so the page opens."""
-    if events <= 400:
-        return 1_500, 40
-    return (300, 12) if events <= 4_000 else (80, 4)

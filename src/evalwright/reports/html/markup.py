@@ -1,76 +1,97 @@
-"""Text from outside as HTML text: visible and escaped.
+"""Text from outside as HTML: visible, escaped, and short enough for a page.
 
-The templates escape by themselves. What every page has is too much for that to be quick and is
-written by hand; whatever is shown there passes through `text_html`, `quoted_html`, or the functions
-for parts and names that do the same.
+Markup has the type `Html`, text the type `str`. `tools/mypy_html.py` lets the type checker prove
+that markup is made of literals, numbers and other markup; only the functions below that escape a
+text, and the templates, make markup of anything else. The pages that are written by the thousand
+are put together by code, since a template, quick as it is, takes longer than all the rest of it.
 """
 
+import re
 from collections.abc import Callable
 from html import escape
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, NewType, TypeAlias, cast
 
-from evalwright.reports.html.display_text import display_text, hides_something, without
-from evalwright.reports.html.words import Label
+from evalwright.trace.model import text_of
 
-Parts: TypeAlias = list[str]  # markup of ours and text from outside in turn, markup first
+Html = NewType("Html", str)
+NO_HTML = Html("")
+
+if TYPE_CHECKING:
+    _Pair: TypeAlias = tuple[Html, str]
+    _Pairs: TypeAlias = _Pair | tuple[Html, str, Html, str] | tuple[Html, str, Html, str, Html, str]
+
+    class Parts:
+        """Markup of ours and text from outside in turn, markup first; in fact a list."""
+
+        def __iadd__(self, more: "Parts | _Pairs") -> "Parts": ...
+        def __len__(self) -> int: ...
+        def clear(self) -> None: ...  # noqa: D102 - as a list does
+else:
+    Parts = list
 
 _LONGEST_NAME = 90
 _MOST_KNOWN = 4096
 _PLAIN = bytes(code for code in (*b"\t\n", *range(0x20, 0x7F)) if code not in b"&<>")
 _PLAIN_IN_QUOTES = bytes(code for code in _PLAIN if code not in b"\"'/")
+# Control, zero-width, bidi, tag and variation characters, and halves of pairs: what a reader
+# cannot see, or what makes a text read otherwise than it is. Tab and newline stay.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
+)
+_SEEN = b"\t\n" + bytes(range(0x20, 0x7F))
+_LEFT_OUT = "(nothing that can be written as text)"
+_SCHEME = re.compile(r"[^/?#]*:")
 
 
-def text_html(text: str) -> str:
+def text_html(text: str) -> Html:
     """A text as the content of an element."""
-    return _escaped(display_text(text)) if without(text, _PLAIN) else text
+    if without(text, _PLAIN):
+        text = escape(display_text(text), quote=False)
+    return Html(text)  # type: ignore[unescaped]
 
 
-def quoted_html(text: str) -> str:
+def quoted_html(text: str) -> Html:
     """A text as the templates write it: quotation marks and slashes are escaped too."""
-    return _quoted(display_text(text)) if without(text, _PLAIN_IN_QUOTES) else text
+    if without(text, _PLAIN_IN_QUOTES):
+        text = escape(display_text(text)).replace("/", "&#x2f;")
+    return Html(text)  # type: ignore[unescaped]
 
 
-def parts_html(parts: Parts) -> str:
-    """Markup as it is, and between it the texts, each as `text_html` writes it."""
-    return _joined(parts, _PLAIN, _escaped)
+def parts_html(parts: Parts, *, quoted: bool = False) -> Html:
+    """Markup as it is, and the texts between it as `text_html` or `quoted_html` writes them.
+
+    The parts are used up by it.
+    """
+    pieces = cast("list[str]", parts)
+    if len(pieces) % 2:  # markup and text would have changed places somewhere
+        raise ValueError("parts of a page must be pairs of markup and text")
+    texts = pieces[1::2]
+    rest = without("".join(texts), _PLAIN_IN_QUOTES if quoted else _PLAIN)
+    if rest:
+        if _HIDDEN.search(rest):
+            texts = list(map(display_text, texts))
+        # All texts as one are quicker to write; what is visible holds no NUL.
+        written = escape("\0".join(texts), quote=quoted)
+        pieces[1::2] = (written.replace("/", "&#x2f;") if quoted else written).split("\0")
+    return Html("".join(pieces))  # type: ignore[unescaped]
 
 
-def quoted_parts_html(parts: Parts) -> str:
-    """Markup as it is, and between it the texts, each as `quoted_html` writes it."""
-    return _joined(parts, _PLAIN_IN_QUOTES, _quoted)
+def link_html(href: str) -> Html:
+    """A relative link that shows where it leads."""
+    target = Html(escape(href))  # type: ignore[unescaped]
+    return Html(f'<a href="{target}">{text_html(href)}</a>')
 
 
-def _joined(parts: Parts, plain: bytes, write: Callable[[str], str]) -> str:
-    """The parts as one text; they are used up by it."""
-    if len(parts) % 2:  # markup and text would have changed places somewhere
-        raise ValueError("parts of a page that are no pairs of markup and text")
-    texts = parts[1::2]
-    rest = without("".join(texts), plain)
-    if not rest:
-        return "".join(parts)
-    if hides_something(rest):
-        texts = list(map(display_text, texts))
-    # All texts as one are quicker to write; what is visible holds no NUL.
-    parts[1::2] = write("\0".join(texts)).split("\0")
-    return "".join(parts)
-
-
-def _escaped(text: str) -> str:
-    return escape(text, quote=False)
-
-
-def _quoted(text: str) -> str:
-    return escape(text).replace("/", "&#x2f;")
-
-
-class KnownNames(dict[str, str]):
+class KnownNames(dict[str, Html]):
     """The HTML of names, written when it is first asked for: a few names come again and again."""
 
-    def __init__(self, write: Callable[[str], str]) -> None:
+    def __init__(self, write: Callable[[str], Html]) -> None:
         super().__init__()
         self._write = write
 
-    def __missing__(self, name: str) -> str:
+    def __missing__(self, name: str) -> Html:
         html = self._write(name)
         if len(name) <= _LONGEST_NAME and len(self) < _MOST_KNOWN:
             self[name] = html
@@ -82,7 +103,7 @@ def short_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
-def name_html(name: str) -> str:
+def name_html(name: str) -> Html:
     """A name as the content of an element."""
     return text_html(short_name(name))
 
@@ -91,17 +112,72 @@ NAMES = KnownNames(name_html)
 QUOTED = KnownNames(quoted_html)
 
 
-def status_html(label: Label) -> str:
-    """A label with its sign and its tone."""
-    return f'<span class="st {label.tone}">{label.sign} {name_html(label.words)}</span>'
+def display_text(text: str) -> str:
+    """The text with its hidden characters written out: `␛`, `⟦U+202E⟧`."""
+    rest = without(text, _SEEN)
+    return _HIDDEN.sub(_written_out, text) if rest and _HIDDEN.search(rest) else text
 
 
-def badge_html(label: Label) -> str:
-    """A label with its sign, set off from the text around it."""
-    sign = f'<span aria-hidden="true">{label.sign}</span>'
-    return f'<span class="badge {label.tone}">{sign} {label.words}</span>'
+def without(text: str, plain: bytes) -> str:
+    """What is left of a text without some ASCII characters; most texts have no others.
+
+    To delete all plain characters is the quickest way to find out whether there are others.
+    """
+    rest = text.encode("utf-8", "surrogatepass").translate(None, plain)
+    return rest.decode("utf-8", "surrogatepass") if rest else ""
 
 
-def link_html(href: str) -> str:
-    """A relative link that shows where it leads."""
-    return f'<a href="{escape(href)}">{text_html(href)}</a>'
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return f"⟦U+{code:04X}⟧"
+
+
+def shown(value: Any) -> str:
+    """A JSON value as a reader sees it: strings as they are, the rest as JSON."""
+    if type(value) is str:
+        return value or '""'
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    return as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """A JSON value as JSON; one that is too deep or too odd for that, by what it holds."""
+    if isinstance(value, str):
+        return f'"{value}"' if value.isprintable() else repr(value)
+    return text_of(value) or _LEFT_OUT
+
+
+def clipped(value: Any, limit: int) -> str:
+    """A value for a table cell: visible, and with a mark where it was shortened."""
+    return display_text(shortened(value, limit))
+
+
+def shortened(value: Any, limit: int) -> str:
+    """A value as it is, with a mark where it was shortened."""
+    text = shown(value)
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… (shortened, {limit:,} of {len(text):,} characters)"
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two JSON values hold the same; False where they are too deep to tell."""
+    try:
+        return bool(a == b)
+    except RecursionError:
+        return False
+
+
+def relative_href(href: str | None) -> str:
+    """A link that stays in the report folder, or nothing."""
+    if not href or not href.isprintable() or href[0] in "/\\":
+        return ""
+    if ":" in href and _SCHEME.match(href):
+        return ""
+    climbs = ".." in href and ".." in href.replace("\\", "/").split("/")
+    return "" if climbs else href

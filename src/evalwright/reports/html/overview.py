@@ -1,8 +1,9 @@
-"""What the overview shows, as plain values for its template, and the parts of its table."""
+"""The first page of a report, and the parts of its table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,18 +14,48 @@ from evalwright.contracts.report import (
     Item,
     PolicyRule,
     QualityFlags,
-    SeverityCounts,
     Summary,
 )
-from evalwright.reports import figures as numbers
+from evalwright.reports import figures
 from evalwright.reports.html import words
-from evalwright.reports.html.charts import Bar, chart
-from evalwright.reports.html.display_text import clipped, display_text, relative_href
+from evalwright.reports.html.case import STYLE_SOURCES
+from evalwright.reports.html.markup import clipped, display_text, relative_href
+from evalwright.reports.html.templating import (
+    STYLE_SHEET,
+    as_markup,
+    content_policy,
+    own_file,
+    render,
+    source_hash,
+)
 
+ASSETS: dict[str, bytes] = {"report.css": STYLE_SHEET.encode()}
+
+_SCRIPT = own_file("html", "overview.js")
+# What the page's own script loads are the parts of its table.
+_POLICY = content_policy(STYLE_SOURCES, f"{source_hash(_SCRIPT)} 'strict-dynamic'")
 _LONG = 400
 _MOST = 100  # entries of a list
 _MOST_KINDS = 12  # of signals in one row
 _BESIDES = ("baseline", "changed")  # parts of a snapshot that do not tell of the new run
+_CHART_LABELS = 42  # percent of the width
+_CHART_BARS = 46
+_CHART_ROW = 34  # pixels
+
+_Options: TypeAlias = list[tuple[str, str]]
+# The selections above the table: name, label, and options with their words.
+_FILTERS: list[tuple[str, str, _Options]] = [
+    ("change", "Change", [(code, label.words) for code, label in words.CHANGES.items()]),
+    ("root", "Root cause", [(code, words.spoken(code)) for code in ROOT_CAUSES]),
+    ("kind", "Signal", []),
+    (
+        "severity",
+        "Severity",
+        [*((each, f"{each} or worse") for each in SEVERITIES[:-1]), (SEVERITIES[-1],) * 2],
+    ),
+    ("integrity", "Trace", [(code, label.words) for code, label in words.INTEGRITIES.items()]),
+    ("gated", "Gate", [("yes", "gated"), ("no", "not gated")]),
+]
 
 
 class OverviewRow(msgspec.Struct, frozen=True, array_like=True):
@@ -88,7 +119,7 @@ def _rank(severity: str) -> int:
     return SEVERITIES.index(severity) if severity in SEVERITIES else -1
 
 
-def safe_row(row: OverviewRow) -> OverviewRow:
+def _shown_row(row: OverviewRow) -> OverviewRow:
     """The row as it may be shown: nothing hidden in its texts, no link out of the folder."""
     return msgspec.structs.replace(
         row,
@@ -99,30 +130,45 @@ def safe_row(row: OverviewRow) -> OverviewRow:
     )
 
 
-def overview_context(view: OverviewView) -> dict[str, Any]:
-    """The values of the template `overview.html`."""
+def render_rows_chunk(rows: Sequence[OverviewRow], number: int) -> bytes:
+    """A part of the overview's table, as the script file that brings it; numbers begin with 1."""
+    data = msgspec.json.encode([_shown_row(row) for row in rows])
+    data = data.replace(b"<", b"\\u003c").replace(b"\xe2\x80\xa8", b"\\u2028")
+    return b"evalwrightRows(%d,%s)\n" % (number, data.replace(b"\xe2\x80\xa9", b"\\u2029"))
+
+
+def render_overview(view: OverviewView) -> bytes:
+    """The first page of the report, with the first rows of its table."""
     summary = view.summary
-    rows = [safe_row(row) for row in view.rows]
-    return {
-        "report_id": display_text(view.report_id),
-        "masked": view.masked,
-        "verdict": display_text(summary.verdict),
-        "tone": "bad" if speaks_against(summary) else "good",
-        "tiles": list(_tiles(summary)),
-        "significance": numbers.significance(summary.significance),
-        "notes": [clipped(note, 2_000) for note in view.notes[:_MOST]],
-        "notes_left_out": max(0, len(view.notes) - _MOST),
-        "charts": [_root_chart(summary), _signal_chart(summary)],
-        "kinds": _top_kinds(summary),
-        "rows": [_shown_row(row) for row in rows],
-        "total_rows": view.total_rows,
-        "total_words": f"{view.total_rows:,}",
-        "table": _table_data(view, rows),
-        "filters": _filters(),
-        "policy": [_rule(rule) for rule in view.policy.values()],
-        "environment": _environment(view.env_snapshot),
-        "quality": _quality(view.quality),
-    }
+    rows = [_shown_row(row) for row in view.rows]
+    page = render(
+        "html",
+        "overview.html",
+        csp=_POLICY,
+        script=as_markup(_SCRIPT),
+        report_id=display_text(view.report_id),
+        masked=view.masked,
+        verdict=display_text(summary.verdict),
+        tone="bad" if speaks_against(summary) else "good",
+        tiles=list(_tiles(summary)),
+        significance=figures.significance(summary.significance),
+        notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
+        notes_left_out=max(0, len(view.notes) - _MOST),
+        charts=_charts(summary),
+        kinds=_top_kinds(summary),
+        rows=[_labelled(row) for row in rows],
+        total_rows=view.total_rows,
+        total_words=f"{view.total_rows:,}",
+        table=_table_data(view, rows),
+        filters=_FILTERS,
+        policy=[
+            tuple(map(display_text, (rule.id, rule.title, rule.rationale, rule.remedy)))
+            for rule in view.policy.values()
+        ],
+        environment=_environment(view.env_snapshot),
+        quality=_quality(view.quality),
+    )
+    return page.encode()
 
 
 def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
@@ -130,8 +176,8 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     total = summary.total_cases
     old, new = summary.baseline_pass, summary.new_pass
     yield "Cases", f"{total:,}", "", ""
-    against = f"baseline {numbers.percent(old, total)} ({old:,} of {total:,})"
-    yield "Passed", numbers.percent(new, total), against, ""
+    against = f"baseline {figures.percent(old, total)} ({old:,} of {total:,})"
+    yield "Passed", figures.percent(new, total), against, ""
     yield "Regressions", f"{summary.regressions:,}", "", "bad" if summary.regressions else ""
     yield "Improvements", f"{summary.improvements:,}", "", "good" if summary.improvements else ""
     yield "Gated cases", f"{summary.gated_cases:,}", "", "bad" if summary.gated_cases else ""
@@ -140,7 +186,7 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     security = summary.security
     against = f"baseline {security.cases_with_signals_baseline:,}"
     yield "Cases with signals", f"{security.cases_with_signals_new:,}", against, ""
-    latency, cost = numbers.latency(summary.latency_ms), numbers.cost(summary.cost_usd)
+    latency, cost = figures.latency(summary.latency_ms), figures.cost(summary.cost_usd)
     for name, values in (("Mean latency", latency), ("Mean cost", cost)):
         if values:
             yield name, values[1], f"baseline {values[0]}, {values[2]}", ""
@@ -149,21 +195,57 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
         yield "Flaky cases", f"{flaky.new:,}", f"baseline {flaky.baseline:,}", ""
 
 
-def _root_chart(summary: Summary) -> dict[str, Any]:
+class _Bar(NamedTuple):
+    """A count on both sides."""
+
+    label: str
+    baseline: int
+    new: int
+
+
+def _charts(summary: Summary) -> list[dict[str, Any]]:
+    """Root causes and severities on both sides."""
     old, new = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
-    causes = list(ROOT_CAUSES) + [cause for cause in {**old, **new} if cause not in ROOT_CAUSES]
-    found = [cause for cause in causes if old.get(cause) or new.get(cause)]
-    bars = [Bar(words.spoken(display_text(c)), old.get(c, 0), new.get(c, 0)) for c in found]
-    return chart("roots", "Root causes of failed cases", bars)
+    causes = dict.fromkeys([*ROOT_CAUSES, *old, *new])
+    roots = [
+        _Bar(words.spoken(display_text(each)), old.get(each, 0), new.get(each, 0))
+        for each in causes
+        if old.get(each) or new.get(each)
+    ]
+    security = summary.security
+    before, after = security.signal_counts_baseline, security.signal_counts_new
+    severities = [
+        _Bar(each, getattr(before, each), getattr(after, each)) for each in reversed(SEVERITIES)
+    ]
+    return [
+        _chart("roots", "Root causes of failed cases", roots),
+        _chart("severities", "Security signals by severity", severities),
+    ]
 
 
-def _signal_chart(summary: Summary) -> dict[str, Any]:
-    def count(counts: SeverityCounts, severity: str) -> int:
-        return int(getattr(counts, severity))
+def _chart(name: str, title: str, bars: Sequence[_Bar]) -> dict[str, Any]:
+    """Bars for inline SVG, with the same said in words.
 
-    old, new = summary.security.signal_counts_baseline, summary.security.signal_counts_new
-    bars = [Bar(each, count(old, each), count(new, each)) for each in reversed(SEVERITIES)]
-    return chart("severities", "Security signals by severity", bars)
+    Places are in percent and pixels: the chart fits any width, and its text keeps its size.
+    """
+    most = max([1, *(max(bar.baseline, bar.new) for bar in bars)])
+    rows = []
+    for top, bar in zip(count(0, _CHART_ROW), bars, strict=False):
+        sides = [
+            (side, y, f"{width:.2f}%", f"{_CHART_LABELS + width:.2f}%", number)
+            for side, y, number in (("old", top + 3, bar.baseline), ("new", top + 16, bar.new))
+            for width in (_CHART_BARS * number / most,)
+        ]
+        rows.append((bar.label, top + 19, sides))
+    told = [f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars]
+    return {
+        "name": name,
+        "title": title,
+        "height": _CHART_ROW * len(bars) + 4,
+        "left": f"{_CHART_LABELS}%",
+        "rows": rows,
+        "words": "; ".join(told) or "none",
+    }
 
 
 def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
@@ -172,19 +254,20 @@ def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
         ("New", security.top_signal_kinds_new, security.signal_kinds_new),
         ("Baseline", security.top_signal_kinds_baseline, security.signal_kinds_baseline),
     )
-    return [
-        (side, ", ".join(_counted(kind, counts) for kind in kinds))
+    told = [
+        (
+            side,
+            [
+                words.spoken(display_text(kind)) + (f" {counts[kind]:,}" if kind in counts else "")
+                for kind in kinds
+            ],
+        )
         for side, kinds, counts in known
-        if kinds
     ]
+    return [(side, ", ".join(kinds)) for side, kinds in told if kinds]
 
 
-def _counted(kind: str, counts: Mapping[str, int]) -> str:
-    number = f" {counts[kind]:,}" if kind in counts else ""
-    return words.spoken(display_text(kind)) + number
-
-
-def _shown_row(row: OverviewRow) -> tuple[Any, ...]:
+def _labelled(row: OverviewRow) -> tuple[Any, ...]:
     """A row for the template, in the form that the script gives the other rows."""
     return (
         row.href,
@@ -216,42 +299,19 @@ def _table_data(view: OverviewView, rows: Sequence[OverviewRow]) -> dict[str, st
     return {name: msgspec.json.encode(value).decode() for name, value in texts.items()}
 
 
-def _filters() -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """The selections above the table: name, label, and options with their words."""
-    severities: list[tuple[str, str]] = [(each, f"{each} or worse") for each in SEVERITIES[:-1]]
-    severities += [(SEVERITIES[-1], SEVERITIES[-1])]
-    return [
-        ("change", "Change", [(code, label.words) for code, label in words.CHANGES.items()]),
-        ("root", "Root cause", [(code, words.spoken(code)) for code in ROOT_CAUSES]),
-        ("kind", "Signal", []),
-        ("severity", "Severity", severities),
-        ("integrity", "Trace", [(code, label.words) for code, label in words.INTEGRITIES.items()]),
-        ("gated", "Gate", [("yes", "gated"), ("no", "not gated")]),
-    ]
-
-
-def _rule(rule: PolicyRule) -> tuple[str, str, str, str]:
-    return (
-        display_text(rule.id),
-        display_text(rule.title),
-        display_text(rule.rationale),
-        display_text(rule.remedy),
-    )
-
-
 def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What was compared: name, baseline, new. The snapshot is the new run's, the other's in it."""
     before = dict(_leaves(snapshot.get("baseline", {}), ()))
     after = dict(_leaves({k: v for k, v in snapshot.items() if k not in _BESIDES}, ()))
-    return [
-        (display_text(".".join(path)), _known(before, path), _known(after, path))
-        for path in list({**after, **before})[:_MOST]
-        if path
-    ]
-
-
-def _known(values: Mapping[tuple[str, ...], Any], path: tuple[str, ...]) -> str:
-    return clipped(values[path], _LONG) if path in values else numbers.NOTHING
+    rows = []
+    for path in list({**after, **before})[:_MOST]:
+        sides = [
+            clipped(values[path], _LONG) if path in values else figures.NOTHING
+            for values in (before, after)
+        ]
+        if path:
+            rows.append((display_text(".".join(path)), sides[0], sides[1]))
+    return rows
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -266,22 +326,10 @@ def _quality(flags: QualityFlags) -> list[tuple[str, bool, str, list[str]]]:
     """Each promise of the folder: its name, whether it is kept, a number, and what breaks it."""
     missing = [clipped(each, _LONG) for each in flags.missing_assets[:_MOST]]
     paths = [clipped(each, _LONG) for each in flags.path_violations[:_MOST]]
+    lost = f"{flags.missing_assets_count:,} missing" if flags.missing_assets_count else ""
+    absolute = f"{flags.path_violations_count:,} absolute" if flags.path_violations_count else ""
     return [
-        (
-            "Self-contained",
-            flags.self_contained,
-            _broken(flags.missing_assets_count, "missing"),
-            missing,
-        ),
-        (
-            "Portable paths",
-            flags.portable_paths,
-            _broken(flags.path_violations_count, "absolute"),
-            paths,
-        ),
+        ("Self-contained", flags.self_contained, lost, missing),
+        ("Portable paths", flags.portable_paths, absolute, paths),
         ("Secrets masked", flags.secrets_masked, "", []),
     ]
-
-
-def _broken(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count else ""

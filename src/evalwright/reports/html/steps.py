@@ -1,19 +1,21 @@
 """The two traces step by step, as HTML: calls with their results, and what differs."""
 
 from collections.abc import Sequence, Set
+from typing import Literal, NamedTuple, TypeAlias
 
 from evalwright.comparison.alignment import AlignedStep
-from evalwright.reports.html.display_text import shown
 from evalwright.reports.html.fields import PayloadWriter, write_compared
 from evalwright.reports.html.markup import (
     NAMES,
+    NO_HTML,
+    Html,
     KnownNames,
     name_html,
     parts_html,
     short_name,
-    status_html,
+    shown,
 )
-from evalwright.reports.html.words import STATES, TOOL_STATUSES, Label
+from evalwright.reports.html.words import STATES, TOOL_STATUSES, Label, status_html
 from evalwright.trace.model import (
     Event,
     FinalOutput,
@@ -27,23 +29,30 @@ from evalwright.trace.model import (
 )
 from evalwright.trace.pairing import Step
 
+SideLetter: TypeAlias = Literal["b", "n"]  # what the anchors of a side begin with
+
 _PREVIEW = 100
 _KNOWN_OPENINGS = 4096
 _LATEST = 10**15  # of a time that can be right; more is shown in the response only
-_NOT_IN_BASELINE = '<p class="none">not in the baseline</p>'
-_NOT_IN_NEW = '<p class="none">not in the new run</p>'
-_END = ("</dl></div>", "")  # of an event
+_NOT_IN_BASELINE = Html('<p class="none">not in the baseline</p>')
+_NOT_IN_NEW = Html('<p class="none">not in the new run</p>')
+_END = (Html("</dl></div>"), "")  # of an event
+_PAIR = Html('<div class="pair"><div class="old">')
+_BESIDE = (Html('</div><div class="new">'), "")
+_END_OF_PAIR = (Html("</div></div></li>\n"), "")
+_END_OF_PREVIEW = Html("</span></summary>")
+_END_OF_SAME = (Html("</details></li>\n"), "")
 
 
 class SideWriter(PayloadWriter):
     """Writes the events of one side; `letter` begins its anchors."""
 
-    def __init__(self, letter: str, trace: Trace, events: int, href: str) -> None:
+    def __init__(self, letter: SideLetter, trace: Trace, events: int, href: str) -> None:
         super().__init__(events, href)
         self._letter = letter
         self._start = next((event.ts for event in trace.events if event.ts is not None), 0)
 
-    def step(self, step: Step | None, otherwise: str) -> None:
+    def step(self, step: Step | None, otherwise: Html) -> None:
         """A call and its result, or another event."""
         if step is None:
             self.parts += (otherwise, "")
@@ -57,70 +66,65 @@ class SideWriter(PayloadWriter):
         self.rows(self.head(event))
         self.parts += _END
 
-    def head(self, event: Event, twin: str = "") -> Json:
+    def head(self, event: Event, twin: Html = NO_HTML) -> Json:
         """Write all of an event but its rows and its end; give what it carries.
 
-        `twin` is the anchor of its like, where both are shown as one.
+        `twin` is an element with the anchor of its like, where both are shown as one.
         """
-        name, lasted = None, ""
+        name, lasted = None, NO_HTML
         place: int | None
         if type(event) is ToolCall:
-            kind, place, ts = "<b>call</b>", event.index, event.ts
+            kind, place, ts = _CALL, event.index, event.ts
             name, payload = event.call_id, event.args
         elif type(event) is ToolResult:
             kind, place, ts = _RESULTS[event.status], event.index, event.ts
             name, payload = event.call_id, payload_of(event)
-            lasted = "" if event.latency_ms is None else _duration(event.latency_ms)
+            took = event.latency_ms
+            if took is not None and 0 <= took < _LATEST:
+                lasted = Html(f", took {round(took)} ms")
         else:
             kind, place, ts = _KINDS[type(event)], event.index, event.ts
             payload = payload_of(event)
-        offset = "" if ts is None else _offset(ts - self._start)
-        end = f"{lasted}{offset}</small><dl>"
+        since = _LATEST if ts is None else ts - self._start
+        offset = Html(f", {since:+.0f} ms" if -_LATEST < since < _LATEST else "")
+        end = Html(f"{lasted}{offset}</small><dl>")
         key = self._letter, place, kind, name is None
-        opening = _OPENINGS.get(key) or _opening(*key)
-        if twin:
-            opening = opening.replace("<p>", f'<i id="{twin}"></i><p>', 1)
+        start, about = _OPENINGS.get(key) or _opening(*key)
         if name is None:
-            self.parts += (opening + end, "")
+            self.parts += (Html(f"{start}{twin}{about}{end}"), "")
         else:
-            self.parts += (opening, short_name(name), end, "")
+            self.parts += (Html(f"{start}{twin}{about}"), short_name(name), end, "")
         return payload
 
 
 # How events begin: places and kinds are few, so nearly every one was written before.
-_OPENINGS: dict[tuple[str, int | None, str, bool], str] = {}
+_OPENINGS: dict[tuple[SideLetter, int | None, Html, bool], tuple[Html, Html]] = {}
 
 
-def _opening(letter: str, place: int | None, kind: str, nameless: bool) -> str:  # noqa: FBT001 - part of a key
-    end = "" if nameless else ", "
-    html = f'<div id="{letter}-{place}"><p>{kind} <small>event {place}{end}'
+def _opening(
+    letter: SideLetter,
+    place: int | None,
+    kind: Html,
+    nameless: bool,  # noqa: FBT001 - part of a key
+) -> tuple[Html, Html]:
+    start = Html(f'<div id="{letter}-{place}">')
+    about = Html(f"<p>{kind} <small>event {place}{'' if nameless else ', '}")
     if len(_OPENINGS) < _KNOWN_OPENINGS:
-        _OPENINGS[letter, place, kind, nameless] = html
-    return html
+        _OPENINGS[letter, place, kind, nameless] = start, about
+    return start, about
 
 
-def _offset(since: float) -> str:
-    """The time since the first event of a side; one that cannot be right is left out."""
-    return f", {since:+.0f} ms" if -_LATEST < since < _LATEST else ""
-
-
-def _duration(took: float) -> str:
-    """How long a tool took; what cannot be right is left out."""
-    return f", took {round(took)} ms" if 0 <= took < _LATEST else ""
-
-
-class StepWriter:
+class StepWriter(NamedTuple):
     """Writes aligned steps; those in `cited` that are the same stand open.
 
     The baseline's writer holds the page, the other one what is to stand beside the last step.
     """
 
-    def __init__(self, old: SideWriter, new: SideWriter, cited: Set[str] = frozenset()) -> None:
-        self._old = old
-        self._new = new
-        self._cited = cited
+    old: SideWriter
+    new: SideWriter
+    cited: Set[str] = frozenset()
 
-    def html(self, steps: Sequence[AlignedStep]) -> str:
+    def html(self, steps: Sequence[AlignedStep]) -> Html:
         """The items of the list, numbered from 1."""
         for number, step in enumerate(steps, 1):
             a, b = step.baseline, step.new
@@ -128,47 +132,55 @@ class StepWriter:
                 self._same(number, a, b)
             else:
                 self._pair(number, step)
-        return parts_html(self._old.parts)
+        return parts_html(self.old.parts)
 
     def _pair(self, number: int, step: AlignedStep) -> None:
         """A step with its sides beside each other."""
         a, b, state = step.baseline, step.new, step.state
-        page, beside = self._old.parts, self._new.parts
-        title = f"{number} {_STATES[state]} {_title((b or a).event)}"  # type: ignore[union-attr]
-        page += (f'<li class="{state}"><h3>{title}</h3><div class="pair"><div class="old">', "")
+        page, beside = self.old.parts, self.new.parts
+        title = Html(f"{number} {_STATES[state]} {_title((b or a).event)}")  # type: ignore[union-attr]
+        page += (Html(f'<li class="{state}"><h3>{title}</h3>{_PAIR}'), "")
         if a is not None and b is not None:
             self._changed(a, b)
         else:
-            self._old.step(a, _NOT_IN_BASELINE)
-            self._new.step(b, _NOT_IN_NEW)
-        page += ('</div><div class="new">', "", *beside, "</div></div></li>\n", "")
+            self.old.step(a, _NOT_IN_BASELINE)
+            self.new.step(b, _NOT_IN_NEW)
+        page += _BESIDE
+        page += beside
+        page += _END_OF_PAIR
         beside.clear()
 
     def _same(self, number: int, a: Step, b: Step) -> None:
         """A step that is the same stands once, with the anchors of both sides."""
-        opened = " open" if self._cited and self._is_cited(a, b) else ""
-        title = f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>"
-        opening = f'<li class="same"><details{opened}><summary>{title} <span class="muted">'
-        self._old.parts += (opening, _preview(b.event), "</span></summary>", "")
+        opened = Html(" open" if self.cited and self._is_cited(a, b) else "")
+        title = Html(f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>")
+        opening = Html(f'<li class="same"><details{opened}><summary>{title} <span class="muted">')
+        text = shown(payload_of(b.event))
+        preview = text[:_PREVIEW].replace("\n", " ")
+        preview = f"{preview}…" if len(text) > _PREVIEW else preview
+        page = self.old.parts
+        page += (opening, preview, _END_OF_PREVIEW, "")
         self._shared(a.event, b.event)
         if a.result is not None and b.result is not None:
             self._shared(a.result, b.result)
-        self._old.parts += ("</details></li>\n", "")
+        page += _END_OF_SAME
 
     def _is_cited(self, a: Step, b: Step) -> bool:
         events = (("b", a.event), ("b", a.result), ("n", b.event), ("n", b.result))
         places = [f"{letter}-{event.index}" for letter, event in events if event is not None]
-        return not self._cited.isdisjoint(places)
+        return not self.cited.isdisjoint(places)
 
     def _shared(self, old: Event, new: Event) -> None:
         """Write two events as one."""
-        self._old.head(old, f"n-{new.index}")
-        self._new.rows(payload_of(new))
-        self._old.parts += (*self._new.parts, *_END)
-        self._new.parts.clear()
+        page, rows = self.old.parts, self.new.parts
+        self.old.head(old, Html(f'<i id="n-{new.index}"></i>'))
+        self.new.rows(payload_of(new))
+        page += rows
+        page += _END
+        rows.clear()
 
     def _changed(self, a: Step, b: Step) -> None:
-        old, new = self._old, self._new
+        old, new = self.old, self.new
         write_compared(old.head(a.event), new.head(b.event), old, new)
         old.parts += _END
         new.parts += _END
@@ -185,40 +197,41 @@ class StepWriter:
 _STATES = {state: status_html(label) for state, label in STATES.items()}
 
 
-def _result(status: str) -> str:
-    label = TOOL_STATUSES.get(status) or Label(status, "?", "warn")
-    return f"<b>result</b> {status_html(label)}"
+def _result(status: str) -> Html:
+    label = TOOL_STATUSES.get(status) or Label(status, Html("?"), "warn")
+    return Html(f"<b>result</b> {status_html(label)}")
 
 
-_RESULTS = KnownNames(_result)
-_KINDS: dict[type, str] = {
-    Retrieval: "<b>retrieval</b>",
-    Message: "<b>message</b>",
-    FinalOutput: "<b>final output</b>",
-    Unknown: "<b>unknown event</b>",
+def _call(tool: str) -> Html:
+    return Html(f"{_CALL} <code>{name_html(tool or '(no name)')}</code>")
+
+
+_CALL = Html("<b>call</b>")
+_CALLS, _RESULTS = KnownNames(_call), KnownNames(_result)
+_KINDS: dict[type, Html] = {
+    ToolResult: Html("<b>result</b>"),
+    Retrieval: Html("<b>retrieval</b>"),
+    Message: Html("<b>message</b>"),
+    FinalOutput: Html("<b>final output</b>"),
+    Unknown: Html("<b>unknown event</b>"),
 }
 
 
-def _title(event: Event) -> str:
+def _title(event: Event) -> Html:
+    """The kind of an event, and the name that it goes by."""
     if type(event) is ToolCall:
         return _CALLS[event.tool]
-    kind = _KINDS.get(type(event), "<b>result</b>")
-    name = _name(event)
-    return f"{kind} <code>{NAMES[name]}</code>" if name else kind
-
-
-_CALLS = KnownNames(lambda tool: f"<b>call</b> <code>{name_html(tool or '(no name)')}</code>")
-
-
-def _name(event: Event) -> str | None:
-    """The name that an event other than a call goes by."""
+    name: str | None = None
     if type(event) is ToolResult:
-        return event.tool
-    if type(event) is Message:
-        return event.role
-    if type(event) is FinalOutput:
-        return event.content_type
-    return event.type if type(event) is Unknown else None
+        name = event.tool
+    elif type(event) is Message:
+        name = event.role
+    elif type(event) is FinalOutput:
+        name = event.content_type
+    elif type(event) is Unknown:
+        name = event.type
+    kind = _KINDS[type(event)]
+    return Html(f"{kind} <code>{NAMES[name]}</code>") if name else kind
 
 
 def payload_of(event: Event) -> Json:
@@ -236,10 +249,3 @@ def payload_of(event: Event) -> Json:
         return event.raw
     assert type(event) is Message or type(event) is FinalOutput
     return event.content
-
-
-def _preview(event: Event) -> str:
-    """The start of what an event carries, on one line."""
-    text = shown(payload_of(event))
-    short = text[:_PREVIEW].replace("\n", " ")
-    return f"{short}…" if len(text) > _PREVIEW else short

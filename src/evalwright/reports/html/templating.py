@@ -1,4 +1,4 @@
-"""Pages from templates, their content security policy, and the style sheet that they share."""
+"""Pages from templates, their content security policy, and the files that they are made with."""
 
 import base64
 import hashlib
@@ -6,14 +6,26 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from minijinja import Environment
+from minijinja import Environment, safe
 
-STYLE_SHEET = (files("evalwright.reports.html") / "style.css").read_bytes()
+from evalwright.reports.html.markup import Html
 
 
-def render(package: str, template: str, **values: Any) -> str:
-    """A template of a package of reports with its values; every value is escaped."""
-    return _environment(package).render_template(template, **values)
+def render(package: str, template: str, **values: Any) -> Html:
+    """A template of a package of reports with its values; all are escaped but `as_markup`."""
+    page = _environment(package).render_template(template, **values)
+    return Html(page)  # type: ignore[unescaped]
+
+
+def as_markup(html: Html) -> object:
+    """Markup as a value that a template does not escape again."""
+    return safe(html)
+
+
+def own_file(package: str, name: str) -> Html:
+    """A file of a package of reports, such as a style sheet: ours, so it is taken as it is."""
+    text = (files(f"evalwright.reports.{package}") / name).read_text(encoding="utf-8")
+    return Html(text)  # type: ignore[unescaped]
 
 
 @cache
@@ -39,3 +51,6 @@ def source_hash(source: str) -> str:
     """How a content security policy names a style or a script that is part of the page."""
     digest = hashlib.sha256(source.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+STYLE_SHEET = own_file("html", "style.css")

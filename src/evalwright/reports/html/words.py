@@ -1,6 +1,15 @@
 """The words of the report: labels of codes, and what the codes mean."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from evalwright.reports.html.markup import Html, name_html, text_html
+
+_DOWN, _UP = Html("&#9660;"), Html("&#9650;")
+_CROSS, _TICK = Html("&#10005;"), Html("&#10003;")
+_DIAMOND, _DOT, _CIRCLE = Html("&#9670;"), Html("&#9679;"), Html("&#9675;")
+_SQUARE, _HALF = Html("&#9632;"), Html("&#9680;")
+_EQUAL, _UNEQUAL = Html("&#61;"), Html("&#8800;")
+_MINUS, _PLUS, _UNKNOWN = Html("&#8722;"), Html("&#43;"), Html("&#63;")
 
 
 class Label(NamedTuple):
@@ -11,51 +20,63 @@ class Label(NamedTuple):
     """
 
     words: str
-    sign: str
-    tone: str
+    sign: Html
+    tone: Literal["good", "plain", "info", "warn", "bad", "critical"]
 
 
 CHANGES = {
-    "regression": Label("Regression", "&#9660;", "bad"),
-    "improvement": Label("Improvement", "&#9650;", "good"),
-    "still_failing": Label("Still failing", "&#10005;", "warn"),
-    "still_passing": Label("Still passing", "&#10003;", "plain"),
+    "regression": Label("Regression", _DOWN, "bad"),
+    "improvement": Label("Improvement", _UP, "good"),
+    "still_failing": Label("Still failing", _CROSS, "warn"),
+    "still_passing": Label("Still passing", _TICK, "plain"),
 }
-RESULTS = {True: Label("pass", "&#10003;", "good"), False: Label("fail", "&#10005;", "bad")}
+RESULTS = {True: Label("pass", _TICK, "good"), False: Label("fail", _CROSS, "bad")}
 SEVERITIES = {
-    "critical": Label("critical", "&#9670;", "critical"),
-    "high": Label("high", "&#9650;", "bad"),
-    "medium": Label("medium", "&#9679;", "warn"),
-    "low": Label("low", "&#9675;", "info"),
+    "critical": Label("critical", _DIAMOND, "critical"),
+    "high": Label("high", _UP, "bad"),
+    "medium": Label("medium", _DOT, "warn"),
+    "low": Label("low", _CIRCLE, "info"),
 }
 RECOMMENDATIONS = {
-    "block": Label("Block", "&#9632;", "critical"),
-    "require_approval": Label("Require approval", "&#9650;", "bad"),
-    "warn": Label("Warn", "&#9679;", "warn"),
-    "none": Label("None", "&#9675;", "plain"),
+    "block": Label("Block", _SQUARE, "critical"),
+    "require_approval": Label("Require approval", _UP, "bad"),
+    "warn": Label("Warn", _DOT, "warn"),
+    "none": Label("None", _CIRCLE, "plain"),
 }
 INTEGRITIES = {
-    "ok": Label("ok", "&#10003;", "plain"),
-    "partial": Label("partial", "&#9680;", "warn"),
-    "broken": Label("broken", "&#10005;", "bad"),
+    "ok": Label("ok", _TICK, "plain"),
+    "partial": Label("partial", _HALF, "warn"),
+    "broken": Label("broken", _CROSS, "bad"),
 }
 STATES = {
-    "same": Label("same", "&#61;", "plain"),
-    "changed": Label("changed", "&#8800;", "warn"),
-    "only_baseline": Label("only in baseline", "&#8722;", "bad"),
-    "only_new": Label("only in new", "&#43;", "good"),
+    "same": Label("same", _EQUAL, "plain"),
+    "changed": Label("changed", _UNEQUAL, "warn"),
+    "only_baseline": Label("only in baseline", _MINUS, "bad"),
+    "only_new": Label("only in new", _PLUS, "good"),
 }
 TOOL_STATUSES = {
-    "ok": Label("ok", "&#10003;", "good"),
-    "error": Label("error", "&#10005;", "bad"),
-    "timeout": Label("timeout", "&#10005;", "bad"),
-    "": Label("no status", "&#63;", "plain"),
+    "ok": Label("ok", _TICK, "good"),
+    "error": Label("error", _CROSS, "bad"),
+    "timeout": Label("timeout", _CROSS, "bad"),
+    "": Label("no status", _UNKNOWN, "plain"),
 }
 RISKS = {
-    "high": Label("high risk", "&#9650;", "bad"),
-    "medium": Label("medium risk", "&#9679;", "warn"),
-    "low": Label("low risk", "&#9675;", "plain"),
+    "high": Label("high risk", _UP, "bad"),
+    "medium": Label("medium risk", _DOT, "warn"),
+    "low": Label("low risk", _CIRCLE, "plain"),
 }
+
+
+def status_html(label: Label) -> Html:
+    """A label with its sign and its tone."""
+    return Html(f'<span class="st {label.tone}">{label.sign} {name_html(label.words)}</span>')
+
+
+def badge_html(label: Label) -> Html:
+    """A label with its sign, set off from the text around it."""
+    sign = Html(f'<span aria-hidden="true">{label.sign}</span>')
+    return Html(f'<span class="badge {label.tone}">{sign} {text_html(label.words)}</span>')
+
 
 ROOT_CAUSES = {
     "format_violation": "The output does not fit the format that the case declares.",

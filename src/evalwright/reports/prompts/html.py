@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
-from minijinja import safe
-
 from evalwright.contracts.prompt_result import PromptResult
-from evalwright.reports.html.display_text import clipped
-from evalwright.reports.html.templating import STYLE_SHEET, content_policy, render, source_hash
+from evalwright.reports.html.markup import Html, clipped
+from evalwright.reports.html.templating import (
+    STYLE_SHEET,
+    as_markup,
+    content_policy,
+    own_file,
+    render,
+    source_hash,
+)
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import Overview
 from evalwright.reports.prompts.html_page import page_values
@@ -28,8 +32,8 @@ def render_html(results: Sequence[PromptResult], context: ReportContext) -> byte
         "prompts",
         "report.html",
         csp=content_policy(source_hash(own.style), source_hash(own.script)),
-        style=safe(own.style),
-        script=safe(own.script),
+        style=as_markup(own.style),
+        script=as_markup(own.script),
         charts=_charts(overview, context.threshold),
         **page_values(overview, context),
     )
@@ -37,17 +41,15 @@ def render_html(results: Sequence[PromptResult], context: ReportContext) -> byte
 
 
 class _PageSources(NamedTuple):
-    style: str
-    script: str
+    style: Html
+    script: Html
 
 
 @cache
 def _own_sources() -> _PageSources:
     """The style and the script that are part of the page."""
-    folder = files("evalwright.reports.prompts") / "templates"
-    style = (folder / "report.css").read_text(encoding="utf-8")
-    script = (folder / "report.js").read_text(encoding="utf-8")
-    return _PageSources(STYLE_SHEET.decode() + style, script)
+    style = Html(STYLE_SHEET + own_file("prompts", "templates/report.css"))
+    return _PageSources(style, own_file("prompts", "templates/report.js"))
 
 
 def _charts(overview: Overview, threshold: float) -> list[dict[str, Any]]:

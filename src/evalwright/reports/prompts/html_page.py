@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minijinja import safe
 from msgspec import UNSET
 
 from evalwright.contracts.prompt_result import (
@@ -16,7 +15,8 @@ from evalwright.contracts.prompt_result import (
 )
 from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
-from evalwright.reports.html.display_text import clipped, display_text
+from evalwright.reports.html.markup import Html, clipped, display_text
+from evalwright.reports.html.templating import as_markup
 from evalwright.reports.prompts.change import (
     change_in_words,
     criteria_in_words,
@@ -196,12 +196,12 @@ def _file(
         "groups": [
             _group(group, changes.get(id(group)), all_reasons=room is None) for group in file.groups
         ],
-        **_source(file.findings, text, room, f"f{number}l"),
+        **_source(file.findings, text, room, Html(f"f{number}l")),
     }
 
 
 def _source(
-    findings: Sequence[Finding], text: str | None, room: int | None, anchor: str
+    findings: Sequence[Finding], text: str | None, room: int | None, anchor: Html
 ) -> dict[str, Any]:
     """The text with its findings, a word on what is left out, and findings that are not in it."""
     if text is None or (room is not None and not findings):
@@ -215,7 +215,7 @@ def _source(
             "findings."
         )
     return {
-        "source": safe(view.html),
+        "source": as_markup(view.html),
         "marked": [
             (f"{anchor}{line}", line, display_text(rules)) for line, rules in view.marked[:_MOST]
         ]

@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from html import escape
 from typing import NamedTuple
 
 from evalwright.contracts.prompt_result import Finding
-from evalwright.reports.html.display_text import display_text
-from evalwright.reports.html.markup import text_html
+from evalwright.reports.html.markup import Html, quoted_html, text_html
 from evalwright.signals.sensitive import scan
 
 _AROUND = 1  # lines before and after a finding, where not all are shown
@@ -21,7 +19,7 @@ _MOST_ON_A_LINE = 20
 class SourceView(NamedTuple):
     """What of a text is shown, lines with findings in it, and findings that stand outside of it."""
 
-    html: str
+    html: Html
     marked: list[tuple[int, str]]  # a line that has an anchor, and the rules of its findings
     elsewhere: list[Finding]
     lines_shown: int
@@ -29,7 +27,7 @@ class SourceView(NamedTuple):
 
 
 def source_view(
-    text: str, findings: Sequence[Finding], room: int | None, anchor: str
+    text: str, findings: Sequence[Finding], room: int | None, anchor: Html
 ) -> SourceView:
     """The whole text, or where it has more characters than there is room, lines with findings.
 
@@ -57,7 +55,7 @@ def source_view(
         for line, found in sorted(by_line.items())
         if line - 1 in chosen
     ]
-    html = "".join(_blocks(lines, shown, by_line, anchor))
+    html = Html("".join(_blocks(lines, shown, by_line, anchor)))
     return SourceView(html, marked, elsewhere, len(chosen), len(lines))
 
 
@@ -100,38 +98,38 @@ def _chosen(lines: Sequence[str], with_findings: Sequence[int], room: int) -> li
 
 
 def _blocks(
-    lines: Sequence[str], shown: Collection[int], by_line: dict[int, list[Finding]], anchor: str
-) -> Iterator[str]:
+    lines: Sequence[str], shown: Collection[int], by_line: dict[int, list[Finding]], anchor: Html
+) -> Iterator[Html]:
     """Runs of lines that follow each other, each as a list that goes on with its number."""
     before = -1
     for place in shown:
         if place != before + 1 or before < 0:
-            yield "</ol>" if before >= 0 else ""
-            yield f'<ol class="src" start="{place + 1}">'
+            yield Html("</ol>" if before >= 0 else "")
+            yield Html(f'<ol class="src" start="{place + 1}">')
         before = place
         found = by_line.get(place + 1, ())[:_MOST_ON_A_LINE]
-        yield f'<li id="{anchor}{place + 1}">' if found else "<li>"
+        yield Html(f'<li id="{anchor}{place + 1}">' if found else "<li>")
         yield _line(lines[place], found)
     if before >= 0:
-        yield "</ol>"
+        yield Html("</ol>")
 
 
-def _line(line: str, findings: Sequence[Finding]) -> str:
+def _line(line: str, findings: Sequence[Finding]) -> Html:
     cut = len(line) - _LONGEST_LINE
     if cut > 0:
         line = line[:_LONGEST_LINE]
-    html, done = "", 0
+    parts, done = [], 0
     for finding in findings:
         start, end = _span(line, finding.column - 1)
         if start >= done and end > start:
-            title = escape(display_text(f"{finding.rule} {finding.severity}"))
-            html += f'{text_html(line[done:start])}<mark title="{title}">'
-            html += f"{text_html(line[start:end])}</mark>"
+            title = quoted_html(f"{finding.rule} {finding.severity}")
+            marked = Html(f'<mark title="{title}">{text_html(line[start:end])}</mark>')
+            parts += [text_html(line[done:start]), marked]
             done = end
-    html += text_html(line[done:])
+    parts.append(text_html(line[done:]))
     if cut > 0:
-        html += f'<span class="cut"> … {cut:,} more characters</span>'
-    return html + "".join(map(_message, findings))
+        parts.append(Html(f'<span class="cut"> … {cut:,} more characters</span>'))
+    return Html("".join([*parts, *map(_message, findings)]))
 
 
 def _span(line: str, start: int) -> tuple[int, int]:
@@ -140,9 +138,8 @@ def _span(line: str, start: int) -> tuple[int, int]:
     return (word.start(), word.end()) if word else (start, start)
 
 
-def _message(finding: Finding) -> str:
+def _message(finding: Finding) -> Html:
     rule = text_html(finding.rule)
     message = text_html(finding.message)
-    return (
-        f'<span class="hit {finding.severity}"><b>{rule}</b> {finding.severity}: {message}</span>'
-    )
+    hit = Html(f"<b>{rule}</b> {finding.severity}: {message}")
+    return Html(f'<span class="hit {finding.severity}">{hit}</span>')

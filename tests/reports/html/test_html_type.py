@@ -1,0 +1,83 @@
+"""What the type checker proves of pages: text from outside cannot become markup unescaped."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+ALLOWED = """
+from evalwright.reports.html.case import CasePage, page_html
+from evalwright.reports.html.markup import Html, Parts, quoted_html, text_html
+from evalwright.reports.html.templating import as_markup
+
+def page(name: str, count: int, rows: list[Html], parts: Parts, full: CasePage) -> Html:
+    title = Html(f'<h1 title="{quoted_html(name)}">{text_html(name)} {count:,}</h1>')
+    parts += (title, name, Html("<hr>"), "")
+    as_markup(title)
+    return Html(title + Html("".join(rows)) + (page_html(full) if count else Html("")))
+"""
+REFUSED = [
+    'Html(name)',
+    'Html(f"<h1>{name}</h1>")',
+    'Html(f"<h1>{name!r}</h1>")',
+    'Html("<h1>" + name)',
+    'Html("<h1>%s</h1>" % name)',
+    'Html("<h1>{}</h1>".format(name))',
+    'Html("".join([name]))',
+    'Html("".join(names))',
+    'Html("" if names else name)',
+    'Html(unknown)',
+    'parts += (name, "")',
+    'parts += (text_html(name), name, name, "")',
+    'full._replace(title=name) and page_html(name)',
+    'as_markup(name)',
+    'as_markup(f"<b>{text_html(name)}</b>")',
+]  # fmt: skip
+SIGNATURE = "name: str, names: list[str], unknown: Any, parts: Parts, full: CasePage"
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What mypy says of a module with all that is allowed, then one refused line per function."""
+    checked = tmp_path_factory.mktemp("typed") / "drill.py"
+    lines = [
+        f"def refused_{number}({SIGNATURE}) -> None:\n    {line}"
+        for number, line in enumerate(REFUSED)
+    ]
+    checked.write_text("from typing import Any\n" + ALLOWED + "\n".join(lines) + "\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", str(checked)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr
+    return [line for line in done.stdout.splitlines() if "drill.py" in line and "error:" in line]
+
+
+def test_literals_numbers_and_markup_are_allowed_and_plain_text_is_refused(
+    told: list[str],
+) -> None:
+    first = len(ALLOWED.splitlines()) + 3
+    wanted = [first + 2 * number for number in range(len(REFUSED))]
+    found = sorted({int(re.findall(r"drill\.py:(\d+):", line)[0]) for line in told})
+    assert found == wanted, "\n".join(told)
+
+
+def test_markup_is_made_of_text_by_the_escapers_and_templates_only() -> None:
+    trusting = {
+        path.name: source.count("type: ignore[unescaped]")
+        for path in (ROOT / "src").rglob("*.py")
+        if "ignore[unescaped]" in (source := path.read_text())
+    }
+    assert trusting == {"markup.py": 4, "templating.py": 2}
+    using_templates = [
+        path.name
+        for path in (ROOT / "src").rglob("*.py")
+        if "import minijinja" in path.read_text() or "from minijinja" in path.read_text()
+    ]
+    assert using_templates == ["templating.py"]
