@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from evalwright.comparison.policy import CATALOGUE, recommended_rules
 
-from evalwright.comparison.gate import HIGH_RISK_KINDS
+from evalwright.comparison.gate import CATALOGUE, HIGH_RISK_KINDS, recommended_rules
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.engine.findings import FINDING_KINDS
 from evalwright.signals import detect as detecting

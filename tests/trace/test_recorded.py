@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from trace_builders import T0, call, result
 
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.recorded import Recorded, read_recorded
+from evalwright.trace.recorded import RecordedResponse, read_recorded
 from strategies import json_of, json_scalars, json_values
+
+FREE_FIELDS = RecordedResponse.__annotations__.keys() - {"events", "proposed_actions"}
 
 ODD_NUMBERS = [0, -1, 0.5, 10**18, -(10**18), 10**18 - 1, 1e18, 2**63, 2**64, 1e300, True]
 numbers = st.none() | st.integers(T0, T0 + 9) | st.sampled_from(ODD_NUMBERS)
@@ -66,7 +68,9 @@ responses = an_object(
     {},
     events=st.lists(events, max_size=5),
     proposed_actions=st.lists(actions, max_size=2),
-    **dict.fromkeys(Recorded.__annotations__.keys() - {"events", "proposed_actions"}, contents),
+    **dict.fromkeys(
+        RecordedResponse.__annotations__.keys() - {"events", "proposed_actions"}, contents
+    ),
 )
 
 
@@ -79,7 +83,7 @@ def test_what_is_read_in_one_go_means_the_same(response: dict[str, Any]):
     assume(recorded is not None)
     told = [repr(decode_trace(each, "one")) for each in (recorded, msgspec.json.decode(data))]
     assert told[0] == told[1]  # as text: 1 and 1.0 are equal, and shown differently
-    for name in Recorded.__annotations__.keys() - {"events", "proposed_actions"}:
+    for name in FREE_FIELDS:
         assert (name in recorded, recorded.get(name)) == (name in response, response.get(name))
 
 

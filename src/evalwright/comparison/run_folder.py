@@ -171,7 +171,7 @@ class RunFolder:
 
 
 def parse_response(data: bytes) -> Json | Unreadable:
-    """A response object from its bytes; as `Recorded` where it keeps to the format."""
+    """A response object from its bytes; as `RecordedResponse` where it keeps to the format."""
     recorded = read_recorded(data.removeprefix(BYTE_ORDER_MARK))
     return _parse_object(data) if recorded is None else recorded
 

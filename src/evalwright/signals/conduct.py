@@ -72,6 +72,8 @@ def act_of(view: TraceView, call: ToolCall) -> Act:
 @lru_cache(maxsize=1)
 def acts(view: TraceView) -> tuple[Act, ...]:
     """The calls whose tool does something, or whose name does not tell."""
+    if not view.calls:
+        return ()
     known, given = profiles(view), values_given(view.trace)
     return tuple(
         [
@@ -89,18 +91,14 @@ def linking(view: TraceView) -> tuple[Act, ...]:
     return tuple([act_of(view, call) for call in view.calls if call.index in linked])
 
 
-def any_field(view: TraceView, names: frozenset[str]) -> bool:
-    """Whether any of the acts was given a value in a field that one of these words names."""
-    return not names.isdisjoint(_words_of_fields(view))
-
-
 def has_field(act: Act, names: frozenset[str]) -> bool:
     """Whether an act was given a value in a field that one of these words names."""
     return any(not names.isdisjoint(words_of(path)) for path, _ in act.values)
 
 
 @lru_cache(maxsize=1)
-def _words_of_fields(view: TraceView) -> set[str]:
+def field_words(view: TraceView) -> set[str]:
+    """The words in the names of all fields in which an act was given a value."""
     paths = {path for act in acts(view) for path, _ in act.values}
     return {word for path in paths for word in words_of(path)}
 

@@ -6,6 +6,7 @@ Every pattern is written so that `re` gives the same matches, and has bounded re
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -49,23 +50,24 @@ def plain_engine() -> Engine:
 
 def best_engine() -> Engine:
     """The fastest of what is installed."""
-    return Engine(_fast_compiler() or _compile_plain, _fast_finder() or _find_one_by_one)
+    compile_pattern, find_literals = _compile_plain, _find_one_by_one
+    with suppress(ImportError):
+        import re2
+
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.log_errors = False
+        compile_pattern = lambda pattern: _WhenUsed(lambda: re2.compile(pattern, options))  # noqa: E731
+    with suppress(ImportError):
+        import ahocorasick  # noqa: F401
+
+        find_literals = _find_together
+    return Engine(compile_pattern, find_literals)
 
 
 def _compile_plain(pattern: bytes) -> Pattern:
     compiled: Any = re.compile(pattern)
     return compiled  # type: ignore[no-any-return]
-
-
-def _fast_compiler() -> Callable[[bytes], Pattern] | None:
-    try:
-        import re2
-    except ImportError:
-        return None
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    return lambda pattern: _WhenUsed(lambda: re2.compile(pattern, options))
 
 
 class _WhenUsed:
@@ -101,22 +103,16 @@ def _places(text: bytes, word: bytes) -> Iterator[int]:
         place = text.find(word, place + 1)
 
 
-def _fast_finder() -> Callable[[Iterable[bytes]], LiteralFinder] | None:
-    try:
-        import ahocorasick
-    except ImportError:
-        return None
+def _find_together(literals: Iterable[bytes]) -> LiteralFinder:
+    import ahocorasick
 
-    def build(literals: Iterable[bytes]) -> LiteralFinder:
-        automaton = ahocorasick.Automaton()
-        for word in literals:
-            automaton.add_word(word.decode("latin-1"), (len(word) - 1, word))
-        automaton.make_automaton()
+    automaton = ahocorasick.Automaton()
+    for word in literals:
+        automaton.add_word(word.decode("latin-1"), (len(word) - 1, word))
+    automaton.make_automaton()
 
-        def find(lowered: bytes) -> list[tuple[int, bytes]]:
-            hits = automaton.iter(lowered.decode("latin-1"))
-            return sorted((end - back, word) for end, (back, word) in hits)
+    def find(lowered: bytes) -> list[tuple[int, bytes]]:
+        hits = automaton.iter(lowered.decode("latin-1"))
+        return sorted((end - back, word) for end, (back, word) in hits)
 
-        return find
-
-    return build
+    return find

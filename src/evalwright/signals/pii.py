@@ -1,7 +1,7 @@
 """Finds personal data in bytes: validated shapes, and values that a word before them tells."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import IPv4Address
 
 import msgspec
@@ -229,33 +229,32 @@ class PiiFinder:
         self._shapes = engine.compile(grouped)
 
     def find(self, data: bytes) -> list[SensitivePart]:
-        """Every piece of personal data."""
-        return [*self._shaped(data), *self._emails(data)]
-
-    def _shaped(self, data: bytes) -> Iterator[SensitivePart]:
+        """Every piece of personal data: first what has a shape, then e-mail addresses."""
+        found = []
         for match in self._shapes.finditer(data):
             index = match.lastindex or 0
             kind = self._kinds[index]
             start, end = match.span(index)
             length = kind.validate(data, start, end)
             if length:
-                yield SensitivePart(
-                    *(start, start + length, kind.id, "pii"),
-                    *(kind.severity, kind.confidence, kind.label),
+                found.append(
+                    SensitivePart(
+                        *(start, start + length, kind.id, "pii"),
+                        *(kind.severity, kind.confidence, kind.label),
+                    )
                 )
-
-    def _emails(self, data: bytes) -> Iterator[SensitivePart]:
         at = data.find(b"@")
         while at >= 0:
             name = _local_part(data, at)
             domain = _DOMAIN.match(data, at + 1, at + 255) if name else None
             if domain is not None:
                 confidence: Confidence = "medium" if name.lower() in _ROLES else "high"
-                end = domain.end()
-                yield SensitivePart(
-                    at - len(name), end, "email", "pii", "low", confidence, "e-mail address"
+                place = at - len(name), domain.end()
+                found.append(
+                    SensitivePart(*place, "email", "pii", "low", confidence, "e-mail address")
                 )
             at = data.find(b"@", at + 1)
+        return found
 
 
 def _local_part(data: bytes, at: int) -> bytes:

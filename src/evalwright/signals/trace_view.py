@@ -240,7 +240,8 @@ class ValuesGiven(dict[int, list[tuple[str, str]]]):
 @kept
 def calls_with_links(trace: Trace) -> set[int]:
     """The indexes of the calls with a value that may hold an address of the web."""
-    if not _may_hold_link(_written_args(trace)):  # as is usual, and quickly seen
+    # Usually none does, which one look tells.
+    if not trace.calls or not _may_hold_link(_written_args(trace)):
         return set()
     given = values_given(trace)
     return {

@@ -29,7 +29,13 @@ _DOCUMENT_KEYS = ("documents", "docs", "snippets", "content", "snippets_hashes")
 def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "") -> Trace:
     """The trace of one response object; what does not fit the format becomes `Unknown`."""
     record: dict[str, Any] = response if isinstance(response, dict) else {}
-    events = _events(record.get("events", []))
+    said, actions = record.get("events", []), record.get("proposed_actions")
+    events: tuple[Event, ...] | None = None
+    if type(said) is tuple:  # of a response that was read as `RecordedResponse`
+        events = tuple([each.event(index) for index, each in enumerate(said)])
+    elif isinstance(said, list):
+        events = tuple(map(_event, range(len(said)), said))
+    failure, usage = record.get("runner_failure"), record.get("usage")
     return Trace(
         case_id,
         prompt or _text(record.get("user_prompt")) or "",
@@ -37,23 +43,13 @@ def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "
         _strings(record.get("tools_offered")),
         events or (),
         _output(record.get("final_output"), events or ()),
-        _actions(record.get("proposed_actions")),
-        _failure(record.get("runner_failure")),
-        _usage(record.get("usage")),
+        tuple([each.action() for each in actions])
+        if type(actions) is tuple
+        else tuple(map(_action, _dicts(actions))),
+        None if failure is None or failure is False else _failure(failure),
+        _usage(usage) if isinstance(usage, dict) else _NO_USAGE,
         events is None,
     )
-
-
-def _events(raw: Json) -> tuple[Event, ...] | None:
-    if type(raw) is tuple:  # of a response that was read as `Recorded`
-        return tuple([each.event(index) for index, each in enumerate(raw)])
-    return tuple(map(_event, range(len(raw)), raw)) if isinstance(raw, list) else None
-
-
-def _actions(raw: Json) -> tuple[ProposedAction, ...]:
-    if type(raw) is tuple:
-        return tuple([each.action() for each in raw])
-    return tuple(map(_action, _dicts(raw)))
 
 
 def _event(index: int, raw: Json) -> Event:
@@ -150,9 +146,7 @@ def _evidence(raw: dict[str, Any]) -> EvidenceTarget:
     )
 
 
-def _failure(raw: Json) -> RunnerFailure | None:
-    if raw is None or raw is False:
-        return None
+def _failure(raw: Json) -> RunnerFailure:
     if not isinstance(raw, dict):
         return RunnerFailure("unknown", message=text_of(raw))
     said = [raw.get(key) for key in ("error_name", "error_message", "status_text")]
@@ -167,9 +161,7 @@ def _failure(raw: Json) -> RunnerFailure | None:
     )
 
 
-def _usage(raw: Json) -> Usage:
-    if not isinstance(raw, dict):
-        return _NO_USAGE
+def _usage(raw: dict[str, Any]) -> Usage:
     return Usage(
         duration_ms=_number(raw.get("duration_ms")),
         input_tokens=_whole(raw.get("input_tokens")),

@@ -38,8 +38,8 @@ _SOUND = TraceIntegrity("ok")
 
 def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceIntegrity:
     """What cannot be proved of a trace, given the documents that its case requires."""
-    found = _event_issues(trace) | _timestamp_issues(trace)
-    if not are_paired_by_id(trace):
+    found = _event_issues(trace)
+    if (trace.calls or trace.results) and not are_paired_by_id(trace):
         found |= _call_id_issues(trace) | _pairing_issues(trace)
     if set(required_docs) and not trace.retrievals:
         found.add("retrieval_required_missing")
@@ -81,12 +81,8 @@ def _event_issues(trace: Trace) -> set[str]:
         return {"events_not_array"}
     if not trace.events:
         return {"no_events"}
-    return {"unknown_event_type"} if trace.unknown else set()
-
-
-def _timestamp_issues(trace: Trace) -> set[str]:
+    issues = {"unknown_event_type"} if trace.unknown else set()
     times = [time for time in trace.times if time is not None]
-    issues = set()
     if len(times) < len(trace.events):
         issues.add("missing_timestamps")
     if times != sorted(times):

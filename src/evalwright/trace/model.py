@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 import msgspec
 
 from evalwright.trace.cached import cached
 
 Json: TypeAlias = Any
+EventKind = TypeVar("EventKind")
 
 # Of a tool result, folded; the empty one stands where none was recorded.
 GOOD_STATUSES = ("", "ok", "success", "succeeded", "completed")
@@ -118,6 +119,37 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cost_usd: float | None = None
 
 
+class EventsOf(Generic[EventKind]):
+    """The events of one type in a trace; the first look at any type sorts the events of all."""
+
+    _types: ClassVar[dict[str, type]] = {}
+
+    def __init__(self, event_type: type[EventKind], doc: str) -> None:
+        self._type = event_type
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        self._types[name] = self._type
+
+    @overload
+    def __get__(self, trace: None, owner: type) -> "EventsOf[EventKind]": ...
+    @overload
+    def __get__(self, trace: "Trace", owner: type) -> Sequence[EventKind]: ...
+    def __get__(
+        self, trace: "Trace | None", owner: type
+    ) -> "Sequence[EventKind] | EventsOf[EventKind]":
+        if trace is None:
+            return self
+        by_type: dict[type, list[Any]] = defaultdict(list)
+        for event in trace.events:
+            by_type[type(event)].append(event)
+        # Found there from now on, before these descriptors.
+        trace.__dict__.update({name: by_type.get(of, ()) for name, of in self._types.items()})
+        found: Sequence[EventKind] = trace.__dict__[self._name]
+        return found
+
+
 class Trace(msgspec.Struct, frozen=True, dict=True):
     """One case of one side. `prompt` and `system` are what the user and the operator said."""
 
@@ -132,22 +164,11 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     usage: Usage = Usage()
     events_not_array: bool = False
 
-    @cached
-    def _by_kind(self) -> dict[type, list[Any]]:
-        kinds: dict[type, list[Any]] = defaultdict(list)
-        for event in self.events:
-            kinds[type(event)].append(event)
-        return kinds
-
-    @cached
-    def calls(self) -> Sequence[ToolCall]:
-        """The tool calls, in order."""
-        return self._by_kind.get(ToolCall, ())
-
-    @cached
-    def results(self) -> Sequence[ToolResult]:
-        """The tool results, in order."""
-        return self._by_kind.get(ToolResult, ())
+    calls = EventsOf(ToolCall, "The tool calls, in order.")
+    results = EventsOf(ToolResult, "The tool results, in order.")
+    retrievals = EventsOf(Retrieval, "The retrievals, in order.")
+    messages = EventsOf(Message, "The messages, in order.")
+    unknown = EventsOf(Unknown, "What is not an event of a known type.")
 
     @cached
     def times(self) -> list[float | None]:
@@ -163,21 +184,6 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     def answer(self) -> str:
         """The final output as text; empty where there is none."""
         return "" if self.output is None else text_of(self.output.content)
-
-    @property
-    def retrievals(self) -> Sequence[Retrieval]:
-        """The retrievals, in order."""
-        return self._by_kind.get(Retrieval, ())
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The messages, in order."""
-        return self._by_kind.get(Message, ())
-
-    @property
-    def unknown(self) -> Sequence[Unknown]:
-        """What is no event of a known type."""
-        return self._by_kind.get(Unknown, ())
 
 
 def text_of(value: Json) -> str:

@@ -25,7 +25,7 @@ _Identifier: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)] | None
 _Strings: TypeAlias = tuple[str, ...] | None
 
 
-class _Call(msgspec.Struct, tag="tool_call", gc=False):
+class _CallRecord(msgspec.Struct, tag="tool_call", gc=False):
     ts: _Number = None
     call_id: _Identifier = None
     tool: str | None = None
@@ -36,7 +36,7 @@ class _Call(msgspec.Struct, tag="tool_call", gc=False):
         return ToolCall(index, self.ts, self.call_id, self.tool or "", self.args, self.action_id)
 
 
-class _Result(msgspec.Struct, tag="tool_result", gc=False):
+class _ResultRecord(msgspec.Struct, tag="tool_result", gc=False):
     ts: _Number = None
     call_id: _Identifier = None
     tool: str | None = None
@@ -60,7 +60,7 @@ class _Result(msgspec.Struct, tag="tool_result", gc=False):
         )
 
 
-class _Retrieval(msgspec.Struct, tag="retrieval", gc=False):
+class _RetrievalRecord(msgspec.Struct, tag="retrieval", gc=False):
     ts: _Number = None
     query: str | None = None
     doc_ids: _Strings = None
@@ -76,7 +76,7 @@ class _Retrieval(msgspec.Struct, tag="retrieval", gc=False):
         return Retrieval(index, self.ts, self.query or "", self.doc_ids or (), content)
 
 
-class _Message(msgspec.Struct, tag="message", gc=False):
+class _MessageRecord(msgspec.Struct, tag="message", gc=False):
     ts: _Number = None
     role: str | None = None
     content: Json = None
@@ -85,7 +85,7 @@ class _Message(msgspec.Struct, tag="message", gc=False):
         return Message(index, self.ts, self.role or "", self.content)
 
 
-class _Output(msgspec.Struct, tag="final_output", gc=False):
+class _OutputRecord(msgspec.Struct, tag="final_output", gc=False):
     ts: _Number = None
     content_type: str | None = None
     content: Json = None
@@ -94,7 +94,7 @@ class _Output(msgspec.Struct, tag="final_output", gc=False):
         return FinalOutput(index, self.ts, self.content_type or "text", self.content)
 
 
-class _Evidence(msgspec.Struct, gc=False):
+class _EvidenceRecord(msgspec.Struct, gc=False):
     kind: str | None = None
     id: _Identifier = None
     call_id: _Identifier = None
@@ -104,14 +104,14 @@ class _Evidence(msgspec.Struct, gc=False):
         return EvidenceTarget(kind, self.id if kind == "retrieval_doc" else self.call_id)
 
 
-class _Action(msgspec.Struct, gc=False):
+class _ActionRecord(msgspec.Struct, gc=False):
     action_id: _Identifier = None
     action_type: str | None = None
     tool_name: str | None = None
     params: Json = None
     risk_level: Literal["low", "medium", "high"] | None = None
     risk_tags: _Strings = None
-    evidence_refs: tuple[_Evidence, ...] | None = None
+    evidence_refs: tuple[_EvidenceRecord, ...] | None = None
 
     def action(self) -> ProposedAction:
         return ProposedAction(
@@ -125,7 +125,12 @@ class _Action(msgspec.Struct, gc=False):
         )
 
 
-class Recorded(TypedDict, total=False):
+_EventRecord: TypeAlias = (
+    _CallRecord | _ResultRecord | _RetrievalRecord | _MessageRecord | _OutputRecord
+)
+
+
+class RecordedResponse(TypedDict, total=False):
     """All that anybody asks of a response; what it holds beside that is passed over."""
 
     case_id: Json
@@ -133,9 +138,11 @@ class Recorded(TypedDict, total=False):
     user_prompt: Json
     system_prompt: Json
     tools_offered: Json
-    events: tuple[_Call | _Result | _Retrieval | _Message | _Output, ...]
+    events: tuple[
+        _CallRecord | _ResultRecord | _RetrievalRecord | _MessageRecord | _OutputRecord, ...
+    ]
     final_output: Json
-    proposed_actions: tuple[_Action, ...]
+    proposed_actions: tuple[_ActionRecord, ...]
     runner_failure: Json
     usage: Json
     scored: Json
@@ -143,10 +150,10 @@ class Recorded(TypedDict, total=False):
     evalwright_import_fault: Json
 
 
-_DECODER = msgspec.json.Decoder(Recorded)
+_DECODER = msgspec.json.Decoder(RecordedResponse)
 
 
-def read_recorded(data: bytes) -> Recorded | None:
+def read_recorded(data: bytes) -> RecordedResponse | None:
     """A response from its JSON text; None where it may not keep to the format."""
     try:
         if not data.isascii():

@@ -1,5 +1,6 @@
 """Finds secrets in bytes: a first look for literals, then the rules that those belong to."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
@@ -32,20 +33,27 @@ class SecretFinder:
     """
 
     def __init__(self, engine: Engine) -> None:
+        made: list[tuple[Iterable[bytes], Matcher]] = [
+            *((rule.literals.encode().split(), _token_matcher(rule, engine)) for rule in RULES),
+            *((rule.literals, _context_matcher(rule, engine)) for rule in CONTEXT_RULES),
+            ((PRIVATE_KEY_LITERAL,), _private_key),
+        ]
         self._matchers: dict[bytes, list[Matcher]] = {}
-        for rule in RULES:
-            self._add(rule.literals, _token_matcher(rule, engine))
-        for context in CONTEXT_RULES:
-            self._add(context.literals, _context_matcher(context, engine))
-        self._add((PRIVATE_KEY_LITERAL,), _private_key)
-        self.gate = _gate_pattern(self._matchers)
+        for literals, matcher in made:
+            for literal in literals:
+                self._matchers.setdefault(literal, []).append(matcher)
+        # Some literals alone say too little: their rules have a gate.
+        gates = {
+            literal: rule.gate.encode()
+            for rule in RULES
+            if rule.gate
+            for literal in rule.literals.encode().split()
+        }
+        alternatives = {gates.get(each) or re.escape(each) for each in self._matchers}
+        self.gate = b"|".join(sorted(alternatives))
         self._gate = engine.compile(self.gate)
         self._longest = max(map(len, self._matchers))
         self._literals = engine.literals(self._matchers)
-
-    def _add(self, literals: Iterable[bytes], matcher: Matcher) -> None:
-        for literal in literals:
-            self._matchers.setdefault(literal, []).append(matcher)
 
     def find(self, data: bytes) -> list[SensitivePart]:
         """Every secret, in order of its place; several rules may find the same one."""
@@ -70,22 +78,8 @@ class SecretFinder:
                     yield start + place, literal
 
 
-def _gate_pattern(literals: Iterable[bytes]) -> bytes:
-    """Matches wherever a rule could; some rules have a literal that alone says too little."""
-    gated = {literal: rule.gate for rule in RULES if rule.gate for literal in rule.literals}
-    alternatives = {gated.get(literal) or _escaped(literal) for literal in literals}
-    return b"|".join(sorted(alternatives))
-
-
-def _escaped(literal: bytes) -> bytes:
-    return b"".join(
-        bytes([byte]) if byte in _WORD or byte in b" -/:@~" else b"\\" + bytes([byte])
-        for byte in literal
-    )
-
-
 def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
-    pattern = engine.compile(rule.pattern)
+    pattern = engine.compile(rule.pattern.encode())
 
     def match(data: bytes, place: int) -> SensitivePart | None:
         for reach in rule.reach:
