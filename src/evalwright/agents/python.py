@@ -133,6 +133,24 @@ def load_python(
     )
 
 
+def callable_agent(
+    function: Callable[[Any], Any], agent_id: str | None = None, model_class: str | None = None
+) -> PythonAgent:
+    """A function, or an instance that can be called, as an agent named after its module."""
+    if inspect.isclass(function) or not callable(function):
+        raise BadInput(f"agent {function!r}: not a function; pass a function or an instance")
+    known = function if hasattr(function, "__qualname__") else type(function)
+    name = known.__qualname__.replace("<locals>.", "")
+    return PythonAgent(
+        function,
+        ref=f"{known.__module__}:{name}",
+        agent_id=agent_id
+        or getattr(function, "agent_id", None)
+        or f"local.{known.__module__}.{name}",
+        model_class=model_class or getattr(function, "model_class", None),
+    )
+
+
 def _own_callables(module: Any) -> list[str]:
     return [
         name

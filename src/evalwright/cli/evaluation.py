@@ -8,7 +8,6 @@ import msgspec
 
 from evalwright.agents.load import is_archive
 from evalwright.cli.interrupt import no_sudden_exit, run_until_interrupted
-from evalwright.cli.options import existing_log, opened_log
 from evalwright.cli.output import say, stderr
 from evalwright.cli.parameters import read_input
 from evalwright.cli.results import Results, write_failure, write_results
@@ -27,6 +26,7 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.session import Session
 from evalwright.reports.progress import Standing, progress_for
 from evalwright.scoring.golden import read_suite
+from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
 
 

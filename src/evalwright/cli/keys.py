@@ -7,13 +7,13 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, log_exists, opened_log
+from evalwright.cli.options import db_option
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.host.keys import Key, create_key, list_keys, revoke_key
 from evalwright.host.scopes import DEFAULT_SCOPES
-from evalwright.store.location import chosen_path
+from evalwright.store.location import chosen_path, log_exists, opened_log
 
 _DURATION = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[hd])")
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}

@@ -2,7 +2,7 @@
 
 import click
 
-from evalwright.cli.options import db_option, existing_log
+from evalwright.cli.options import db_option
 from evalwright.cli.output import say, stdout, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.cli.results import continued, failed_stories
@@ -11,6 +11,7 @@ from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
 from evalwright.reports.outcome import agreement, render_outcome
 from evalwright.reports.style import Style
+from evalwright.store.location import existing_log
 
 
 @click.command(epilog="Example: evalwright replay latest --json")

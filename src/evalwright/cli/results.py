@@ -18,6 +18,7 @@ from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
+from evalwright.engine.session import reasons_against
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
 from evalwright.reports.forms import renderer
 from evalwright.reports.outcome import LIVE, agreement, render_outcome, shown_reasons
@@ -64,17 +65,7 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
     if results.as_json:
         summaries = [each.summary for each in outcomes]
         results.emit(to_json(summaries if is_group else summaries[0]))
-    return _exit_code(outcomes, report)
-
-
-def _exit_code(outcomes: Sequence[Outcome], report: RepeatsReport | None) -> int:
-    if any(outcome.reasons for outcome in outcomes):
-        return 1
-    return 1 if report is not None and _is_too_flaky(outcomes[0], report) else 0
-
-
-def _is_too_flaky(outcome: Outcome, report: RepeatsReport) -> bool:
-    return bool(report.flaky) and outcome.plan.settings.flaky_as == "fail"
+    return 1 if reasons_against(outcomes) else 0
 
 
 class _Told:
@@ -145,9 +136,7 @@ def _print(results: Results, told: Sequence[_Told], report: RepeatsReport | None
     if report is None:
         tell_all(told[0].card(style), styled=True)
         return
-    reasons = _reasons(told)
-    if _is_too_flaky(told[0].outcome, report):
-        reasons.append(f"{len(report.flaky)} flaky, and --flaky-as is fail")
+    reasons = reasons_against([each.outcome for each in told])
     lines = [*_deltas(told), *(f"  {style.red('✗')} {reason}" for reason in reasons)]
     lines += _frame(told[0].outcome, style, passed=not reasons)
     tell_all("\n".join([*render_repeats(report, style), *lines]), styled=True)
@@ -172,14 +161,6 @@ def _deltas(told: Sequence[_Told]) -> list[str]:
     deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
     baseline = told[0].outcome.plan.baseline
     return [f"  against {baseline.run_id}: score {', '.join(deltas)}"] if baseline else []
-
-
-def _reasons(told: Sequence[_Told]) -> list[str]:
-    return [
-        f"run {number}: {reason}"
-        for number, each in enumerate(told, 1)
-        for reason in each.outcome.reasons
-    ]
 
 
 def _folder(out: Path, outcome: Outcome) -> Path:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalwright.cli.options import db_option, opened_log
+from evalwright.cli.options import db_option
 from evalwright.cli.output import say
 from evalwright.contracts.errors import BadInput
 from evalwright.models.config import Config, load_config, read_config
+from evalwright.store.location import opened_log
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from contextlib import suppress
 import click
 import msgspec
 
-from evalwright.cli.options import db_option, existing_log
+from evalwright.cli.options import db_option
 from evalwright.cli.output import say, stdout, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.cli.results import continued, failed_stories
@@ -20,6 +20,7 @@ from evalwright.reports.outcome import LIVE, agreement, render_outcome
 from evalwright.reports.scorecard import MOST_FAILURES, render_story
 from evalwright.reports.style import Style
 from evalwright.reports.text import one_line
+from evalwright.store.location import existing_log
 from evalwright.store.protocol import EventLog
 
 EXAMPLES = """\b

@@ -36,6 +36,7 @@ from evalwright.engine.model_pool import ModelPool
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.engine.run import resume_run, start_run
 from evalwright.models.config import Config
+from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
@@ -185,3 +186,19 @@ async def gather_means(
         if models.cassette is not None:
             models.cassette.redact = redactor.redact_text
     return Means(Surroundings(toolbox, live, read_only, redactor), panel)
+
+
+def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:
+    """Why a run, or the repeats of one, must not ship; empty when it may."""
+    first = outcomes[0]
+    if first.plan.group is None:
+        return first.reasons
+    reasons = [
+        f"run {number}: {reason}"
+        for number, outcome in enumerate(outcomes, 1)
+        for reason in outcome.reasons
+    ]
+    if first.plan.settings.flaky_as == "fail":
+        flaky = summarise_repeats([outcome.summary for outcome in outcomes]).flaky
+        reasons += [f"{len(flaky)} flaky, and --flaky-as is fail"] if flaky else []
+    return reasons

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalwright.contracts.errors import BadInput, DamagedEventLog, StoreError
+from evalwright.contracts.errors import BadInput, DamagedEventLog, RunNotFound, StoreError
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
@@ -96,3 +96,38 @@ def explain(place: str, error: Exception) -> StoreError:
 def blames_the_place(error: Exception) -> bool:
     """Whether the file or its disk failed, rather than what was to be written."""
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _BAD_VALUES)
+
+
+def log_exists(db: str | None) -> bool:
+    """Whether there is a file where the log would be."""
+    path = chosen_path(db)
+    with clear_errors(str(path)):
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def nothing_recorded(db: str | None) -> str:
+    """What to say where there is no log yet."""
+    return f"{chosen_path(db)}: no run has been recorded here; start with `evalwright run`"
+
+
+@contextmanager
+def existing_log(db: str | None) -> Iterator["EventLog"]:
+    """A log to read from: unlike one to write to, it is not made when it is missing."""
+    if not log_exists(db):
+        raise RunNotFound(nothing_recorded(db))
+    with opened_log(db) as log:
+        yield log
+
+
+@contextmanager
+def opened_log(db: str | None) -> Iterator["EventLog"]:
+    """The log, closed when the caller is done with it."""
+    log = open_log(db)
+    try:
+        yield log
+    finally:
+        log.close()

@@ -1,0 +1,283 @@
+"""The Python interface: what `import evalwright` offers, on top of the rooms below."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+import msgspec
+
+from evalwright.agents.python import callable_agent
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import FailOn, RunOptions
+from evalwright.contracts.suite import Suite
+from evalwright.engine.execution import Outcome
+from evalwright.engine.history import read_history
+from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.engine.replay import project
+from evalwright.engine.session import Session, reasons_against
+from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
+from evalwright.store.location import chosen_path, existing_log, opened_log
+
+
+class Options(TypedDict, total=False):
+    """The options of a run: those of `evalwright run`, by their names in `RunOptions`."""
+
+    concurrency: int
+    task_timeout_s: float
+    run_timeout_s: float
+    max_cost_usd: float
+    known_costs_only: bool
+    read_only: bool
+    tools: str
+    gateway: bool
+    cassette: str
+    record: bool
+    fail_on: Sequence[FailOn]
+    flaky_as: Literal["fail", "warn"]
+    modes: Sequence[str]
+    tags: Sequence[str]
+    allow_mismatch: bool
+    model: str
+    judges: Sequence[str]
+    judge_samples: int
+    allow_self_judge: bool
+    baseline: str
+    repeat: int
+
+
+class TaskReport(msgspec.Struct, frozen=True):
+    """One task of a run: what was asked, what the agent answered, and how it was scored."""
+
+    id: str
+    passed: bool
+    score: float
+    input: Any
+    output: Any  # None where the agent failed
+    error: dict[str, Any] | None = None
+    latency_ms: int | None = None
+    cost_usd: float | None = None
+    findings: list[dict[str, str]] = []
+
+
+class RunResult:
+    """A completed run, or the repeats of one.
+
+    With repeats, `id`, `summary`, `tasks` and `events` are those of the first; `repeats` holds
+    them all, `passed` asks all of them, and `score` is their mean.
+    """
+
+    def __init__(self, db: Path, outcomes: Sequence[Outcome]) -> None:
+        first = outcomes[0]
+        self._db = db
+        self._outcome = first
+        self.id: str = first.run_id
+        self.reasons: list[str] = reasons_against(outcomes)
+        self.passed: bool = not self.reasons
+        self.score: float = sum(each.summary.aggregate_score for each in outcomes) / len(outcomes)
+        self.repeats: tuple[RunResult, ...] = (
+            (self,) if len(outcomes) == 1 else tuple(RunResult(db, [each]) for each in outcomes)
+        )
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The EvalSummary, with the names it has on the wire."""
+        document: dict[str, Any] = msgspec.to_builtins(self._outcome.summary)
+        return document
+
+    @cached_property
+    def tasks(self) -> dict[str, TaskReport]:
+        """Every task by its id, in the order of the suite, read from the log."""
+        results = {each.task_id: each for each in self._outcome.summary.tasks}
+        return {
+            story.task.task_id: _task_report(story, results[story.task.task_id])
+            for story in self._stories(set(results))
+        }
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The events of the run, in order, as they are on the wire."""
+        with existing_log(str(self._db)) as log:
+            for event in log.read(self.id):
+                yield msgspec.json.decode(event.to_json())
+
+    def report(self) -> str:
+        """The scorecard as `evalwright show` prints it: failures first, then the verdict."""
+        from evalwright.reports.outcome import render_outcome
+        from evalwright.reports.style import Style
+
+        failed = {each.task_id for each in self._outcome.summary.tasks if not each.passed}
+        return render_outcome(self._outcome, self._stories(failed), Style(colour=False))
+
+    def _stories(self, wanted: set[str]) -> list[TaskStory]:
+        with existing_log(str(self._db)) as log:
+            return task_stories(self._outcome.plan.suite, log.read(self.id, STORY_TYPES), wanted)
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "failed"
+        return f"<run {self.id}: {verdict}, score {self.score:g}>"
+
+
+def _task_report(story: TaskStory, result: Any) -> TaskReport:
+    return TaskReport(
+        id=result.task_id,
+        passed=result.passed,
+        score=result.score,
+        input=story.task.input,
+        output=story.decision if story.answered else None,
+        error=story.error,
+        latency_ms=result.latency_ms,
+        cost_usd=result.cost_usd,
+        findings=[msgspec.to_builtins(each) for each in story.findings],
+    )
+
+
+def run(
+    suite: str | Path | Mapping[str, Any] | Suite,
+    agent: str | Callable[[Any], Any],
+    *,
+    db: str | Path | None = None,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    **options: Unpack[Options],
+) -> RunResult:
+    """Run a suite against an agent; records it in the log and returns the result.
+
+    `suite` is a file, a document, or a `Suite`; `agent` is a function that takes the task, sync or
+    async, or a reference as `evalwright run --agent` takes it. Other keywords are the options of
+    `evalwright run`: `judges=["openai:gpt-4.1-mini"]`, `repeat=3`, `concurrency=20`.
+
+    Raises `EvalwrightError` where the run cannot be made; a bar that is not met is a result with
+    `passed` False. Also works inside a running event loop, such as a notebook's; async code awaits
+    `arun` instead, which does not block the loop.
+    """
+    return _complete(
+        arun(suite, agent, db=db, agent_id=agent_id, model_class=model_class, **options)
+    )
+
+
+async def arun(
+    suite: str | Path | Mapping[str, Any] | Suite,
+    agent: str | Callable[[Any], Any],
+    *,
+    db: str | Path | None = None,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    **options: Unpack[Options],
+) -> RunResult:
+    """Do what `run` does, in the event loop that is running."""
+    loaded, name = _suite(suite)
+    chosen = _options(options)
+    session = (
+        Session(agent, chosen, agent_id=agent_id, model_class=model_class)
+        if isinstance(agent, str)
+        else Session(callable_agent(agent, agent_id, model_class), chosen)
+    )
+    place = chosen_path(None if db is None else str(db)).absolute()
+    with opened_log(str(place)) as log:
+        plans = session.plan(loaded, name, log)
+        return RunResult(place, await session.run(log, plans))
+
+
+def load(run: str = "latest", *, db: str | Path | None = None) -> RunResult:
+    """A completed run from the log, by its id, the beginning of its id, or `latest`."""
+    place = chosen_path(None if db is None else str(db)).absolute()
+    with existing_log(str(place)) as log:
+        history = read_history(log, last_continuation(log, find_run(log, run)))
+        group = history.plan.group
+        ids = [history.run_id] if group is None else runs_of_group(log, group.id)
+        return RunResult(place, [project(read_history(log, each)) for each in ids])
+
+
+def scan(
+    traces: str | Path | Mapping[str, Any],
+    *,
+    baseline: str | Path | Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """The security signals of recorded traces: one entry for each, with its `id` and `signals`.
+
+    `traces` is a file in any format that `evalwright signals` reads, or one trace as a document;
+    `baseline` holds traces of the same cases that are known to be good. A record that cannot be
+    read has an `error`. Secrets in the evidence are masked.
+    """
+    from evalwright.signals.scan import BaselineTraces, scan_traces
+
+    known = BaselineTraces(*_recorded(baseline)) if baseline is not None else None
+    found = [msgspec.to_builtins(each) for each in scan_traces(*_recorded(traces), known)]
+    if not found:
+        raise BadInput(f"{traces}: holds no trace; see docs/trace-formats.md")
+    return found
+
+
+def _recorded(traces: str | Path | Mapping[str, Any]) -> tuple[Iterable[bytes], str]:
+    from evalwright.comparison.materialize import blocks, name_of
+
+    if isinstance(traces, Mapping):
+        return [msgspec.json.encode(traces)], "trace.json"
+    path = Path(traces)
+    return blocks(path), name_of(path)
+
+
+def lint(
+    *paths: str | Path,
+    threshold: float | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Check prompt files and folders without a model: a result for each file, as a document.
+
+    The records that `prompteval -t 0` writes. `select` and `ignore` name rules; a file whose score
+    is below `threshold`, in percent, does not pass.
+    """
+    from evalwright.prompts.evaluate import DEFAULT_THRESHOLD, lint_files
+
+    bar = DEFAULT_THRESHOLD if threshold is None else threshold
+    files = [Path(path) for path in paths]
+    found = lint_files(files, threshold=bar, select=select, ignore=ignore)
+    return [msgspec.to_builtins(each) for each in found]
+
+
+def _suite(suite: str | Path | Mapping[str, Any] | Suite) -> tuple[Suite, str]:
+    from evalwright.scoring.golden import read_suite
+
+    if isinstance(suite, Suite | Mapping):
+        return read_suite(msgspec.json.encode(suite), "suite"), "suite"
+    try:
+        return read_suite(Path(suite).read_bytes(), str(suite)), str(suite)
+    except OSError as error:
+        raise BadInput(f"{suite}: cannot be read: {error.strerror}") from None
+
+
+def _options(given: Options) -> RunOptions:
+    known = RunOptions.__struct_fields__
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise BadInput(f"no such option: {', '.join(unknown)} (there are: {', '.join(known)})")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+    }
+    return RunOptions(**values)
+
+
+def _complete(result: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Run a coroutine to its end, in a thread of its own where a loop is running in this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(result)
+    outcome: list[RunResult] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(result))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=work, name="evalwright-run")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

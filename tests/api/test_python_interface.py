@@ -1,0 +1,212 @@
+"""What `import evalwright` offers: run, load, scan, lint, compare, typed and loaded when used."""
+
+import asyncio
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import evalwright as ew
+from builders import a_suite, a_task, as_document
+from evalwright.api import Options
+from evalwright.contracts.planning import RunOptions
+from subjects.command import Evalwright
+
+SUITE = as_document(a_suite([a_task("greeting"), a_task("farewell")]))
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "log.db"
+
+
+def expected_of(task_id):
+    task = next(each for each in SUITE["tasks"] if each["taskId"] == task_id)
+    return task["expected"]["match"]["value"]
+
+
+def right(task):
+    return expected_of(task.id)
+
+
+async def half_right(task):
+    return expected_of(task.id) if task.id == "greeting" else "Something else."
+
+
+def test_a_function_is_evaluated_and_the_result_says_whether_it_passed(db):
+    run = ew.run(SUITE, right, db=db)
+    assert run.passed
+    assert run.score == 1.0
+    assert run.reasons == []
+    assert run.summary["passedCount"] == 2
+
+
+def test_a_bar_that_is_not_met_is_a_result_with_reasons_and_a_report(db):
+    run = ew.run(SUITE, half_right, db=db)
+    assert not run.passed
+    assert run.score == 0.5
+    assert run.reasons
+    assert "farewell" in run.report()
+    assert "Something else." in run.report()
+
+
+def test_tasks_say_what_was_asked_and_answered(db):
+    tasks = ew.run(SUITE, half_right, db=db).tasks
+    assert list(tasks) == ["greeting", "farewell"]
+    assert tasks["greeting"].passed
+    assert tasks["farewell"].output == "Something else."
+    assert tasks["farewell"].score == 0.0
+    assert tasks["farewell"].input == SUITE["tasks"][1]["input"]
+
+
+def test_a_task_whose_agent_failed_has_its_error_and_no_output(db):
+    def broken(task):
+        if task.id == "farewell":
+            raise ValueError("no words")
+        return right(task)
+
+    task = ew.run(SUITE, broken, db=db).tasks["farewell"]
+    assert task.output is None
+    assert task.error is not None
+    assert "no words" in task.error["message"]
+
+
+def test_events_are_those_of_the_log(db):
+    run = ew.run(SUITE, right, db=db)
+    events = list(run.events())
+    assert [event["sequence"] for event in events] == list(range(len(events)))
+    assert events[-1]["type"] == "run.completed"
+    assert events[-1]["payload"]["outputs"]["evalSummary"] == run.summary
+
+
+def test_it_works_inside_a_running_loop_and_can_be_awaited(db):
+    async def main():
+        return ew.run(SUITE, right, db=db), await ew.arun(SUITE, half_right, db=db)
+
+    blocking, awaited = asyncio.run(main())
+    assert blocking.passed
+    assert not awaited.passed
+
+
+def test_an_error_inside_a_running_loop_reaches_the_caller(db):
+    async def main():
+        ew.run("nowhere.yaml", right, db=db)
+
+    with pytest.raises(ew.EvalwrightError, match=r"nowhere\.yaml"):
+        asyncio.run(main())
+
+
+def test_the_command_line_and_python_record_the_same_summary(evalwright: Evalwright):
+    suite = evalwright.suite(SUITE)
+    (evalwright.folder / "agent.py").write_text(
+        "ANSWERS = " + repr({task: expected_of(task) for task in ("greeting", "farewell")}) + "\n"
+        "def answer(task):\n    return ANSWERS[task.id]\n"
+    )
+    agent = f"{evalwright.folder / 'agent.py'}:answer"
+    told = evalwright("run", suite, "--agent", agent, "--json").json()
+    ours = ew.run(evalwright.folder / suite, agent, db=evalwright.db).summary
+    for summary in (told, ours):
+        for task in summary["tasks"]:
+            task.pop("latencyMs")
+    assert ours == told
+
+
+def test_a_run_of_the_command_line_is_loaded(evalwright: Evalwright):
+    run = ew.run(SUITE, half_right, db=evalwright.db)
+    assert ew.load(db=evalwright.db).summary == run.summary
+    assert ew.load(run.id, db=evalwright.db).tasks == run.tasks
+    assert evalwright("show", run.id, "--json").json() == run.summary
+
+
+def test_repeats_pass_only_together(db):
+    answers = iter([True, True, True, False])
+
+    def sometimes(task):
+        return expected_of(task.id) if next(answers) else "Something else."
+
+    run = ew.run(SUITE, sometimes, db=db, repeat=2, concurrency=1)
+    assert [each.passed for each in run.repeats] == [True, False]
+    assert not run.passed
+    assert run.score == 0.75
+    assert ew.load(run.id, db=db).score == 0.75
+
+
+def test_options_are_those_of_the_command_line():
+    assert set(Options.__annotations__) == set(RunOptions.__struct_fields__)
+
+
+def test_an_unknown_option_is_refused_by_name(db):
+    with pytest.raises(ew.EvalwrightError, match="judgez"):
+        ew.run(SUITE, right, db=db, judgez=["x:y"])
+
+
+def test_a_class_is_not_an_agent(db):
+    with pytest.raises(ew.EvalwrightError, match="not a function"):
+        ew.run(SUITE, Path, db=db)
+
+
+def test_a_bad_suite_names_its_place(db):
+    with pytest.raises(ew.EvalwrightError, match=r"\$\.tasks"):
+        ew.run({**SUITE, "tasks": "none"}, right, db=db)
+
+
+def test_a_log_that_is_not_there_is_not_made(db):
+    with pytest.raises(ew.EvalwrightError, match="no run has been recorded"):
+        ew.load(db=db)
+    assert not db.exists()
+
+
+def test_signals_of_a_trace_are_found_and_masked(tmp_path):
+    key = "AKIA" + "Q3EGRVZ5TDLS7XYA"
+    trace = {"case_id": "one", "final_output": f"The key is {key}."}
+    file = tmp_path / "traces.jsonl"
+    file.write_text(json.dumps(trace) + "\n")
+    (found,) = ew.scan(file)
+    assert found["id"] == "one"
+    assert [signal["kind"] for signal in found["signals"]] == ["secret_in_output"]
+    assert key not in json.dumps(found)
+    assert ew.scan(trace) == [found]
+
+
+def test_prompts_are_checked_as_the_command_does(tmp_path):
+    prompt = tmp_path / "prompt.md"
+    prompt.write_text("Summarise the text in three sentences.\n\n{{ text }}\n")
+    (result,) = ew.lint(prompt)
+    assert result["input"]["path"].endswith("prompt.md")
+    assert result["threshold"] == 70.0
+    assert ew.lint(prompt, threshold=0)[0]["passed"]
+
+
+def test_the_door_offers_exactly_what_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    for name in ew.__all__:
+        assert f"`{name}`" in page or f"ew.{name}" in page, name
+        assert getattr(ew, name) is not None
+    assert dir(ew) == sorted(ew.__all__)
+    with pytest.raises(AttributeError, match="nothing_of_ours"):
+        _ = ew.nothing_of_ours
+
+
+def test_no_public_name_is_that_of_a_package():
+    packages = {module.name for module in pkgutil.iter_modules(ew.__path__)}
+    assert packages.isdisjoint(ew.__all__)
+    importlib.import_module("evalwright.comparison")
+    assert callable(ew.compare)
+
+
+def test_importing_it_loads_nothing_from_elsewhere():
+    script = (
+        "import sys; before = set(sys.modules); import evalwright; "
+        "print(sorted(name for name in set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in eval(done.stdout)}
+    assert loaded - {"evalwright"} <= sys.stdlib_module_names
+    assert msgspec.__name__ not in loaded
