@@ -12,8 +12,8 @@ TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it
 if TYPE_CHECKING:
     from typing import Any
 
-    from evalwright.api import RunResult as RunResult
     from evalwright.api import ComparisonResult as ComparisonResult
+    from evalwright.api import RunResult as RunResult
     from evalwright.api import TaskReport as TaskReport
     from evalwright.api import arun as arun
     from evalwright.api import compare as compare

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -19,7 +19,7 @@ from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.replay import project
 from evalwright.engine.session import Session, reasons_against
 from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
-from evalwright.store.location import chosen_path, existing_log, opened_log
+from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
 
 
 class Options(TypedDict, total=False):
@@ -188,6 +188,63 @@ def load(run: str = "latest", *, db: str | Path | None = None) -> RunResult:
         group = history.plan.group
         ids = [history.run_id] if group is None else runs_of_group(log, group.id)
         return RunResult(place, [project(read_history(log, each)) for each in ids])
+
+
+class ComparisonResult:
+    """What came of a comparison: `report` is the machine-readable report as a document."""
+
+    def __init__(self, report: dict[str, Any], *, passed: bool) -> None:
+        self.report = report
+        self.passed = passed
+
+    @property
+    def verdict(self) -> str:
+        """Whether to ship, in a sentence."""
+        return str(self.report["summary"]["verdict"])
+
+    @property
+    def regressions(self) -> list[str]:
+        """The cases that passed before and do not pass now."""
+        return [
+            item["case_id"]
+            for item in self.report["items"]
+            if item["baseline_pass"] and not item["new_pass"]
+        ]
+
+    def __repr__(self) -> str:
+        return f"<comparison: {self.verdict}>"
+
+
+def compare(
+    baseline: RunResult | str | Path,
+    new: RunResult | str | Path,
+    *,
+    out: str | Path | None = None,
+    cases: str | Path | None = None,
+    db: str | Path | None = None,
+) -> ComparisonResult:
+    """Compare a new run with a baseline: what changed, why, and whether to ship.
+
+    A side is a run, a run id, a run directory or a file of traces. `out` keeps the report folder.
+    """
+    from tempfile import TemporaryDirectory
+
+    from evalwright.comparison.summary import speaks_against
+    from evalwright.reports.folder.build import CompareOptions, compare_runs
+
+    places = [side._db for side in (baseline, new) if isinstance(side, RunResult)]  # noqa: SLF001
+    place = str(places[0]) if db is None and places else db and str(db)
+    with TemporaryDirectory() as scratch:
+        folder = Path(out) if out is not None else Path(scratch) / "report"
+        options = CompareOptions(
+            baseline=baseline.id if isinstance(baseline, RunResult) else str(baseline),
+            new=new.id if isinstance(new, RunResult) else str(new),
+            out=folder,
+            cases=None if cases is None else Path(cases),
+        )
+        written = compare_runs(options, partial(open_existing_log, place), lambda _done, _all: None)
+        report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
+    return ComparisonResult(report, passed=not speaks_against(written.summary))
 
 
 def scan(

@@ -114,13 +114,21 @@ def nothing_recorded(db: str | None) -> str:
     return f"{chosen_path(db)}: no run has been recorded here; start with `evalwright run`"
 
 
-@contextmanager
-def existing_log(db: str | None) -> Iterator["EventLog"]:
-    """A log to read from: unlike one to write to, it is not made when it is missing."""
+def open_existing_log(db: str | None) -> "EventLog":
+    """Open a log to read from: unlike one to write to, it is not made when it is missing."""
     if not log_exists(db):
         raise RunNotFound(nothing_recorded(db))
-    with opened_log(db) as log:
+    return open_log(db)
+
+
+@contextmanager
+def existing_log(db: str | None) -> Iterator["EventLog"]:
+    """A log to read from, closed when the caller is done with it."""
+    log = open_existing_log(db)
+    try:
         yield log
+    finally:
+        log.close()
 
 
 @contextmanager
