@@ -232,8 +232,8 @@ def compare(
     from evalwright.comparison.summary import speaks_against
     from evalwright.reports.folder.build import CompareOptions, compare_runs
 
-    places = [side._db for side in (baseline, new) if isinstance(side, RunResult)]  # noqa: SLF001
-    place = str(places[0]) if db is None and places else db and str(db)
+    places = [side._db for side in (baseline, new) if isinstance(side, RunResult)]
+    place = db if db is not None else next(iter(places), None)
     with TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "report"
         options = CompareOptions(
@@ -242,7 +242,11 @@ def compare(
             out=folder,
             cases=None if cases is None else Path(cases),
         )
-        written = compare_runs(options, partial(open_existing_log, place), lambda _done, _all: None)
+        written = compare_runs(
+            options,
+            partial(open_existing_log, None if place is None else str(place)),
+            lambda _done, _all: None,
+        )
         report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
     return ComparisonResult(report, passed=not speaks_against(written.summary))
 

@@ -173,6 +173,22 @@ def test_signals_of_a_trace_are_found_and_masked(tmp_path):
     assert ew.scan(trace) == [found]
 
 
+def test_two_runs_are_compared_and_the_report_kept_where_asked(db, tmp_path):
+    before, after = ew.run(SUITE, right, db=db), ew.run(SUITE, half_right, db=db)
+    change = ew.compare(before, after, out=tmp_path / "report")
+    assert not change.passed
+    assert change.regressions == ["farewell"]
+    assert (tmp_path / "report" / "report.html").exists()
+    assert change.report["summary"]["regressions"] == 1
+
+
+def test_a_run_compared_with_itself_by_id_has_no_regressions(db):
+    run = ew.run(SUITE, right, db=db)
+    change = ew.compare(run.id, "latest", db=db)
+    assert change.passed
+    assert change.regressions == []
+
+
 def test_prompts_are_checked_as_the_command_does(tmp_path):
     prompt = tmp_path / "prompt.md"
     prompt.write_text("Summarise the text in three sentences.\n\n{{ text }}\n")

@@ -108,7 +108,7 @@ def the_baselines_of(signals: Signals, monkeypatch: pytest.MonkeyPatch) -> list[
         seen.append(None if baseline is None else baseline.prompt)
         return ()
 
-    monkeypatch.setattr("evalwright.cli.signals.detect", detect)
+    monkeypatch.setattr("evalwright.signals.scan.detect", detect)
     return seen
 
 

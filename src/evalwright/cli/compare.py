@@ -4,25 +4,22 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from evalwright.cli.forms import form_options, wanted_forms
-from evalwright.cli.options import db_option, log_exists, nothing_recorded
+from evalwright.cli.options import db_option
 from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
 from evalwright.cli.parameters import json_option
 from evalwright.comparison.summary import speaks_against
-from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import Summary
 from evalwright.reports.figures import short_significance
 from evalwright.reports.folder.build import CompareOptions, WrittenReport, compare_runs
 from evalwright.reports.forms import renderer
-from evalwright.store.location import open_log
-
-if TYPE_CHECKING:
-    from evalwright.store.protocol import EventLog
+from evalwright.store.location import open_existing_log
 
 _PROGRESS_EVERY = 500
 _STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -77,7 +74,9 @@ def command(
     _check_forms(forms, options.out)
     emit = reserve_stdout() if as_json else None
     _stop_in_good_order()
-    report = compare_runs(options, partial(_recorded, db), ComparisonProgress(), forms.values())
+    report = compare_runs(
+        options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
+    )
     _write_forms(options.out, forms)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
@@ -111,13 +110,6 @@ def _interrupt(_number: int, _frame: object) -> None:
     for number in _STOPS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _recorded(db: str | None) -> "EventLog":
-    """The log, where there is one: it is read, so it is not made."""
-    if not log_exists(db):
-        raise RunNotFound(nothing_recorded(db))
-    return open_log(db)
 
 
 def _write_forms(out: Path, forms: dict[str, Path]) -> None:
