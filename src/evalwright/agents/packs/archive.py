@@ -6,10 +6,11 @@ entry another name or size than its header has.
 """
 
 import re
+import unicodedata
 import zlib
 from typing import NamedTuple
 
-from evalwright.agents.packs.entry_names import EntryNames, Refused, checked_name
+from evalwright.contracts.manifest import problem_of_ref
 from evalwright.contracts.pack import InvalidPack
 
 MIB = 1024 * 1024
@@ -17,8 +18,9 @@ MAX_ARCHIVE = 16 * MIB
 MAX_UNPACKED = 16 * MIB
 MAX_FILE = 8 * MIB
 MAX_ENTRIES = 1000
+MAX_NAME = 255
 MAX_RATIO = 200  # of the unpacked to the packed size
-RATIO_FROM = MIB  # what is smaller may be packed as well as it can be
+RATIO_FROM = MIB  # below this any ratio is fine
 MAX_EXTENSION = 64 * 1024
 
 BLOCK = 512
@@ -33,17 +35,21 @@ _KINDS = {
     b"4": "a device",
     b"6": "a pipe",
     b"K": "the long name of a link",
-    b"L": "a name longer than the format has room for",
+    b"L": "a name too long for the format",
     b"S": "a file with holes",
 }
-# What an extension may say of the next entry: nothing about its name, size or kind.
+# What an extension may say about the next entry: not its name, size or kind.
 _HARMLESS = re.compile(
     rb"mtime|atime|ctime|uid|gid|uname|gname|comment|LIBARCHIVE\..*|SCHILY\.xattr\..*", re.DOTALL
 )
 
 
+class Refused(Exception):
+    """A rule that an archive breaks."""
+
+
 class _EntryHeader(NamedTuple):
-    """The header of an entry, its name as it was written."""
+    """The header of an entry, with the raw name."""
 
     kind: bytes
     name: bytes
@@ -69,10 +75,10 @@ def _unpacked(archive: bytes) -> bytes:
     try:
         tar = inflater.decompress(archive, bound + 1)
     except zlib.error as error:
-        raise Refused(f"it is not a gzip file, or a damaged one: {error}") from None
+        raise Refused(f"not a gzip file, or damaged: {error}") from None
     if len(tar) > bound:
-        told = f"{MAX_UNPACKED} bytes" if bound == MAX_UNPACKED else f"{MAX_RATIO} times its size"
-        raise Refused(f"it unpacks to more than {told} (leave files out)")
+        shown = f"{MAX_UNPACKED} bytes" if bound == MAX_UNPACKED else f"{MAX_RATIO} times its size"
+        raise Refused(f"it unpacks to more than {shown} (leave files out)")
     if not inflater.eof:
         raise Refused("the gzip file ends too soon (fetch it again)")
     if inflater.unused_data:
@@ -82,7 +88,7 @@ def _unpacked(archive: bytes) -> bytes:
 
 
 class _TarReader:
-    """The files of a tar file, and the place where the reading has got to."""
+    """The files of a tar file, and how far it has been read."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -101,14 +107,14 @@ class _TarReader:
             start = at + BLOCK
             at = start + -(-header.size // BLOCK) * BLOCK
             if at > len(tar):
-                raise Refused(f"it has {header.size} bytes, and the archive ends before them")
+                raise Refused(f"it has {header.size} bytes, but the archive ends before that")
             self._accept(header, tar[start : start + header.size])
             number += 1
         self.place = f"after {number - 1} entries: "
         if len(tar) - at < 2 * BLOCK:
             raise Refused("there is no end mark, so entries may be missing (fetch it again)")
         if tar[at:].strip(b"\0"):
-            raise Refused("something follows the end mark (pack it anew)")
+            raise Refused("data after the end mark (pack it again)")
 
     def _accept(self, header: _EntryHeader, content: bytes) -> None:
         if header.kind in _EXTENSION:
@@ -121,11 +127,11 @@ class _TarReader:
             self.files[name] = content
         else:
             kind = _KINDS.get(header.kind, f"of the kind {header.kind.decode('latin-1')!r}")
-            raise Refused(f"it is {kind} (a pack holds plain files and folders alone)")
+            raise Refused(f"it is {kind} (a pack holds only plain files and folders)")
 
     def _accept_folder(self, header: _EntryHeader) -> None:
         if header.size:
-            raise Refused("it is a folder with content of its own (pack it anew)")
+            raise Refused("a folder with content (pack it again)")
         if header.name not in {b".", b"./"}:
             self._names.add(checked_name(header.name.removesuffix(b"/")), is_file=False)
 
@@ -135,16 +141,16 @@ def _header(block: bytes) -> _EntryHeader:
         raise Refused("the archive ends within a header (fetch it again)")
     blank = block[:148] + b" " * 8 + block[156:]
     if _number(block[148:156]) != sum(blank):
-        raise Refused("the check sum of its header is wrong (fetch it again)")
+        raise Refused("wrong checksum in its header (fetch it again)")
     magic, prefix = block[257:265], block[345:500]
     if magic not in {_POSIX, _GNU} or (magic == _GNU and any(prefix)):
-        raise Refused("its header is not of the ustar format (pack it with --format=ustar)")
+        raise Refused("its header is not in ustar format (pack it with --format=ustar)")
     name, folder = _text(block[:100]), _text(prefix)
     size = _number(block[124:136])
     kind = block[156:157]
     most = MAX_EXTENSION if kind in _EXTENSION else MAX_FILE
     if size > most:
-        raise Refused(f"it has {size} bytes, and {most} are the most (shorten it)")
+        raise Refused(f"it has {size} bytes; at most {most} are allowed (shorten it)")
     return _EntryHeader(kind, folder + b"/" + name if folder else name, size)
 
 
@@ -160,14 +166,64 @@ def _number(field: bytes) -> int:
 
 
 def _check_extension(content: bytes) -> None:
-    """Refuse what readers of tar files understand differently; see `_HARMLESS`."""
+    """Refuse what tar readers interpret differently; see `_HARMLESS`."""
     while content:
         digits, _, _ = content.partition(b" ")
         length = int(digits) if re.fullmatch(rb"[0-9]{1,6}", digits) else 0
         record, content = content[len(digits) + 1 : length], content[length:]
         key, equals, _ = record.partition(b"=")
         if len(digits) + 1 + len(record) != length or not equals or not record.endswith(b"\n"):
-            raise Refused("it is a damaged extension header (pack it with --format=ustar)")
+            raise Refused("damaged extension header (pack it with --format=ustar)")
         if not _HARMLESS.fullmatch(key):
-            told = key[:40].decode(errors="replace")
-            raise Refused(f"it changes {told!r} of an entry (pack it with --format=ustar)")
+            shown = key[:40].decode(errors="replace")
+            raise Refused(f"it changes {shown!r} of an entry (pack it with --format=ustar)")
+
+
+def checked_name(raw: bytes) -> str:
+    """The name of an entry, decoded and without a leading `./`."""
+    try:
+        name = raw.decode().removeprefix("./")
+    except UnicodeDecodeError:
+        raise Refused("the name is not UTF-8 (rename the file)") from None
+    problem = _problem_of_name(name)
+    if problem is not None:
+        raise Refused(problem)
+    return name
+
+
+def _problem_of_name(name: str) -> str | None:
+    outside = problem_of_ref(name)
+    if outside is not None:
+        return f"{outside} (name files below pack.json)"
+    if any(part in {"", "."} for part in name.split("/")):
+        return "a part of the name is empty or `.` (write it plainly)"
+    if not name.isprintable():
+        return "the name contains an invisible character (rename the file)"
+    if unicodedata.normalize("NFC", name) != name:
+        return "the name is not in Unicode NFC form (rename the file)"
+    if len(name.encode()) > MAX_NAME:
+        return f"the name is longer than {MAX_NAME} bytes (shorten it)"
+    return None
+
+
+class EntryNames:
+    """The names in an archive so far; no name may mean two things."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, bool]] = {}
+
+    def add(self, name: str, *, is_file: bool) -> None:
+        """Add a name; folders may come again, files may not."""
+        parts = name.split("/")
+        for length in range(1, len(parts)):
+            self._claim("/".join(parts[:length]), is_file=False)
+        if is_file and self._known.get(name.casefold()) == (name, True):
+            raise Refused("duplicate name in the archive (keep one of them)")
+        self._claim(name, is_file=is_file)
+
+    def _claim(self, name: str, *, is_file: bool) -> None:
+        other, other_is_file = self._known.setdefault(name.casefold(), (name, is_file))
+        if other != name:
+            raise Refused(f"it differs from {other!r} only by case (rename one of them)")
+        if other_is_file != is_file:
+            raise Refused(f"{name!r} is both a file and a folder (rename one of them)")
