@@ -309,28 +309,31 @@ def _answers(*sides: PageSide) -> Html:
     return Html("".join(answers))
 
 
+_LINK = Html('<li><a href="')
+_FILES = {
+    "baseline_case_response_href": Html('">Baseline response</a></li>'),
+    "new_case_response_href": Html('">New response</a></li>'),
+    "baseline_run_meta_href": Html('">Baseline run</a></li>'),
+    "new_run_meta_href": Html('">New run</a></li>'),
+    "baseline_failure_body_href": Html('">Baseline failure body</a></li>'),
+    "baseline_failure_meta_href": Html('">Baseline failure metadata</a></li>'),
+    "new_failure_body_href": Html('">New failure body</a></li>'),
+    "new_failure_meta_href": Html('">New failure metadata</a></li>'),
+}
+
+
 def _links(item: Item) -> Html:
     """The files of a case, as far as they are in the report folder."""
     files, parts = item.artifacts, Parts()
-    hrefs: list[tuple[Html, str | None]] = [
-        (Html("Baseline response"), files.baseline_case_response_href),
-        (Html("New response"), files.new_case_response_href),
-        (Html("Baseline run"), files.baseline_run_meta_href),
-        (Html("New run"), files.new_run_meta_href),
-        (Html("Baseline failure body"), files.baseline_failure_body_href),
-        (Html("Baseline failure metadata"), files.baseline_failure_meta_href),
-        (Html("New failure body"), files.new_failure_body_href),
-        (Html("New failure metadata"), files.new_failure_meta_href),
-    ]
+    hrefs = [(getattr(files, field), name) for field, name in _FILES.items()]
     if item.repeats is not msgspec.UNSET:
         repeats = item.repeats
-        sides = ((Html("Baseline"), repeats.baseline), (Html("New"), repeats.new))
         hrefs += [
-            (Html(f"{side} run {number}"), href)
-            for side, found in sides
+            (href, Html(f'">{side} run {number}</a></li>'))
+            for side, found in ((Html("Baseline"), repeats.baseline), (Html("New"), repeats.new))
             for number, href in enumerate(found.response_hrefs[:_MOST], 1)
         ]
-    for name, href in hrefs:
+    for href, name in hrefs:
         if link := relative_href(href):
-            parts += (Html('<li><a href="'), link, Html(f'">{name}</a></li>'), "")
+            parts += (_LINK, link, name, "")
     return parts_html(parts, quoted=True)

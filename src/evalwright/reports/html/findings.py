@@ -45,6 +45,7 @@ _MEANT: dict[str, Callable[[Trace, str], Iterator[Event]]] = {
 }
 
 
+_NEXT_CELL, _END_OF_ROW = Html("</td><td>"), (Html("</td></tr>\n"), "")
 _RISKS = {code: Html(f"{risk.sign} {text_html(risk.words)}") for code, risk in RISKS.items()}
 
 
@@ -90,11 +91,11 @@ class PageSide(NamedTuple):
                 action.action_type or "(no type)",
                 Html(f'</code></th><td>{_RISKS[action.risk_level]}</td><td class="value">'),
                 shortened(action.params, 300),
-                Html("</td><td>"),
+                _NEXT_CELL,
                 "" if action.evidence else "none",
             )
             self._write_evidence(action.evidence[:20], page)
-            page += (Html("</td></tr>\n"), "")
+            page += _END_OF_ROW
 
     def _write_evidence(self, cited: Iterable[EvidenceTarget], page: Parts) -> None:
         separator = NO_HTML

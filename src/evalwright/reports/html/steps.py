@@ -66,10 +66,10 @@ class SideWriter(PayloadWriter):
         self.rows(self.head(event))
         self.parts += _END
 
-    def head(self, event: Event, twin: Html = NO_HTML) -> Json:
+    def head(self, event: Event, twin: int | None = None) -> Json:
         """Write all of an event but its rows and its end; give what it carries.
 
-        `twin` is an element with the anchor of its like, where both are shown as one.
+        `twin` is the place of its like in the new run, where both are shown as one.
         """
         name, lasted = None, NO_HTML
         place: int | None
@@ -86,19 +86,21 @@ class SideWriter(PayloadWriter):
             kind, place, ts = _KINDS[type(event)], event.index, event.ts
             payload = payload_of(event)
         since = _LATEST if ts is None else ts - self._start
-        offset = Html(f", {since:+.0f} ms" if -_LATEST < since < _LATEST else "")
-        end = Html(f"{lasted}{offset}</small><dl>")
-        key = self._letter, place, kind, name is None
-        start, about = _OPENINGS.get(key) or _opening(*key)
-        if name is None:
-            self.parts += (Html(f"{start}{twin}{about}{end}"), "")
+        if -_LATEST < since < _LATEST:
+            end = Html(f"{lasted}, {since:+.0f} ms</small><dl>")
         else:
-            self.parts += (Html(f"{start}{twin}{about}"), short_name(name), end, "")
+            end = Html(f"{lasted}</small><dl>")
+        key = self._letter, place, kind, name is None, twin
+        opening = _OPENINGS.get(key) or _opening(*key)
+        if name is None:
+            self.parts += (Html(f"{opening}{end}"), "")
+        else:
+            self.parts += (opening, short_name(name), end, "")
         return payload
 
 
 # How events begin: places and kinds are few, so nearly every one was written before.
-_OPENINGS: dict[tuple[SideLetter, int | None, Html, bool], tuple[Html, Html]] = {}
+_OPENINGS: dict[tuple[SideLetter, int | None, Html, bool, int | None], Html] = {}
 
 
 def _opening(
@@ -106,12 +108,14 @@ def _opening(
     place: int | None,
     kind: Html,
     nameless: bool,  # noqa: FBT001 - part of a key
-) -> tuple[Html, Html]:
-    start = Html(f'<div id="{letter}-{place}">')
-    about = Html(f"<p>{kind} <small>event {place}{'' if nameless else ', '}")
+    twin: int | None,
+) -> Html:
+    anchor = NO_HTML if twin is None else Html(f'<i id="n-{twin}"></i>')
+    end = NO_HTML if nameless else Html(", ")
+    html = Html(f'<div id="{letter}-{place}">{anchor}<p>{kind} <small>event {place}{end}')
     if len(_OPENINGS) < _KNOWN_OPENINGS:
-        _OPENINGS[letter, place, kind, nameless] = start, about
-    return start, about
+        _OPENINGS[letter, place, kind, nameless, twin] = html
+    return html
 
 
 class StepWriter(NamedTuple):
@@ -138,8 +142,8 @@ class StepWriter(NamedTuple):
         """A step with its sides beside each other."""
         a, b, state = step.baseline, step.new, step.state
         page, beside = self.old.parts, self.new.parts
-        title = Html(f"{number} {_STATES[state]} {_title((b or a).event)}")  # type: ignore[union-attr]
-        page += (Html(f'<li class="{state}"><h3>{title}</h3>{_PAIR}'), "")
+        title = _title((b or a).event)  # type: ignore[union-attr]
+        page += (Html(f'<li class="{state}"><h3>{number} {_STATES[state]} {title}</h3>{_PAIR}'), "")
         if a is not None and b is not None:
             self._changed(a, b)
         else:
@@ -154,12 +158,15 @@ class StepWriter(NamedTuple):
         """A step that is the same stands once, with the anchors of both sides."""
         opened = Html(" open" if self.cited and self._is_cited(a, b) else "")
         title = Html(f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>")
-        opening = Html(f'<li class="same"><details{opened}><summary>{title} <span class="muted">')
         text = shown(payload_of(b.event))
         preview = text[:_PREVIEW].replace("\n", " ")
-        preview = f"{preview}…" if len(text) > _PREVIEW else preview
         page = self.old.parts
-        page += (opening, preview, _END_OF_PREVIEW, "")
+        page += (
+            Html(f'<li class="same"><details{opened}><summary>{title} <span class="muted">'),
+            f"{preview}…" if len(text) > _PREVIEW else preview,
+            _END_OF_PREVIEW,
+            "",
+        )
         self._shared(a.event, b.event)
         if a.result is not None and b.result is not None:
             self._shared(a.result, b.result)
@@ -173,7 +180,7 @@ class StepWriter(NamedTuple):
     def _shared(self, old: Event, new: Event) -> None:
         """Write two events as one."""
         page, rows = self.old.parts, self.new.parts
-        self.old.head(old, Html(f'<i id="n-{new.index}"></i>'))
+        self.old.head(old, new.index)
         self.new.rows(payload_of(new))
         page += rows
         page += _END
