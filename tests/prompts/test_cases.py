@@ -127,14 +127,14 @@ def test_a_case_passes_when_all_evaluators_pass() -> None:
 def test_without_test_data_no_case_is_run() -> None:
     subject = Recorder("Hello")
     made = run(a_file(evaluators=[POLITE]), subject)
-    assert made == CaseRun([], [], ["there is no testData, so no case was run"])
+    assert made == CaseRun([], [], ["the file has no testData, so no case was run"])
     assert subject.asked == []
 
 
 def test_without_evaluators_cases_are_run_and_pass_with_a_note() -> None:
     made = run(a_file(ANN), Recorder("Hello"))
     assert [(case.passed, case.verdicts) for case in made.cases] == [(True, [])]
-    assert made.notes == ["there are no evaluators, so every case passed"]
+    assert made.notes == ["the file has no evaluators, so every case passed"]
 
 
 def test_a_judge_answers_with_one_of_the_choices() -> None:
@@ -211,7 +211,7 @@ def test_a_built_in_judge_that_compares_needs_something_expected_in_every_row() 
     failed = failure(file, subject, Recorder("5"))
     assert failed.code == "invalid_input"
     assert failed.message == (
-        "greet.prompt.yml: $.testData[1]: there is no `expected`, which github/similarity "
+        "greet.prompt.yml: $.testData[1]: `expected` is missing, which github/similarity "
         "compares with (add it to the row)"
     )
     assert subject.asked == []

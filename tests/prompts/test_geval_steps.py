@@ -63,7 +63,9 @@ def test_a_file_that_holds_something_else_is_refused_by_name_and_left_alone(tmp_
     path = tmp_path / "steps.json"
     path.write_bytes(content)
     for use in (lambda: FileSteps(path).find(KEY), lambda: FileSteps(path).add(KEY, ("a", "b"))):
-        with pytest.raises(BadInput, match=r"steps\.json: no file of evaluation steps.*remove it"):
+        with pytest.raises(
+            BadInput, match=r"steps\.json: not a file of evaluation steps.*remove it"
+        ):
             use()
     assert path.read_bytes() == content
 
@@ -195,5 +197,5 @@ def test_steps_that_cannot_be_stored_serve_this_run_and_the_result_says_so():
 def test_a_broken_file_of_steps_is_bad_input_and_no_judgement(tmp_path):
     path = tmp_path / "steps.json"
     path.write_text("{")
-    with pytest.raises(BadInput, match="no file of evaluation steps"):
+    with pytest.raises(BadInput, match="not a file of evaluation steps"):
         judge_once(Judge(), FileSteps(path))

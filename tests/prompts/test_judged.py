@@ -103,7 +103,7 @@ def test_a_fault_in_one_evaluation_is_the_error_of_one_record(tmp_path: Path) ->
 def test_a_spent_budget_stops_what_must_be_asked(tmp_path: Path) -> None:
     files = library(tmp_path, a="Say a.", b="Say b.", c="Say c.")
     judge = FakeJudge(cost=1.0)
-    with pytest.raises(BudgetSpent, match=r"\$2 are spent, and 1 evaluations are left"):
+    with pytest.raises(BudgetSpent, match=r"\$2 spent, and 1 evaluations are left"):
         EvaluationRun(files, judge, concurrency=1, max_cost_usd=1.5)
     assert judge.asked == ["a", "b"]
 

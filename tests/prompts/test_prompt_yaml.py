@@ -146,8 +146,8 @@ LLM = {"prompt": "p", "choices": [{"choice": "a", "score": 1}]}
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"messages": []}, "$.messages: there are no messages"),
-        ({"messages": None}, "$.messages: there are no messages"),
+        ({"messages": []}, "$.messages: missing or empty"),
+        ({"messages": None}, "$.messages: missing or empty"),
         ({"messages": "Hello"}, "$.messages: it is a text, and must be a list"),
         ({"messages": ["Hello"]}, "$.messages[0]: it is a text, and must be a mapping"),
         (
@@ -177,12 +177,15 @@ LLM = {"prompt": "p", "choices": [{"choice": "a", "score": 1}]}
             {"evaluators": [{"string": {"equals": "a"}, "uses": "github/fluency"}]},
             "$.evaluators[0]: it has string and uses (an evaluator is of exactly one kind",
         ),
-        ({"evaluators": [{"uses": "github/beauty"}]}, "$.evaluators[0].uses: there is no 'github/"),
+        (
+            {"evaluators": [{"uses": "github/beauty"}]},
+            "$.evaluators[0].uses: unknown evaluator 'github/",
+        ),
         ({"evaluators": [{"string": "a"}]}, "$.evaluators[0].string: it is a text"),
         ({"evaluators": [{"string": {}}]}, "$.evaluators[0].string: there is nothing to compare"),
         ({"evaluators": [{"string": {"equals": True}}]}, "string.equals: it is a yes or no"),
         ({"evaluators": [{"llm": {**LLM, "prompt": None}}]}, "llm.prompt: it is missing"),
-        ({"evaluators": [{"llm": {**LLM, "choices": []}}]}, "llm.choices: there are no choices"),
+        ({"evaluators": [{"llm": {**LLM, "choices": []}}]}, "llm.choices: missing or empty"),
         ({"evaluators": [{"llm": {**LLM, "choices": [{"choice": "a"}]}}]}, "score: it is missing"),
         (
             {"evaluators": [{"llm": {**LLM, "choices": [{"choice": " ", "score": 1}]}}]},

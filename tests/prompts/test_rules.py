@@ -1,12 +1,19 @@
 """Every rule, by what it finds and by what comes close and is left alone."""
 
+import re
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from typing import get_args
 
 import pytest
 from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 
+from evalwright.contracts.prompt_result import WEIGHTS, FindingSeverity
+from evalwright.prompts import rules
 from evalwright.prompts.lint import lint, selection
 from evalwright.prompts.rules.catalogue import CATALOGUE
+from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.wording import TOKEN_BUDGET
 
 F = FRONT_MATTER
@@ -268,13 +275,31 @@ def test_every_rule_has_hits_and_near_misses():
     assert set(HITS) == set(MISSES) == of_one_file
 
 
-def test_ids_and_names_are_unique_and_well_formed():
-    assert len({rule.id for rule in CATALOGUE}) == len({rule.name for rule in CATALOGUE})
-    for rule in CATALOGUE:
-        assert rule.id.startswith("PE")
-        assert rule.id[2:].isdigit()
-        assert rule.name == rule.name.lower().replace(" ", "-")
-        assert "\n" not in rule.summary
+def test_ids_and_names_are_unique():
+    assert len({rule.id for rule in CATALOGUE}) == len(CATALOGUE)
+    assert len({rule.name for rule in CATALOGUE}) == len(CATALOGUE)
+
+
+@pytest.mark.parametrize("rule", CATALOGUE, ids=lambda rule: rule.id)
+def test_an_entry_of_the_table_has_all_its_parts(rule):
+    assert re.fullmatch(r"PE\d{3}", rule.id)
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
+    assert rule.severity in get_args(FindingSeverity)
+    assert rule.criterion in WEIGHTS
+    for text in (rule.summary, rule.explanation):
+        assert text.strip() == text
+        assert text.endswith((".", "”"))
+        assert "\n" not in text
+    assert list(rule.check(Reading(with_front_matter("Sort the names as a table.")))) == []
+
+
+def test_every_module_of_rules_is_in_the_table():
+    modules = [
+        import_module(f"{rules.__name__}.{each.name}") for each in iter_modules(rules.__path__)
+    ]
+    in_modules = {rule.id for module in modules for rule in getattr(module, "RULES", ())}
+
+    assert in_modules | {"PE503"} == {rule.id for rule in CATALOGUE}
 
 
 def test_a_secret_is_not_repeated_in_the_message():

@@ -55,15 +55,19 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 
 @click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1)
-@click.option("-t", "--tier", type=click.IntRange(0, 7), help="How deep; see --list-tiers.")
-@click.option("-m", "--model", "models", metavar="NAME[,NAME]", multiple=True, help="Who judges.")
-@click.option("-r", "--runs", type=click.IntRange(1, 100), help="How often each model judges.")
+@click.option("-t", "--tier", type=click.IntRange(0, 7), help="How deep to look; see --list-tiers.")
+@click.option(
+    "-m", "--model", "models", metavar="NAME[,NAME]", multiple=True, help="The models that judge."
+)
+@click.option(
+    "-r", "--runs", type=click.IntRange(1, 100), help="How often each model judges a prompt."
+)
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 100),
     default=70.0,
     show_default=True,
-    help="The percentage that a prompt must reach to pass.",
+    help="The percentage that a prompt needs to pass.",
 )
 @click.option(
     "-o",
@@ -71,63 +75,67 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     "outputs",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Write a report; its suffix says the format. May be given several times.",
+    help="Write a report in the format of its suffix. May be given several times.",
 )
 @click.option(
     "--format",
     "file_format",
     type=click.Choice([form.name for form in _FORMS]),
-    help="The format of -o; with --json, jsonl prints records as they come, a line each.",
+    help="The format of -o; with --json, jsonl prints one record per line as they are made.",
 )
 @click.option(
     "--judge-samples",
     type=click.IntRange(1, 100),
-    help="How often a model is sampled for one score, where it gives no probabilities.",
+    help="How often to sample a model for one score if it gives no token probabilities.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=8,
     show_default=True,
-    help="How many evaluations are under way at once.",
+    help="How many evaluations to run at once.",
 )
-@click.option("--max-cost", type=Dollars(), help="US dollars after which no more is asked.")
+@click.option("--max-cost", type=Dollars(), help="Stop asking models after this many US dollars.")
 @click.option(
-    "--resume", is_flag=True, help="Keep the results that -o holds already, evaluate the rest."
+    "--resume", is_flag=True, help="Keep the results already in -o and evaluate the rest."
 )
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
-    help="Results of before; shows what got better and worse.",
+    help="Earlier results, to show what got better and worse.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(["below", "regression", "error"]),
     default="below",
     show_default=True,
-    help="What makes the exit code 1; an evaluation that could not be made always gives 3.",
+    help="What makes the exit code 1; an evaluation that fails always makes it 3.",
 )
-@click.option("--select", metavar="RULES", multiple=True, help="Only these rules of the linter.")
-@click.option("--ignore", metavar="RULES", multiple=True, help="Not these rules of the linter.")
+@click.option(
+    "--select", metavar="RULES", multiple=True, help="Apply only these rules of the linter."
+)
+@click.option("--ignore", metavar="RULES", multiple=True, help="Skip these rules of the linter.")
 @click.option("--fix", is_flag=True, help="Apply the safe fixes of the linter to the files.")
-@click.option("--minimal", is_flag=True, help="Write the required fields of results alone.")
+@click.option("--minimal", is_flag=True, help="Write only the required fields of results.")
 @click.option(
     "--with-host-info", is_flag=True, help="Add absolute paths and the name of this machine."
 )
 @click.option(
     "--cassette", type=click.Path(path_type=Path), help="Answer model calls from this file."
 )
-@click.option("--record", is_flag=True, help="Make the calls that the cassette lacks, add them.")
-@click.option("--list-tiers", is_flag=True, help="List the tiers and end.")
-@click.option("--list-models", is_flag=True, help="List the providers of models and end.")
-@click.option("--list-rules", is_flag=True, help="List the rules of the linter and end.")
-@click.option("--quiet", is_flag=True, help="Print nothing for people but errors.")
+@click.option(
+    "--record", is_flag=True, help="Make the calls that the cassette lacks, and add them."
+)
+@click.option("--list-tiers", is_flag=True, help="List the tiers and exit.")
+@click.option("--list-models", is_flag=True, help="List the providers of models and exit.")
+@click.option("--list-rules", is_flag=True, help="List the rules of the linter and exit.")
+@click.option("--quiet", is_flag=True, help="Print only errors, no text for people.")
 @json_option
 def command(*, paths: tuple[str, ...], **given: Any) -> int:
     """Evaluate the prompts in PATHS: files, folders, or - for standard input.
 
-    Tier 0 needs no model: a linter whose findings have a line, a column and a remedy. Higher tiers
-    ask models to judge.
+    Tier 0 needs no model: it is a linter whose findings have a line, a column and a remedy. Higher
+    tiers ask models to judge.
     """
     if given["list_tiers"] or given["list_rules"] or given["list_models"]:
         tell(_listed(given))

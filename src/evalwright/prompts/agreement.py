@@ -65,7 +65,7 @@ def run_spread(
     """
     runs = len(percentages)
     if not runs:
-        raise ValueError("there are no runs: give the score of at least one")
+        raise ValueError("no runs: give the score of at least one")
     mean = fmean(percentages)
     passed = (percentage >= threshold for percentage in percentages)
     passes = sum(passed if verdicts is None else verdicts)

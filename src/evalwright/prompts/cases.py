@@ -61,10 +61,10 @@ async def run_cases(
     """Run all rows; raises `EvaluationFailed`, with all that was spent, when a model fails.
 
     An `llm` evaluator is judged by the model that it names, where there are `models`, else by
-    `judge`. The run's number is the seed, so that every run is a request of its own.
+    `judge`. The run's number is the seed, so that every run makes new requests.
     """
     if not file.rows:
-        return CaseRun([], [], ["there is no testData, so no case was run"])
+        return CaseRun([], [], ["the file has no testData, so no case was run"])
     _check_rows(file)
     judges = _judges(file, judge, models)
     rows = [_RowRun(file, number, row, run_index) for number, row in enumerate(file.rows, 1)]
@@ -189,7 +189,7 @@ def _check_rows(file: PromptFile) -> None:
     for at, row in enumerate(file.rows):
         if comparing and row.get(EXPECTED) is None:
             message = (
-                f"{file.source}: $.testData[{at}]: there is no `expected`, which "
+                f"{file.source}: $.testData[{at}]: `expected` is missing, which "
                 f"{comparing[0].uses} compares with (add it to the row)"
             )
             raise EvaluationFailed("invalid_input", message)
@@ -213,7 +213,7 @@ def _judge(
     found = named.get(_model_id(evaluator) or "", judge)
     if found is None:
         message = (
-            f"{file.source}: evaluator {evaluator.name!r} needs a judge, and there is none "
+            f"{file.source}: evaluator {evaluator.name!r} needs a judge, and none was named "
             "(name a model that judges)"
         )
         raise EvaluationFailed("unavailable_model", message)
@@ -241,7 +241,7 @@ def _load(models: Models, name: str, evaluator: str, file: PromptFile) -> Model:
 def _notes(file: PromptFile, models: Models | None) -> Iterable[str]:
     """What was not done as the file may lead one to expect."""
     if not file.evaluators:
-        yield "there are no evaluators, so every case passed"
+        yield "the file has no evaluators, so every case passed"
     if file.parameters.top_p is not None:
         yield f"topP {file.parameters.top_p:g} was not sent: models are asked without it"
     for evaluator in file.evaluators:
@@ -261,7 +261,7 @@ def _judge_notes(evaluator: LlmEvaluator, models: Models | None) -> Iterable[str
 
 
 def _undefined_notes(file: PromptFile) -> Iterable[str]:
-    """Placeholders without a value, and in which rows; they were sent as they stand."""
+    """Placeholders without a value, and in which rows; they were sent unfilled."""
     used = list(dict.fromkeys(_placeholders(file)))
     for name in used:
         rows = [number for number, row in enumerate(file.rows, 1) if name not in row]

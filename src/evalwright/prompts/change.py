@@ -4,7 +4,7 @@ Scores of the linter are exact: any change is real. A judge scatters, so its cha
 against the scatter of its runs: the standard deviation of a single run, the greater of the file's
 own and of all files of that judge, both sides together. Many files are compared at once, so the
 bar is raised (Bonferroni): where nothing changed, all of it together gives a false alarm in at most
-one of twenty comparisons. Files whose content changed are held to a bar of their own; the others,
+one of twenty comparisons. Files whose content changed have a separate bar; the others,
 whose scores can only move with the judge, hardly raise it.
 """
 
@@ -106,8 +106,8 @@ def compare_results(baseline: Sequence[PromptResult], new: Sequence[PromptResult
     files = [
         _file(key, before.get(key, ()), after.get(key, ()), noise) for key in {**after, **before}
     ]
-    told = tuple(each for each in files if each is not None)
-    return Change(told, tuple(_notes(baseline, new, told)))
+    compared = tuple(each for each in files if each is not None)
+    return Change(compared, tuple(_notes(baseline, new, compared)))
 
 
 def by_evaluation(results: Iterable[PromptResult]) -> dict[Key, list[PromptResult]]:

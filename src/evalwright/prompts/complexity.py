@@ -27,7 +27,7 @@ class Counts(msgspec.Struct, frozen=True):
     steps: int  # items of lists, also inside a fence that holds a prompt
     constraints: int  # words such as must, never, only
     variables: int  # placeholders with different names
-    sections: int  # headings, also inside such a fence
+    sections: int  # headings, also inside a fence that holds a prompt
     examples: int  # mentions of an example
 
 

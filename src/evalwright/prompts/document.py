@@ -1,4 +1,4 @@
-"""A prompt file, parsed: front matter, body, and where everything stands."""
+"""A prompt file, parsed: front matter, body, and the place of every block and variable."""
 
 from typing import Any, Literal
 

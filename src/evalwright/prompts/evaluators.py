@@ -1,7 +1,7 @@
 """Verdicts on a completion, as the evaluators of a `.prompt.yml` ask for them.
 
-What a model said is data to its judge: it stands between markers with a code that is in none of the
-texts around it, and the judge is told to take no orders from it.
+What a model said is data to its judge: it is put between markers with a code that occurs in none of
+the texts around it, and the judge is told to take no orders from it.
 """
 
 import json
@@ -202,7 +202,7 @@ def needs_expected(evaluator: BuiltInEvaluator) -> bool:
 
 
 def read_choice(name: str, choices: Sequence[Choice], reply: str) -> CaseVerdict:
-    """The verdict in a judge's reply: the first of the choices that stands in it as a whole word.
+    """The verdict in a judge's reply: the first of the choices that occurs in it as a whole word.
 
     A reply that names none of them fails, as in GitHub's own tool.
     """
@@ -224,13 +224,13 @@ def _names(said: str, choice: str) -> bool:
 def _remarks(choices: Sequence[Choice], named: Sequence[Choice], said: str) -> str:
     """What a reader should know of a choice: others that were named, or are parts of words."""
     others = [_quote(choice.choice) for choice in named[1:]]
-    told = (
+    remarks = (
         f"; it also named {', '.join(others)}, and the first in the list counts" if others else ""
     )
     contained = next(choice for choice in choices if choice.choice.lower() in said)
     if contained is not named[0]:
-        told += f"; {_quote(contained.choice)} is only part of a word in its reply"
-    return told
+        remarks += f"; {_quote(contained.choice)} is only part of a word in its reply"
+    return remarks
 
 
 def _request(system: str, user: str) -> Request:

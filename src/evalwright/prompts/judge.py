@@ -18,7 +18,7 @@ from evalwright.prompts.judged import Evaluated, Judge
 from evalwright.prompts.prompt_yaml import parse_prompt_yaml
 from evalwright.prompts.results import Assessment, Failure
 
-# Ollama cuts what is longer than its context without a word; unless told otherwise it has 4096.
+# Ollama silently cuts what is longer than its context, which is 4096 tokens unless configured.
 OLLAMA_INPUT_TOKENS = 4_000
 REPEATED_TEMPERATURE = 0.7  # at 0, repeats would show less noise than there is
 

@@ -55,11 +55,11 @@ class Judge(Protocol):
 
 
 class BudgetSpent(Exception):
-    """The budget is spent or cannot be watched over, and evaluations are left."""
+    """The budget is spent, or costs are unknown, and evaluations are left."""
 
     def __init__(self, spent_usd: float, left: int, *, unpriced: bool) -> None:
         self.unpriced = unpriced
-        why = "a call has no known price" if unpriced else f"${spent_usd:.6g} are spent"
+        why = "a call has no known price" if unpriced else f"${spent_usd:.6g} spent"
         super().__init__(f"{why}, and {left} evaluations are left")
 
 
@@ -76,7 +76,7 @@ class JudgedEvaluation:
         keep: Emit,
         emit: Emit,
     ) -> None:
-        """`keep` is told of each record as soon as it is made, `emit` of all in order."""
+        """`keep` gets each record as soon as it is made, `emit` gets all in order."""
         self._settings = settings
         self._clock = clock
         self._known = known
@@ -96,7 +96,7 @@ class JudgedEvaluation:
         self._unpriced = False
 
     async def run(self) -> None:
-        """Evaluate all; raises `BudgetSpent` when some are left and nothing to spend."""
+        """Evaluate all; raises `BudgetSpent` if some are left when the budget is spent."""
         self._todo = [n for n in range(len(self._jobs)) if not self._take_known(n)]
         await run_workers(self._settings.concurrency, self._work)
         left = len(self._todo) - self._next
@@ -110,7 +110,7 @@ class JudgedEvaluation:
             self._finish(number, await self._guarded(*self._jobs[number]))
 
     def _take_known(self, number: int) -> bool:
-        """Hand on a record that still stands; it needs neither time nor money."""
+        """Hand on a record that is still valid; it costs neither time nor money."""
         file, judge, run = self._jobs[number]
         known = self._known.get(job_key(file.source.path, judge.facts, run))
         if known is None or file.assessment is None:
@@ -175,20 +175,22 @@ class JudgedEvaluation:
         for usage in made:
             if usage.cost_estimate_usd is not None:
                 self._spent += Decimal(repr(usage.cost_estimate_usd))
-            elif usage.input_tokens or usage.output_tokens:  # none at all: the provider told none
+            elif (
+                usage.input_tokens or usage.output_tokens
+            ):  # no tokens: the provider reported no usage
                 self._unpriced = True
         return task_cost(made)
 
 
 def job_key(path: str, model: ModelFacts, run: int) -> Key:
-    """What tells the records of one evaluation apart."""
+    """What identifies a record: the file, the model and the run."""
     return path, f"{model.provider}:{model.name}", run
 
 
 def is_current(
     result: PromptResult, source: Source, model: ModelFacts, settings: EvaluationSettings
 ) -> bool:
-    """Whether a record that was made before still stands: same content, tier, rubric and judge."""
+    """Whether an earlier record is still valid: same content, tier, rubric and judge."""
     if result.execution.status != "success" or result.execution.tier != settings.tier.number:
         return False
     details, metadata = result.details, result.metadata
@@ -203,7 +205,7 @@ def is_current(
 
 
 def under(result: PromptResult, linted: Assessment, settings: EvaluationSettings) -> PromptResult:
-    """A record that was made before, by the threshold, runs and linter of now."""
+    """An earlier record with the threshold, runs and linter results of now."""
     execution = msgspec.structs.replace(result.execution, total_runs=settings.runs)
     now = msgspec.structs.replace(by_threshold(result, settings.threshold), execution=execution)
     return relinted(without_host_info(now), linted)

@@ -74,7 +74,7 @@ Evaluator = StringEvaluator | LlmEvaluator | BuiltInEvaluator
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """How the model is asked; None: as the provider does by itself."""
+    """How the model is asked; None: the default of the provider."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -152,7 +152,7 @@ def _messages(fields: Row) -> tuple[ChatMessage, ...]:
     )
     if not found:
         raise _unfit(
-            "$.messages", "there are no messages", "a prompt is a list of role and content"
+            "$.messages", "missing or empty", "write a list of messages with role and content"
         )
     return found
 
@@ -215,8 +215,10 @@ def _json_schema(fields: Row) -> OutputSchema:
 def _evaluator(fields: Row, place: JsonPath, number: int) -> Evaluator:
     kinds = [kind for kind in _KINDS if fields.get(kind) is not None]
     if len(kinds) != 1:
-        told = f"it has {' and '.join(kinds)}" if kinds else "it has none of string, llm and uses"
-        raise _unfit(place, told, "an evaluator is of exactly one kind: string, llm or uses")
+        problem = (
+            f"it has {' and '.join(kinds)}" if kinds else "it has none of string, llm and uses"
+        )
+        raise _unfit(place, problem, "an evaluator is of exactly one kind: string, llm or uses")
     name = _optional_text(fields, "name", place) or f"evaluator {number}"
     if kinds[0] == "uses":
         return _built_in(fields, place)
@@ -230,7 +232,9 @@ def _built_in(fields: Row, place: JsonPath) -> BuiltInEvaluator:
     for known in _USES:
         if given == known:
             return BuiltInEvaluator(_optional_text(fields, "name", place) or known, known)
-    raise _unfit(child(place, "uses"), f"there is no {_shown(given)}", f"write {_either(_USES)}")
+    raise _unfit(
+        child(place, "uses"), f"unknown evaluator {_shown(given)}", f"write {_either(_USES)}"
+    )
 
 
 def _string(name: str, fields: Row, place: JsonPath) -> StringEvaluator:
@@ -247,7 +251,7 @@ def _llm(name: str, fields: Row, place: JsonPath) -> LlmEvaluator:
     )
     if not choices:
         remedy = "list what the judge may answer, each with a choice and a score"
-        raise _unfit(child(place, "choices"), "there are no choices", remedy)
+        raise _unfit(child(place, "choices"), "missing or empty", remedy)
     return LlmEvaluator(
         name,
         prompt=_text(fields, "prompt", place),

@@ -199,8 +199,8 @@ def without_host_info(result: PromptResult) -> PromptResult:
     metadata = result.metadata
     if not isinstance(metadata, UnsetType):
         metadata = msgspec.structs.replace(metadata, platform=UNSET, hostname=UNSET)
-    told = msgspec.structs.replace(result.input, absolute_path=UNSET)
-    return msgspec.structs.replace(result, input=told, metadata=metadata)
+    source = msgspec.structs.replace(result.input, absolute_path=UNSET)
+    return msgspec.structs.replace(result, input=source, metadata=metadata)
 
 
 def minimal(result: PromptResult) -> PromptResult:

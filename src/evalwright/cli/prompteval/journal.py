@@ -1,4 +1,4 @@
-"""The journal of an evaluation: records as they come, so that nothing is paid for twice."""
+"""The journal of an evaluation: records as they are made, so that nothing is paid for twice."""
 
 import os
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Journal:
                     self._recall(source)
         elif path is not None and path.is_file() and path.stat().st_size:
             raise BadInput(
-                f"{path} was left by an evaluation that did not end; go on with it by --resume, "
+                f"{path} was left by an evaluation that did not finish; continue it with --resume, "
                 "or remove it"
             )
 
@@ -82,19 +82,19 @@ class Journal:
             self._file.write(encode_record(result) + b"\n")
             self._file.flush()  # it outlives this process; to wait for the disk would cost time
         except OSError as error:
-            message = f"{self._path}: the result cannot be kept: {error.strerror}"
+            message = f"{self._path}: the result cannot be written: {error.strerror}"
             raise CannotEvaluate(message) from None
 
     def finish(self) -> None:
-        """All is done and written: nothing is left to resume."""
+        """Remove the journal: all results are written, and nothing is left to resume."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
     def how_to_resume(self) -> str:
         """What the user can do."""
         if self._path is None:
-            return "with -o FILE, what was done would have been kept for --resume"
-        return "what was done is kept; go on with the same command and --resume"
+            return "with -o FILE, the results so far would have been kept for --resume"
+        return "the results so far are kept; continue with the same command and --resume"
 
 
 def _key(result: PromptResult) -> Key:

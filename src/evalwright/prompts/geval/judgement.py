@@ -104,7 +104,7 @@ class GEval:
         self._steps = JudgeSteps(model, steps)
 
     async def judge(self, prompt: Prompt, run_index: int) -> Judgement:
-        """Judge a prompt; the run's number is the seed, so that every run is a request of its own.
+        """Judge a prompt; the run's number is the seed, so that every run makes new requests.
 
         Raises `EvaluationFailed`, and `BadInput` where the store of steps cannot be read.
         """
@@ -205,12 +205,14 @@ class GEval:
         return self._finished(made, spending, notes)
 
     def _finished(self, made: Judgement, spending: Spending, notes: Sequence[str]) -> Judgement:
-        told = [*self._steps.notes, *notes]
+        all_notes = [*self._steps.notes, *notes]
         own = made.judge_overall
         if own is not None and abs(own - made.overall) > LARGEST_GAP:
-            told.append(f"the judge's own overall is {own:.3g}, its scores give {made.overall:.3g}")
+            all_notes.append(
+                f"the judge's own overall is {own:.3g}, its scores give {made.overall:.3g}"
+            )
         return msgspec.structs.replace(
-            made, usages=tuple(spending.usages), retries=spending.retries, notes=tuple(told)
+            made, usages=tuple(spending.usages), retries=spending.retries, notes=tuple(all_notes)
         )
 
 
@@ -223,7 +225,7 @@ def estimated_tokens(request: Request) -> int:
 def _perhaps_cut(requests: Sequence[Request], counted: Sequence[int]) -> list[str]:
     """A note where a provider counted far fewer tokens than it was sent.
 
-    Some local servers cut what is too long and say so in no other way. It is no error, because
+    Some local servers cut what is too long and do not report it. This is not an error, because
     some do not count what they have cached.
     """
     for request, tokens in zip(requests, counted, strict=True):

@@ -126,14 +126,14 @@ def _is_ten(token: str) -> bool:
 
 
 def _plain(score: str) -> str:
-    """A score as it stands in the text, without the ways to write it that are allowed."""
+    """A score as written in the text, without the endings that are allowed."""
     return score.removesuffix("/10").removesuffix(".0")
 
 
 def _score_spans(text: str) -> dict[str, _ScorePlace]:
-    """Where the value of NAME.score stands in a JSON object, for each NAME.
+    """Where the value of NAME.score is in a JSON object, for each NAME.
 
-    Tokens may hold parts of a character, which providers write in ways that are no JSON: what is
+    Tokens may hold parts of a character, which providers write in ways that are not JSON: what is
     within strings is passed over without being read.
     """
     spans: dict[str, _ScorePlace] = {}
@@ -177,7 +177,7 @@ def _likelihoods(tokens: _ReplyTokens, place: int) -> dict[int, float]:
 
 
 def _spelt(token: str, before: str) -> _Spelt | None:
-    """The number that a token begins with, after what stands before it in the chosen token."""
+    """The number that a token begins with, after what precedes it in the chosen token."""
     if token.startswith(before):
         token = token[len(before) :]
     elif before.strip():

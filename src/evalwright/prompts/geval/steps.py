@@ -49,7 +49,7 @@ class StepStore(Protocol):
         """The steps, if there are any."""
 
     def add(self, key: StepsKey, steps: Steps) -> Steps:
-        """Keep new steps and give those that stand: the first ever kept; raises `NotStored`."""
+        """Keep new steps and give the valid ones, which are the first kept; raises `NotStored`."""
 
 
 class MemorySteps:
@@ -63,7 +63,7 @@ class MemorySteps:
         return self._steps.get(key)
 
     def add(self, key: StepsKey, steps: Steps) -> Steps:
-        """Keep new steps and give those that stand."""
+        """Keep new steps and give the valid ones."""
         return self._steps.setdefault(key, steps)
 
 
@@ -78,9 +78,9 @@ class JudgeSteps:
         self._generation: asyncio.Task[None] | None = None
 
     async def all(self, spending: Spending) -> Mapping[Criterion, Steps]:
-        """The steps of all criteria; who comes while they are made waits for the same ones.
+        """The steps of all criteria; whoever asks while they are generated waits for the same ones.
 
-        Raises `EvaluationFailed` where they cannot be had: nothing takes their place.
+        Raises `EvaluationFailed` if they cannot be generated: nothing takes their place.
         """
         if len(self._steps) < len(CRITERIA):
             if self._generation is not None:
@@ -113,7 +113,9 @@ class JudgeSteps:
             try:
                 steps = self._store.add(StepsKey(name, self._model.name), steps)
             except NotStored as error:
-                self.notes = (f"evaluation steps are not stored, the next run differs: {error}",)
+                self.notes = (
+                    f"evaluation steps could not be stored, so the next run will differ: {error}",
+                )
             self._steps[name] = steps
 
         return read
@@ -142,7 +144,7 @@ class FileSteps:
         return self._read().get(key)
 
     def add(self, key: StepsKey, steps: Steps) -> Steps:
-        """Keep new steps and give those that stand; the file is whole at every moment."""
+        """Keep new steps and give the valid ones; the file is whole at every moment."""
         kept = self._read()
         standing = kept.setdefault(key, steps)
         if standing is steps:
@@ -158,8 +160,8 @@ class FileSteps:
             raise BadInput(f"{self.path}: cannot be read: {error.strerror}") from None
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise BadInput(
-                f"{self.path}: no file of evaluation steps: {error}; "
-                "correct it, or remove it and new steps are generated"
+                f"{self.path}: not a file of evaluation steps: {error}; "
+                "correct it, or remove it to have new steps generated"
             ) from None
         return {
             StepsKey(entry.criterion, entry.judge, entry.version): entry.steps

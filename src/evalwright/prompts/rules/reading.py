@@ -30,7 +30,7 @@ CORE_TITLES = frozenset(
         "main prompt",
     }
 )
-# Sections with such a first word are about a prompt rather than part of it.
+# Sections whose title begins so are about a prompt rather than part of it.
 _ABOUT_A_PROMPT = frozenset(
     """
     tips related references research changelog use variables example examples sample usage

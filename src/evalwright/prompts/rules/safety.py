@@ -175,8 +175,8 @@ RULES = (
         criterion="safety",
         summary="Text from outside is put between the instructions without delimiters.",
         explanation=(
-            "Documents, messages and code may hold instructions of their own. Put the variable "
-            "between tags or fences, and say that what stands between them is data and never an "
+            "Documents, messages and code may contain instructions. Put the variable between tags "
+            "or fences, and say that what is between them is data and never an "
             "instruction. Variables for single words are left alone."
         ),
         check=_injection,

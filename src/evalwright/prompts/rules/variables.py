@@ -29,7 +29,7 @@ _IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z
 # A set of first characters, so that `re` can skip to the next of them.
 _NUMBER = re.compile(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
 _CERTAIN_STYLES = frozenset(("{{}}", "${}"))
-# Below a line that has such a word near its start, brackets are slots of the answer.
+# Below a line with one of these words near its start, brackets are slots of the answer.
 _ANSWER_WORDS = (
     *("output", "outputs", "format", "template", "response", "report", "structure"),
     *("example", "examples", "deliverable", "deliverables", "formatted", "structured"),
@@ -106,7 +106,7 @@ def _answer_start(reading: Reading) -> int:
 
 @lru_cache(maxsize=1)
 def core_variables(reading: Reading) -> list[Placeholder]:
-    """The brackets in the core that surely stand for an input: slots of an answer look the same."""
+    """The brackets in the core that are certainly inputs: slots of an answer look the same."""
     declared = declared_variables(reading)
     return [
         each
@@ -131,7 +131,7 @@ def _unused(reading: Reading) -> Iterator[Hit]:
     doubtful = declared_variables(reading).keys() - used - {""}
     if not doubtful:
         return
-    # A name may also stand in the text without brackets, or in brackets of another kind.
+    # A name may also be used without brackets, or in brackets of another kind.
     text = _outside(reading)
     for name, offset in declared_variables(reading).items():
         if name in doubtful and name not in text:
@@ -228,8 +228,8 @@ RULES = (
         criterion="clarity",
         summary="Variables in more than one style of brackets.",
         explanation=(
-            "Templating fills one style and leaves the other as it stands. Write all variables "
-            "in the same brackets."
+            "Templating fills one style and leaves the other as it is. Write all variables in "
+            "the same brackets."
         ),
         check=_mixed_styles,
     ),

@@ -20,8 +20,8 @@ _SIGNS = {
 
 def change_in_words(change: Change) -> str:
     """All verdicts with their numbers, in one line."""
-    told = [f"{count} {verdict}" for verdict, count in change.counts.items()]
-    return ", ".join(told) or "nothing to compare"
+    words = [f"{count} {verdict}" for verdict, count in change.counts.items()]
+    return ", ".join(words) or "nothing to compare"
 
 
 def change_section(change: Change, *, most: int | None = None) -> list[str]:

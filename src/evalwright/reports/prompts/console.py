@@ -64,8 +64,8 @@ class _Page:
         if self._alone:
             yield from self._criteria(group)
         if group.spread and group.spread.sd is not None:
-            told = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
-            yield self._line(f"{told}, flip rate {group.spread.flip_rate:.2f}", 4)
+            parts = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
+            yield self._line(f"{parts}, flip rate {group.spread.flip_rate:.2f}", 4)
         if self._alone or group.status != "passed":
             yield from self._findings(group)
 
@@ -92,10 +92,10 @@ class _Page:
     def _findings(self, group: FileRuns) -> Iterator[str]:
         found = sorted(group.findings, key=lambda each: _ORDER.index(each.severity))
         most = len(found) if self._alone else _MOST_FINDINGS
-        told = [_finding(each) for each in found[:most]]
+        parts = [_finding(each) for each in found[:most]]
         if not found:
-            told = group.recommendations[:most] if not self._alone else group.recommendations
-        for each in told:
+            parts = group.recommendations[:most] if not self._alone else group.recommendations
+        for each in parts:
             yield self._line(each, 4)
         if len(found) > most:
             yield self._style.dim(f"    … and {len(found) - most} more findings")
@@ -128,19 +128,19 @@ class _Page:
     def summary(self, context: ReportContext) -> str:
         """One line for all."""
         overview, style = self._overview, self._style
-        told = [f"{len(overview.files)} {'file' if self._alone else 'files'}"]
-        told.append(style.green(f"{overview.count('passed')} passed"))
+        parts = [f"{len(overview.files)} {'file' if self._alone else 'files'}"]
+        parts.append(style.green(f"{overview.count('passed')} passed"))
         if overview.count("failed"):
-            told.append(style.red(f"{overview.count('failed')} failed"))
+            parts.append(style.red(f"{overview.count('failed')} failed"))
         if overview.count("error"):
-            told.append(style.yellow(f"{overview.count('error')} could not be evaluated"))
+            parts.append(style.yellow(f"{overview.count('error')} could not be evaluated"))
         if not self._alone:
-            told += _averages(overview)
-        told.append(f"threshold {context.threshold:g}%")
-        told.append(f"tier {context.tier.number} ({context.tier.name})")
+            parts += _averages(overview)
+        parts.append(f"threshold {context.threshold:g}%")
+        parts.append(f"tier {context.tier.number} ({context.tier.name})")
         if overview.cost_usd is not None:
-            told.append(f"${overview.cost_usd:.4g}")
-        return " · ".join(told)
+            parts.append(f"${overview.cost_usd:.4g}")
+        return " · ".join(parts)
 
 
 def _averages(overview: Overview) -> list[str]:

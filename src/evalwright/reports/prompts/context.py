@@ -1,4 +1,4 @@
-"""What a report is told besides the records."""
+"""What a report shows besides the records."""
 
 from collections.abc import Mapping
 

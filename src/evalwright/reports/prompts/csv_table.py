@@ -25,7 +25,7 @@ COLUMNS = (
     "grade",
 )
 
-# Spreadsheets take such a cell for a formula; a sign alone, such as the path of stdin, is none.
+# Spreadsheets read such a cell as a formula, except a sign alone, such as the path of stdin.
 _FORMULA = re.compile(r"[=+\-@\t\r\n](?=.)|[\uff1d\uff0b\uff0d\uff20]", re.DOTALL)
 
 

@@ -126,7 +126,7 @@ class Overview:
         self.judges = list(dict.fromkeys(shown.values()))
 
     def count(self, status: FileStatus) -> int:
-        """How many files stand so."""
+        """How many files have a status."""
         return sum(file.status == status for file in self.files)
 
     @property

@@ -254,7 +254,7 @@ def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> 
             (str(each.execution.error_code), clipped(str(each.execution.error), _LONG))
             for each in group.errors
         ],
-        "summary": _told(first.summary or ""),
+        "summary": _model_text(first.summary or ""),
         "recommendations": [clipped(each, _LONG) for each in group.recommendations],
         "facts": facts,
         "cases": [] if first.details is UNSET else list(map(_case, first.details.cases[:_MOST])),
@@ -266,8 +266,8 @@ def _change_words(change: FileChange) -> str:
     if change.delta is None:
         return verdict_in_words(change)
     criteria = criteria_in_words(change)
-    told = f"{points(change.delta)} points since the baseline: {verdict_in_words(change)}"
-    return f"{told} ({criteria})" if criteria else told
+    words = f"{points(change.delta)} points since the baseline: {verdict_in_words(change)}"
+    return f"{words} ({criteria})" if criteria else words
 
 
 def _criteria(group: FileRuns, *, all_reasons: bool) -> list[tuple[str, bool, str, str, str]]:
@@ -286,42 +286,42 @@ def _criteria(group: FileRuns, *, all_reasons: bool) -> list[tuple[str, bool, st
 
 
 def _reason(score: CriterionScore | float | None) -> str:
-    return _told(score.reasoning) if isinstance(score, CriterionScore) else ""
+    return _model_text(score.reasoning) if isinstance(score, CriterionScore) else ""
 
 
 def _facts(group: FileRuns, first: PromptResult) -> list[str]:
     assert first.details is not UNSET
-    told = []
+    words = []
     if first.complexity is not UNSET:
-        told.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
+        words.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
     if first.details.method:
-        told.append(f"scores by {display_text(first.details.method)}")
+        words.append(f"scores by {display_text(first.details.method)}")
     if first.details.covered_mass is not None:
-        told.append(f"{first.details.covered_mass:.0%} of the probability covered")
+        words.append(f"{first.details.covered_mass:.0%} of the probability covered")
     if first.details.judge_overall is not None:
-        told.append(f"the judge's own overall {first.details.judge_overall:g}")
+        words.append(f"the judge's own overall {first.details.judge_overall:g}")
     notes = [
         note for each in group.records if each.details is not UNSET for note in each.details.notes
     ]
-    return [*told, *(clipped(note, _LONG) for note in dict.fromkeys(notes))]
+    return [*words, *(clipped(note, _LONG) for note in dict.fromkeys(notes))]
 
 
 def _case(case: PromptCase) -> dict[str, Any]:
     return {
         "row": case.row,
         "label": _LABELS["passed" if case.passed else "failed"],
-        "completion": _told(case.completion),
+        "completion": _model_text(case.completion),
         "verdicts": [
             (
                 clipped(each.evaluator, 200),
                 _LABELS["passed" if each.passed else "failed"],
-                _told(each.reason),
+                _model_text(each.reason),
             )
             for each in case.verdicts[:_MOST]
         ],
     }
 
 
-def _told(text: str) -> str:
+def _model_text(text: str) -> str:
     """What a model said: masked, since it may quote what it was shown, and not too long."""
     return clipped(mask_text(text), _LONG) if text else ""

@@ -67,13 +67,13 @@ def _metrics(overview: Overview) -> Iterator[tuple[str, str]]:
 
 def _average(overview: Overview) -> str:
     """The average; of several judges one each."""
-    told = {
+    words = {
         judge: "none" if mean is None else percent(mean)
         for judge, mean in overview.averages.items()
     }
-    if len(told) < 2:
-        return next(iter(told.values()), "none")
-    return ", ".join(f"{inline(judge)} {mean}" for judge, mean in told.items())
+    if len(words) < 2:
+        return next(iter(words.values()), "none")
+    return ", ".join(f"{inline(judge)} {mean}" for judge, mean in words.items())
 
 
 def _files(overview: Overview) -> Iterator[str]:
@@ -115,12 +115,12 @@ def _file(group: FileRuns, name: str, *, with_judge: bool) -> Iterator[str]:
 
 def outcome(group: FileRuns) -> str:
     """The score with its grade, and the code of an error where there is one."""
-    told = []
+    words = []
     if group.score is not None:
-        told.append(f"{percent(group.score, group.threshold)} ({group.grade})")
+        words.append(f"{percent(group.score, group.threshold)} ({group.grade})")
     codes = dict.fromkeys(str(each.execution.error_code) for each in group.errors)
-    told += [f"error ({inline(code)})" for code in codes]
-    return ", ".join(told)
+    words += [f"error ({inline(code)})" for code in codes]
+    return ", ".join(words)
 
 
 def runs_in_words(spread: RunSpread) -> str:
@@ -246,11 +246,11 @@ def _open_table(groups: Sequence[FileRuns], *, several: bool) -> list[str]:
 
 def _open_row(group: FileRuns, *, several: bool) -> list[str]:
     errors = [str(each.execution.error) for each in group.errors]
-    told = [*errors, *group.recommendations, *group.issues]
+    words = [*errors, *group.recommendations, *group.issues]
     return [
         SIGNS[group.status],
         inline(group.path),
         *([inline(group.judge)] if several else []),
         outcome(group),
-        inline(one_line(told[0], _LONGEST)) if told else "",
+        inline(one_line(words[0], _LONGEST)) if words else "",
     ]

@@ -13,7 +13,7 @@ def encode_record(result: PromptResult) -> bytes:
     """One record as one line, without its end."""
     try:
         return msgspec.json.encode(result)
-    except UnicodeEncodeError:  # a file name that is no text: halves of pairs stand for its bytes
+    except UnicodeEncodeError:  # a file name that is not text: lone surrogates represent its bytes
         return msgspec.json.encode(_as_text(msgspec.to_builtins(result)))
 
 

@@ -1,4 +1,4 @@
-"""Records as SARIF 2.1.0: what the linter found, and what did not pass, where it stands."""
+"""Records as SARIF 2.1.0: what the linter found, and what did not pass, with places."""
 
 import re
 from collections import Counter
@@ -75,9 +75,9 @@ def _failures(group: FileRuns) -> Iterator[dict[str, Any]]:
     score = group.score
     assert score is not None
     if any(run < group.threshold for run in percentages(group.records)):
-        told = f"{percent(score, group.threshold)} ({group.grade}), threshold {group.threshold:g}%"
+        words = f"{percent(score, group.threshold)} ({group.grade}), threshold {group.threshold:g}%"
         advice = "; ".join(group.recommendations)
-        yield _failure(group, BELOW_THRESHOLD, "warning", f"{told}. {advice}")
+        yield _failure(group, BELOW_THRESHOLD, "warning", f"{words}. {advice}")
     failed = [each for each in group.issues if each.startswith("test case ")]
     if failed:
         yield _failure(group, TEST_CASE_FAILED, "error", "; ".join(failed))
@@ -95,7 +95,7 @@ def _failure(group: FileRuns, rule: str, level: str, message: str) -> dict[str, 
 
 def _location(path: str, line: int | None = None, column: int | None = None) -> dict[str, Any]:
     try:
-        name = path.encode("utf-8", "surrogateescape")  # the bytes of a name that is no text
+        name = path.encode("utf-8", "surrogateescape")  # the bytes of a name that is not text
     except UnicodeEncodeError:
         name = path.encode("utf-8", "backslashreplace")
     physical: dict[str, Any] = {"artifactLocation": {"uri": quote(name), "uriBaseId": _ROOT}}

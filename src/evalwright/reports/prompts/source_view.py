@@ -1,4 +1,4 @@
-"""The text of a prompt as HTML: numbered lines, findings marked where they stand."""
+"""The text of a prompt as HTML: numbered lines, with findings marked in place."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -17,7 +17,7 @@ _MOST_ON_A_LINE = 20
 
 
 class SourceView(NamedTuple):
-    """What of a text is shown, lines with findings in it, and findings that stand outside of it."""
+    """What of a text is shown, lines with findings in it, and findings outside of it."""
 
     html: Html
     marked: list[tuple[int, str]]  # a line that has an anchor, and the rules of its findings
@@ -31,7 +31,7 @@ def source_view(
 ) -> SourceView:
     """The whole text, or where it has more characters than there is room, lines with findings.
 
-    A line with findings has an anchor of its own: `anchor`, and its number.
+    A line with findings has an anchor: `anchor` and its number.
     """
     lines = [line.removesuffix("\r") for line in masked(text, findings).split("\n")]
     if len(lines) > 1 and not lines[-1]:
