@@ -214,13 +214,13 @@ def test_a_record_of_no_known_format_is_said_to_be_one(line: Any):
     found = imported_lines([RECORD, line])
     assert found[0].fault is None
     assert found[1].fault is not None
-    assert found[1].fault.startswith("traces.jsonl: line 2: a record of no known format")
+    assert found[1].fault.startswith("traces.jsonl: line 2: unknown format")
 
 
 def test_the_place_in_a_document_is_named():
     (_, bad) = imported([RECORD, {"text": "hello"}])
     assert bad.fault is not None
-    assert bad.fault.startswith("traces.json: line 1: [1]: a record of no known format")
+    assert bad.fault.startswith("traces.json: line 1: [1]: unknown format")
 
 
 @pytest.mark.parametrize("depth", [201, 900, 200_000])

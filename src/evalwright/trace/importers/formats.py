@@ -1,22 +1,184 @@
-"""Which of the formats a record is written in."""
+"""The table of trace formats: how each is recognised, and which importer reads it.
 
-from typing import Any
+A new format is a module with its importer, one entry in `FORMATS`, and a row in
+docs/trace-formats.md.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson
-from evalwright.trace.importers.values import parse_bounded
+from evalwright.trace.importers.message_logs import MessageLogs
+from evalwright.trace.importers.records import (
+    Imported,
+    ImportRecord,
+    faulty,
+    numbered,
+    read_records,
+)
+from evalwright.trace.importers.span_groups import SpanGroups
+from evalwright.trace.importers.spans import is_span
+from evalwright.trace.importers.values import first_identifier, number, parse_bounded
 from evalwright.trace.model import Json
 
-AGENT_TRACES = "agent-traces"
-OTEL_GENAI = "otel-genai"
-OPENINFERENCE = "openinference"
-MESSAGES = "messages"
-
 _OTLP_KEYS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
-_SPAN_KEYS = ("spanId", "span_id")
 _TRACE_KEYS = ("events", "runner_failure", "final_output")
 _MESSAGE_KEYS = ("messages", "request", "response", "input", "output", "items", "choices", "body")
 _LIST_KEYS = ("records", "data", "logs", "conversations", "traces", "spans")
-_OPENINFERENCE_MARK = b"openinference.span.kind"
+
+
+class Importer(Protocol):
+    """Reads the records of one format, of one file."""
+
+    def take(self, record: ImportRecord) -> Iterable[Imported]:
+        """Take the next record; gives the cases that are complete with it."""
+        ...
+
+    def pause(self) -> Iterable[Imported]:
+        """A record of another format follows, or nothing: gives the cases that end with that."""
+        ...
+
+    def rest(self) -> Iterable[Imported]:
+        """The file has ended: gives the cases that only now are complete."""
+        ...
+
+
+class TraceFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """One format. `fits` tells a record by its content, `marks` by keys in a cut-off beginning.
+
+    `variant` is a text that, anywhere in the beginning, gives the format another name. Records
+    that are `in_order` end the cases before them; others are collected until the file ends.
+    """
+
+    name: str
+    fits: Callable[[Json], bool]
+    marks: tuple[str, ...]
+    importer: Callable[[str], Importer]
+    in_order: bool
+    variant: tuple[bytes, str] | None = None
+
+
+class AgentTraces:
+    """Records that hold a trace as such: `events`, with ids and the final output beside them."""
+
+    def __init__(self, name: str) -> None:
+        del name
+
+    def take(self, record: ImportRecord) -> Iterator[Imported]:
+        """One record as a response: it has the canonical form, so nothing of it is changed."""
+        response: dict[str, Any] = record.value
+        seconds = number(response.get("duration_s"))
+        if seconds is not None and "usage" not in response:
+            response = {**response, "usage": {"duration_ms": seconds * 1000}}
+        case_id = first_identifier(response, "case_id", "trace_id", "id")
+        yield Imported(
+            case_id=case_id or numbered(record.number),
+            response=response,
+            base_case_id=first_identifier(response, "base_case_id"),
+            trace_id=first_identifier(response, "trace_id"),
+        )
+
+    def pause(self) -> Iterable[Imported]:
+        """Nothing waits."""
+        return ()
+
+    def rest(self) -> Iterable[Imported]:
+        """Nothing waits."""
+        return ()
+
+
+def _is_otlp(value: Json) -> bool:
+    return isinstance(value, dict) and (any(key in value for key in _OTLP_KEYS) or is_span(value))
+
+
+def _is_agent_trace(value: Json) -> bool:
+    return isinstance(value, dict) and any(key in value for key in _TRACE_KEYS)
+
+
+def _is_message_log(value: Json) -> bool:
+    if isinstance(value, list):
+        return is_message_list(value)
+    return isinstance(value, dict) and any(
+        isinstance(value.get(key), dict | list | str) for key in _MESSAGE_KEYS
+    )
+
+
+def is_message_list(value: list[Any]) -> bool:
+    """Whether a list is one conversation and not a list of records."""
+    first = value[0] if value else None
+    return isinstance(first, dict) and (
+        isinstance(first.get("role"), str)
+        or (isinstance(first.get("type"), str) and not any(key in first for key in _MESSAGE_KEYS))
+    )
+
+
+# In the order in which a record is held against them.
+FORMATS: tuple[TraceFormat, ...] = (
+    TraceFormat(
+        name="otel-genai",
+        fits=_is_otlp,
+        marks=_OTLP_KEYS,
+        importer=SpanGroups,
+        in_order=False,
+        variant=(b"openinference.span.kind", "openinference"),
+    ),
+    TraceFormat(
+        name="agent-traces",
+        fits=_is_agent_trace,
+        marks=("events",),
+        importer=AgentTraces,
+        in_order=True,
+    ),
+    TraceFormat(
+        name="messages",
+        fits=_is_message_log,
+        marks=("messages", "role"),
+        importer=MessageLogs,
+        in_order=True,
+    ),
+)
+
+
+def import_responses(chunks: Iterable[bytes], name: str) -> Iterator[Imported]:
+    """The cases of a file of recorded traffic, in the order of the file.
+
+    `chunks` are its lines, or blocks of it cut anywhere; `name` stands in faults. Lines are read
+    one by one; only spans wait until the end, because a trace may be spread over the whole file.
+    """
+    importers = {each.name: each.importer(name) for each in FORMATS}
+    for record in _unwrapped(read_records(chunks, name)):
+        found = None if record.fault else format_of(record.value)
+        if found is None or found.in_order:
+            for other, importer in importers.items():
+                if found is None or other != found.name:
+                    yield from importer.pause()
+        yield from [_fault(record)] if found is None else importers[found.name].take(record)
+    for importer in importers.values():
+        yield from importer.pause()
+    for importer in importers.values():
+        yield from importer.rest()
+
+
+def _unwrapped(records: Iterable[ImportRecord]) -> Iterator[ImportRecord]:
+    """Documents that hold many records, as these records."""
+    count = 0
+    for record in records:
+        inner = None if record.fault else wrapped_records(record.value)
+        if inner is None:
+            count += 1
+            yield msgspec.structs.replace(record, number=count)
+            continue
+        for place, value in enumerate(inner):
+            count += 1
+            yield ImportRecord(count, f"{record.place}: [{place}]", value)
+
+
+def _fault(record: ImportRecord) -> Imported:
+    known = ", ".join(each.name for each in FORMATS)
+    unknown = f"{record.place}: unknown format (known: {known}); see docs/trace-formats.md"
+    return faulty(record.number, record.fault or unknown, record.head)
 
 
 def recognise(first: bytes, name: str) -> str | None:
@@ -32,70 +194,42 @@ def recognise(first: bytes, name: str) -> str | None:
     for source in (first.removeprefix(b"\xef\xbb\xbf"), line):
         found = found or _format_of_text(source)
     found = found or _by_marks(first)
-    if found == OTEL_GENAI and _OPENINFERENCE_MARK in first:
-        return OPENINFERENCE
-    return found
+    if found is None:
+        return None
+    mark, variant = found.variant or (None, "")
+    return variant if mark is not None and mark in first else found.name
 
 
-def format_of(value: Json) -> str | None:
-    """The format of a record or of the first of many; all spans are `otel-genai` here."""
-    inner = wrapped_records(value)
-    return record_format(inner[0] if inner else value)
-
-
-def record_format(value: Json) -> str | None:
+def format_of(value: Json) -> TraceFormat | None:
     """The format of a value that is a record itself, not a document of several."""
-    if isinstance(value, list) and is_message_list(value):
-        return MESSAGES
-    return _own_format(value) if isinstance(value, dict) else None
-
-
-def _own_format(value: dict[str, Any]) -> str | None:
-    if any(key in value for key in _OTLP_KEYS) or is_span(value):
-        return OTEL_GENAI
-    if any(key in value for key in _TRACE_KEYS):
-        return AGENT_TRACES
-    if any(isinstance(value.get(key), dict | list | str) for key in _MESSAGE_KEYS):
-        return MESSAGES
-    return None
-
-
-def is_span(value: dict[str, Any]) -> bool:
-    """Whether a record is a single span, as the SDKs' console exporters write them."""
-    context = value.get("context")
-    holders = (value, context) if isinstance(context, dict) else (value,)
-    return "name" in value and any(key in holder for holder in holders for key in _SPAN_KEYS)
-
-
-def is_message_list(value: list[Any]) -> bool:
-    """Whether a list is one conversation and not a list of records."""
-    first = value[0] if value else None
-    return isinstance(first, dict) and (
-        isinstance(first.get("role"), str)
-        or (isinstance(first.get("type"), str) and not any(key in first for key in _MESSAGE_KEYS))
-    )
+    return next((each for each in FORMATS if each.fits(value)), None)
 
 
 def wrapped_records(value: Json) -> list[Any] | None:
     """The list of records that a document is or wraps, where it is such a document."""
     if isinstance(value, list):
         return None if is_message_list(value) else value
-    if not isinstance(value, dict) or _own_format(value):
+    if not isinstance(value, dict) or format_of(value):
         return None
     return next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)), None)
 
 
-def _format_of_text(source: bytes) -> str | None:
+def _format_of_text(source: bytes) -> TraceFormat | None:
+    """The format of a record or of the first of many."""
     try:
-        return format_of(parse_bounded(source))
+        value = parse_bounded(source)
     except NotJson:
         return None
+    inner = wrapped_records(value)
+    return format_of(inner[0] if inner else value)
 
 
-def _by_marks(beginning: bytes) -> str | None:
-    """The format of a document of which only the beginning is at hand."""
-    keys = {b'"%s"' % key.encode(): OTEL_GENAI for key in _OTLP_KEYS}
-    keys |= {b'"events"': AGENT_TRACES, b'"messages"': MESSAGES, b'"role"': MESSAGES}
-    places = {key: beginning.find(key) for key in keys}
-    seen = {place: keys[key] for key, place in places.items() if place >= 0}
-    return seen[min(seen)] if seen else None
+def _by_marks(beginning: bytes) -> TraceFormat | None:
+    """The format of a document of which only the beginning is at hand: by its first mark."""
+    places = {
+        place: each
+        for each in FORMATS
+        for mark in each.marks
+        if (place := beginning.find(b'"%s"' % mark.encode())) >= 0
+    }
+    return places[min(places)] if places else None

@@ -8,17 +8,16 @@ from evalwright.trace.importers.canonical import (
     tool_call,
     tool_result,
 )
-from evalwright.trace.importers.flattened import nested
 from evalwright.trace.importers.messages import events_of_messages, plain_content
-from evalwright.trace.importers.operation import Kind, Operation, with_outcome
+from evalwright.trace.importers.operation import Kind, Operation, nested, with_outcome
 from evalwright.trace.importers.spans import Span, SpanEvent
-from evalwright.trace.importers.tools import tool_names
 from evalwright.trace.importers.values import (
     arguments,
     from_text,
     number,
     structure_from_text,
     text,
+    tool_names,
     whole_number,
 )
 from evalwright.trace.model import Json, text_of

@@ -1,18 +1,21 @@
 """Logs of chat APIs: conversations, and the requests and responses that one is made of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent
 from evalwright.trace.importers.dialogue import Dialogue
-from evalwright.trace.importers.imported import Imported, faulty, numbered
 from evalwright.trace.importers.messages import events_of_messages, plain_content
-from evalwright.trace.importers.records import Record
-from evalwright.trace.importers.tools import tool_names
-from evalwright.trace.importers.usage import sum_usage, usage_of
-from evalwright.trace.importers.values import first_identifier, text
+from evalwright.trace.importers.records import Imported, ImportRecord, faulty, numbered
+from evalwright.trace.importers.values import (
+    first_identifier,
+    sum_usage,
+    text,
+    tool_names,
+    usage_of,
+)
 from evalwright.trace.model import Json, text_of
 
 _CASE_KEYS = ("case_id", "id", "custom_id", "conversation_id", "session_id", "thread_id")
@@ -24,7 +27,7 @@ _MESSAGE_KEYS = ("messages", "input", "items")
 class _Exchange(msgspec.Struct, frozen=True):
     """What one record says: the conversation up to the answer, the answer, and about both."""
 
-    record: Record
+    record: ImportRecord
     case_id: str | None
     history: Json
     answer: Json
@@ -36,14 +39,15 @@ class _Exchange(msgspec.Struct, frozen=True):
 class MessageLogs:
     """Reads records one by one; an exchange that goes on in the next record waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        del name
         self._waiting: _Exchange | None = None
 
-    def take(self, record: Record) -> Iterator[Imported]:
+    def take(self, record: ImportRecord) -> Iterator[Imported]:
         """Take a record; gives the case that has ended with it or before it."""
         exchange = _exchange(record)
         if exchange is None:
-            yield from self.rest()
+            yield from self.pause()
             yield _no_conversation(record)
             return
         before = self._waiting
@@ -51,17 +55,21 @@ class MessageLogs:
             spent = sum_usage([before.usage, exchange.usage])
             self._waiting = msgspec.structs.replace(exchange, usage=spent)
             return
-        yield from self.rest()
+        yield from self.pause()
         self._waiting = exchange
 
-    def rest(self) -> Iterator[Imported]:
+    def rest(self) -> Iterable[Imported]:
+        """Nothing waits after a pause."""
+        return ()
+
+    def pause(self) -> Iterator[Imported]:
         """The case that is still waiting."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             yield _imported(waiting)
 
 
-def _exchange(record: Record) -> _Exchange | None:
+def _exchange(record: ImportRecord) -> _Exchange | None:
     value = record.value
     if isinstance(value, list):
         return _Exchange(record, None, value, None, {}, {})
@@ -185,10 +193,10 @@ def _events(exchange: _Exchange) -> list[CanonicalEvent]:
     return events_of_messages(exchange.history) + events_of_messages(exchange.answer)
 
 
-def _no_conversation(record: Record) -> Imported:
+def _no_conversation(record: ImportRecord) -> Imported:
     fault = (
         f"{record.place}: holds no messages, neither as a list `messages` nor in `request` and "
-        "`response`; see the page on trace formats"
+        "`response`; see docs/trace-formats.md"
     )
     value = record.value if isinstance(record.value, dict) else {}
     case_id = first_identifier(value, *_CASE_KEYS)

@@ -9,17 +9,16 @@ from evalwright.trace.importers.canonical import (
     tool_call,
     tool_result,
 )
-from evalwright.trace.importers.flattened import nested
 from evalwright.trace.importers.messages import events_of_messages
-from evalwright.trace.importers.operation import Kind, Operation, with_outcome
+from evalwright.trace.importers.operation import Kind, Operation, nested, with_outcome
 from evalwright.trace.importers.spans import Span
-from evalwright.trace.importers.tools import tool_names
 from evalwright.trace.importers.values import (
     arguments,
     first_identifier,
     from_text,
     number,
     text,
+    tool_names,
     whole_number,
 )
 from evalwright.trace.model import Json

@@ -1,7 +1,9 @@
-"""From bytes to records: one per line, or a whole document; what cannot be read is said."""
+"""From bytes to records, one per line or document; and what an importer makes of a record."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -12,9 +14,11 @@ from evalwright.trace.model import Json
 MAX_RECORD_BYTES = 128 * 1024 * 1024
 _KEPT_OF_REFUSED = 4096
 _BOM = b"\xef\xbb\xbf"
+_ID_IN_TEXT = re.compile(rb'"(case_id|trace_id)"\s{0,8}:\s{0,8}"([^"\\\x00-\x1f]{1,200})"')
+_SEARCHED = 4096
 
 
-class Record(msgspec.Struct, frozen=True):
+class ImportRecord(msgspec.Struct, frozen=True):
     """One JSON value of the input, or the fault that names why there is none."""
 
     number: int
@@ -24,13 +28,46 @@ class Record(msgspec.Struct, frozen=True):
     head: bytes = b""
 
 
+class Imported(msgspec.Struct, frozen=True):
+    """One case as it was recorded; with a `fault`, what could be saved of it.
+
+    `base_case_id` is the key by which a trace finds its baseline, where the record has one.
+    """
+
+    case_id: str
+    response: dict[str, Any]
+    base_case_id: str | None = None
+    trace_id: str | None = None
+    fault: str | None = None
+
+
+def numbered(number: int) -> str:
+    """The id of a record that has none: the same in two files that hold the same cases."""
+    return f"record-{number}"
+
+
+def faulty(number: int, fault: str, head: bytes = b"") -> Imported:
+    """What stands for a record that could not be read; ids near its beginning are kept."""
+    ids = {
+        key.decode(): value.decode("utf-8", "replace")
+        for key, value in reversed(_ID_IN_TEXT.findall(head[:_SEARCHED]))
+    }
+    trace_id = ids.get("trace_id")
+    return Imported(
+        case_id=ids.get("case_id") or trace_id or numbered(number),
+        response={},
+        trace_id=trace_id,
+        fault=fault,
+    )
+
+
 class _Line(msgspec.Struct, frozen=True):
     number: int
     text: bytes
     refused: bool = False
 
 
-def read_records(chunks: Iterable[bytes], name: str) -> Iterator[Record]:
+def read_records(chunks: Iterable[bytes], name: str) -> Iterator[ImportRecord]:
     """The records of a file: of each line its own, or one of a document over many lines.
 
     Chunks are lines or blocks, cut anywhere.
@@ -61,16 +98,16 @@ def _value(source: bytes) -> Json:
         return None
 
 
-def _record(number: int, place: str, line: _Line) -> Record:
+def _record(number: int, place: str, line: _Line) -> ImportRecord:
     if line.refused:
         size = MAX_RECORD_BYTES // 1024 // 1024
         fault = f"{place}: larger than {size} MiB, which is not read; write one record per line"
-        return Record(number, place, fault=fault, head=line.text)
+        return ImportRecord(number, place, fault=fault, head=line.text)
     try:
-        return Record(number, place, parse_bounded(line.text))
+        return ImportRecord(number, place, parse_bounded(line.text))
     except NotJson as error:
         fault = f"{place}: not readable as JSON ({error.reason}); repair or remove it"
-        return Record(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])
+        return ImportRecord(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])
 
 
 def _joined(lines: Iterable[_Line]) -> _Line:

@@ -1,18 +1,17 @@
 """Spans grouped by trace: one case each."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evalwright.trace.importers.dialogue import Dialogue, final_output
 from evalwright.trace.importers.genai import read_genai
-from evalwright.trace.importers.imported import Imported, faulty
 from evalwright.trace.importers.openinference import read_openinference
 from evalwright.trace.importers.operation import Operation, result_status
+from evalwright.trace.importers.records import Imported, ImportRecord, faulty
 from evalwright.trace.importers.spans import LogRecord, Span, SpanEvent, span_of_logs, spans_of
 from evalwright.trace.importers.timeline import Timeline
-from evalwright.trace.importers.usage import sum_usage
-from evalwright.trace.importers.values import identifier
+from evalwright.trace.importers.values import identifier, sum_usage
 from evalwright.trace.model import Json, text_of
 
 CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
@@ -29,17 +28,22 @@ class SpanGroups:
         self._spans = 0
         self._taken = False
 
-    def take(self, document: dict[str, Any]) -> None:
+    def take(self, record: ImportRecord) -> Iterable[Imported]:
         """Take the spans and log records of one record of the file."""
         self._taken = True
-        for found in spans_of(document):
+        for found in spans_of(record.value):
             if isinstance(found, LogRecord):
                 self._logged.setdefault((found.trace_id, found.span_id), []).append(found.event)
             else:
                 self._spans += 1
                 self._traces.setdefault(found.trace_id, []).append(found)
+        return ()
 
-    def cases(self) -> Iterator[Imported]:
+    def pause(self) -> Iterable[Imported]:
+        """No trace is complete before the end of the file."""
+        return ()
+
+    def rest(self) -> Iterator[Imported]:
         """One case for each trace in which an agent or a model did something."""
         turns: Counter[str] = Counter()
         any_known = False

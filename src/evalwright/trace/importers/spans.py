@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from evalwright.trace.importers.formats import is_span
 from evalwright.trace.importers.values import identifier, milliseconds, text, whole_number
 from evalwright.trace.model import Json
 
 _HEX = frozenset("0123456789abcdefABCDEF")
 _ERROR_CODES = (2, "2", "STATUS_CODE_ERROR", "ERROR", "StatusCode.ERROR")
+_SPAN_KEYS = ("spanId", "span_id")
 
 
 class SpanEvent(msgspec.Struct, frozen=True):
@@ -197,3 +197,10 @@ def _value(raw: Json) -> Json:
 def _values(raw: Json) -> list[Json]:
     values = raw.get("values") if isinstance(raw, dict) else None
     return [_value(each) for each in values] if isinstance(values, list) else []
+
+
+def is_span(value: dict[str, Any]) -> bool:
+    """Whether a record is a single span, as the SDKs' console exporters write them."""
+    context = value.get("context")
+    holders = (value, context) if isinstance(context, dict) else (value,)
+    return "name" in value and any(key in holder for holder in holders for key in _SPAN_KEYS)

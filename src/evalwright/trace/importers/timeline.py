@@ -8,13 +8,75 @@ how often it has occurred: the third equal message of an input is new if only tw
 from collections import Counter, deque
 from collections.abc import Iterator
 
+import msgspec
+
 from evalwright.trace.importers.canonical import CanonicalEvent, is_message
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.operation import Operation
-from evalwright.trace.importers.told_calls import ToldCall, WaitingCalls
 from evalwright.trace.model import Json, text_of
 
 _MOST_LEVELS = 200
+_EMPTY = (None, "")
+
+
+class ConversationCall(msgspec.Struct, eq=False):
+    """A call in the conversation, whether both sides told of it, and its result if any."""
+
+    event: CanonicalEvent
+    is_met: bool = False
+    result: CanonicalEvent | None = None
+
+    def complete(self, event: CanonicalEvent) -> None:
+        """Fill in what the first to tell of the call did not say."""
+        for key in ("call_id", "tool", "args"):
+            if self.event[key] in _EMPTY and event[key] not in _EMPTY:
+                self.event[key] = event[key]
+        if self.result is not None and self.result["call_id"] is None:
+            self.result["call_id"] = self.event["call_id"]
+
+
+class UnmatchedCalls:
+    """Calls that wait for the other side, found by id, by arguments or by tool alone."""
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, ...], deque[ConversationCall]] = {}
+
+    def add(self, call: ConversationCall) -> None:
+        """Let a call wait."""
+        event = call.event
+        args = text_of(event["args"])
+        keys = [("args", event["tool"], args), ("tool", event["tool"])]
+        if event["call_id"]:
+            keys.append(("id", event["call_id"]))
+        else:
+            keys += [("nameless args", event["tool"], args), ("nameless tool", event["tool"])]
+        for key in keys:
+            self._queues.setdefault(key, deque()).append(call)
+
+    def meet(self, event: CanonicalEvent) -> ConversationCall | None:
+        """The call that an event tells of: by id, else by tool, best with the same arguments.
+
+        An event with an id only meets a call with this id, or one whose id nobody told.
+        """
+        tool, args = event["tool"], text_of(event["args"])
+        keys: list[tuple[str, ...]] = [("args", tool, args), ("tool", tool)]
+        if event["call_id"]:
+            keys = [("id", event["call_id"])]
+            keys += [("nameless args", tool, args), ("nameless tool", tool)]
+        for key in keys:
+            call = self._next(key)
+            if call is not None:
+                call.is_met = True
+                return call
+        return None
+
+    def _next(self, key: tuple[str, ...]) -> ConversationCall | None:
+        queue = self._queues.get(key)
+        while queue:
+            call = queue.popleft()
+            if not call.is_met:
+                return call
+        return None
 
 
 class Timeline:
@@ -28,10 +90,10 @@ class Timeline:
         self._parents = parents
         self._by_id = {each.span.span_id: each for each in operations}
         self._known: Counter[tuple[str, ...]] = Counter()
-        self._asked_calls = WaitingCalls()  # by a model, and no span has run them yet
-        self._run_calls = WaitingCalls()  # by a span, and no model has asked for them yet
-        self._of_span: dict[int, ToldCall] = {}
-        self._unanswered: dict[str | None, deque[ToldCall]] = {}
+        self._asked_calls = UnmatchedCalls()  # by a model, and no span has run them yet
+        self._run_calls = UnmatchedCalls()  # by a span, and no model has asked for them yet
+        self._of_span: dict[int, ConversationCall] = {}
+        self._unanswered: dict[str | None, deque[ConversationCall]] = {}
         self._bare_results: dict[str | None, deque[CanonicalEvent]] = {}
         self._outer_models = {
             around.span.span_id
@@ -40,14 +102,14 @@ class Timeline:
             for around in self.ancestors(each)
             if around.kind == "model"
         }
-        self.told: list[CanonicalEvent] = []
+        self.events: list[CanonicalEvent] = []
 
     def dialogue(self) -> Dialogue:
         """The whole trace as a dialogue."""
         for _, _, _, phase, operation in sorted(self._moments(), key=lambda each: each[:4]):
             self._take(operation, ended=phase == 1)
         dialogue = Dialogue()
-        for event in self.told:
+        for event in self.events:
             dialogue.add(event)
         return dialogue
 
@@ -132,7 +194,7 @@ class Timeline:
         if call is not None:
             self._complete(call, event)
         else:
-            call = ToldCall(self._tell(event, ts))
+            call = ConversationCall(self._tell(event, ts))
             self._asked_calls.add(call)
             self._unanswered.setdefault(event["call_id"], deque()).append(call)
 
@@ -143,11 +205,11 @@ class Timeline:
         if call is not None:
             self._complete(call, operation.call)
         else:
-            call = ToldCall(self._tell(operation.call, ts))
+            call = ConversationCall(self._tell(operation.call, ts))
             self._run_calls.add(call)
         self._of_span[id(operation)] = call
 
-    def _complete(self, call: ToldCall, event: CanonicalEvent) -> None:
+    def _complete(self, call: ConversationCall, event: CanonicalEvent) -> None:
         result = call.result
         before = None if result is None else _key(result)
         call.complete(event)
@@ -168,19 +230,19 @@ class Timeline:
 
     def _take_told_result(self, event: CanonicalEvent, ts: float | None) -> None:
         """A result that stands in a model's input and that no span has told."""
-        told = self._tell_result(event, ts)
+        events = self._tell_result(event, ts)
         waiting = self._unanswered.get(event["call_id"])
         while waiting:
             call = waiting.popleft()
             if call.result is None:
-                call.result = told
+                call.result = events
                 return
 
     def _tell_result(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
-        told = self._tell(event, ts)
-        if told.get("payload") is None:
-            self._bare_results.setdefault(told["call_id"], deque()).append(told)
-        return told
+        events = self._tell(event, ts)
+        if events.get("payload") is None:
+            self._bare_results.setdefault(events["call_id"], deque()).append(events)
+        return events
 
     def _complete_result(self, event: CanonicalEvent) -> None:
         """A span without content told of this result; the model's input says what it was."""
@@ -189,9 +251,9 @@ class Timeline:
             bare.popleft()["payload"] = event["payload"]
 
     def _tell(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
-        told = {**event, "ts": ts} if ts is not None else dict(event)
-        self.told.append(told)
-        return told
+        events = {**event, "ts": ts} if ts is not None else dict(event)
+        self.events.append(events)
+        return events
 
 
 def _key(event: CanonicalEvent) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
-"""Single values as other tools write them: times, ids, and JSON inside of strings."""
+"""Values as other tools write them: times, ids, JSON inside of strings, tools, usage."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,10 @@ from evalwright.trace.model import Json
 _SECONDS_END = 1e11  # as seconds the year 5138, as milliseconds the year 1973
 _MILLISECONDS_END = 1e14
 _MICROSECONDS_END = 1e17
+_INPUT = ("input_tokens", "prompt_tokens")
+_OUTPUT = ("output_tokens", "completion_tokens")
+_COST = ("cost_usd", "cost")
+_DURATION = ("duration_ms", "latency_ms")
 
 
 def too_deep(value: Json) -> bool:
@@ -123,3 +128,47 @@ def _iso(value: str) -> float | None:
         return round(moment.timestamp() * 1000, 3)
     except (ValueError, OverflowError):
         return None
+
+
+def tool_names(definitions: Json) -> list[str]:
+    """The names in a list of tool definitions, each once, in order."""
+    found = structure_from_text(definitions)
+    names = [_tool_name(each) for each in found] if isinstance(found, list) else []
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _tool_name(definition: Json) -> str | None:
+    definition = structure_from_text(definition)
+    if not isinstance(definition, dict):
+        return text(definition)
+    inner = definition.get("function")
+    holders: list[dict[str, Any]] = [inner] if isinstance(inner, dict) else []
+    return next(
+        (found for holder in [*holders, definition] if (found := text(holder.get("name")))), None
+    )
+
+
+def usage_of(holder: dict[str, Any]) -> dict[str, Json]:
+    """The usage that a response or a record states."""
+    inner = holder.get("usage")
+    usage = inner if isinstance(inner, dict) else {}
+    found = {
+        "duration_ms": _first(holder, _DURATION),
+        "input_tokens": whole_number(_first(usage, _INPUT)),
+        "output_tokens": whole_number(_first(usage, _OUTPUT)),
+        "cost_usd": _first(usage, _COST),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def sum_usage(parts: Iterable[dict[str, Json]]) -> dict[str, Json]:
+    """What several calls cost together."""
+    total: dict[str, Json] = {}
+    for part in parts:
+        for key, value in part.items():
+            total[key] = total.get(key, 0) + value
+    return total
+
+
+def _first(holder: dict[str, Any], keys: tuple[str, ...]) -> float | None:
+    return next((found for key in keys if (found := number(holder.get(key))) is not None), None)
