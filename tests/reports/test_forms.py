@@ -14,7 +14,7 @@ from evalwright.cli.prompts import command as prompts
 from evalwright.cli.run import command as run
 from evalwright.reports.comparison.machine import read_machine_report
 from evalwright.reports.findings import task_stories
-from evalwright.reports.forms import FORMS, ReportForm, forms_of, renderer
+from evalwright.reports.forms import FORMS, FORMS_OF, ReportForm, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from reported import report_of
 from reports.prompts.prompt_samples import a_context, a_result
@@ -76,7 +76,7 @@ def test_every_form_can_be_asked_for_by_its_name(form: ReportForm) -> None:
 @pytest.mark.parametrize("subject", ["run", "comparison", "prompts"])
 def test_names_and_suffixes_tell_the_forms_of_a_subject_apart(subject: Any) -> None:
     forms = [form for form in FORMS if form.subject == subject]
-    assert len(forms_of(subject)) == len(forms)
+    assert len(FORMS_OF[subject]) == len(forms)
     suffixes = Counter(suffix for form in forms for suffix in form.suffixes)
     assert all(form.suffixes for form in forms)
     assert set(suffixes.values()) == {1}

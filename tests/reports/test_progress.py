@@ -1,4 +1,4 @@
-"""Progress: how far, how good, how dear, how long still."""
+"""Progress: tasks done, share passed, cost, time to go."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders import a_score, a_usage, an_event
 from evalwright.reports import progress
-from evalwright.reports.progress import LINE_EVERY_SECONDS, Lines, Standing, progress_for
+from evalwright.reports.progress import LINE_EVERY_SECONDS, PlainProgress, Progress, progress_for
 
 
 class Watch:
@@ -46,45 +46,44 @@ def spent(cost_usd: float | None):
 
 
 def test_before_the_first_score_only_the_count_is_told(watch):
-    assert Standing(total=10).line() == "0/10 tasks"
+    assert Progress(total=10).line() == "0/10 tasks"
 
 
 def test_the_pass_rate_is_of_the_tasks_that_are_done(watch):
-    standing = Standing(total=4)
-    standing.take([scored("a"), scored("b", 0.0), scored("c")])
-    assert "3/4 tasks · 66.7 % passed" in standing.line()
+    counted = Progress(total=4)
+    counted.take([scored("a"), scored("b", 0.0), scored("c")])
+    assert "3/4 tasks · 66.7 % passed" in counted.line()
 
 
 def test_the_cost_is_told_as_soon_as_a_price_is_known(watch):
-    standing = Standing(total=1)
-    standing.take([spent(None)])
-    assert "$" not in standing.line()
-    standing.take([spent(0.1)] * 3)
-    assert "$0.3" in standing.line()
+    counted = Progress(total=1)
+    counted.take([spent(None)])
+    assert "$" not in counted.line()
+    counted.take([spent(0.1)] * 3)
+    assert "$0.3" in counted.line()
 
 
 def test_the_time_to_go_follows_from_the_pace(watch):
-    standing = Standing(total=10)
-    assert standing.remaining_s() is None
+    counted = Progress(total=10)
+    assert "left" not in counted.line()
     watch.now += 20
-    standing.take([scored(f"t{n}") for n in range(4)])
-    assert standing.remaining_s() == 30
-    assert standing.line().endswith("about 30 s left")
+    counted.take([scored(f"t{n}") for n in range(4)])
+    assert counted.line().endswith("about 30 s left")
 
 
 def test_a_resumed_run_takes_its_pace_from_what_is_new(watch):
-    standing = Standing(total=100, done=80, passed=40)
-    assert standing.line() == "80/100 tasks · 50.0 % passed"
+    counted = Progress(total=100, done=80, passed=40)
+    assert counted.line() == "80/100 tasks · 50.0 % passed"
     watch.now += 10
-    standing.take([scored("a"), scored("b")])
-    assert standing.remaining_s() == 5 * 18
+    counted.take([scored("a"), scored("b")])
+    assert counted.line().endswith("about 1:30 min left")
 
 
 def test_when_all_is_done_no_time_is_left(watch):
-    standing = Standing(total=1)
+    counted = Progress(total=1)
     watch.now += 5
-    standing.take([scored("a")])
-    assert standing.line() == "1/1 tasks · 100.0 % passed"
+    counted.take([scored("a")])
+    assert counted.line() == "1/1 tasks · 100.0 % passed"
 
 
 @pytest.mark.parametrize(
@@ -93,24 +92,24 @@ def test_when_all_is_done_no_time_is_left(watch):
      (3600, "1:00 h"), (7260, "2:01 h")],
 )  # fmt: skip
 def test_the_time_to_go_is_told_as_people_say_it(watch, seconds, told):
-    standing = Standing(total=2)
+    counted = Progress(total=2)
     watch.now += seconds
-    standing.take([scored("a")])
-    assert standing.line().endswith(f"about {told} left")
+    counted.take([scored("a")])
+    assert counted.line().endswith(f"about {told} left")
 
 
 def test_the_three_slowest_tasks_are_told_slowest_first(watch):
-    standing = Standing(total=9)
+    counted = Progress(total=9)
     latencies = {"a": 30, "b": 900, "c": 5, "d": 400, "e": None, "f": 31}
-    standing.take([scored(task, latency_ms=latency) for task, latency in latencies.items()])
-    assert standing.slowest_line() == "b 900 ms, d 400 ms, f 31 ms"
+    counted.take([scored(task, latency_ms=latency) for task, latency in latencies.items()])
+    assert counted.slowest_line() == "b 900 ms, d 400 ms, f 31 ms"
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
 def test_the_slowest_are_the_slowest_in_whatever_order_they_came(latencies):
-    standing = Standing(total=len(latencies))
-    standing.take([scored(f"t{n}", latency_ms=ms) for n, ms in enumerate(latencies)])
-    told = [int(ms) for ms in re.findall(r"(\d+) ms", standing.slowest_line())]
+    counted = Progress(total=len(latencies))
+    counted.take([scored(f"t{n}", latency_ms=ms) for n, ms in enumerate(latencies)])
+    told = [int(ms) for ms in re.findall(r"(\d+) ms", counted.slowest_line())]
     assert told == sorted(latencies, reverse=True)[:3]
 
 
@@ -119,15 +118,15 @@ def test_the_slowest_are_the_slowest_in_whatever_order_they_came(latencies):
 
 def test_a_quiet_run_shows_nothing():
     stream = Terminal()
-    with progress_for(Standing(total=1), quiet=True, stream=stream) as shown:
+    with progress_for(stream, 1, quiet=True) as shown:
         shown.take([scored("a")])
     assert stream.getvalue() == ""
 
 
 def test_a_pipe_gets_a_plain_line_now_and_then_and_one_at_the_end(watch):
     stream = io.StringIO()
-    with progress_for(Standing(total=3), quiet=False, stream=stream) as shown:
-        assert isinstance(shown, Lines)
+    with progress_for(stream, 3, quiet=False) as shown:
+        assert isinstance(shown, PlainProgress)
         shown.take([scored("a")])
         assert stream.getvalue() == ""
         watch.now += LINE_EVERY_SECONDS
@@ -144,7 +143,7 @@ def test_a_terminal_gets_a_display_with_all_of_it(monkeypatch, no_color):
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
-    with progress_for(Standing(total=2), quiet=False, stream=stream) as shown:
+    with progress_for(stream, 2, quiet=False) as shown:
         shown.take([scored("slow-one", latency_ms=900), spent(0.5)])
     text = stream.getvalue()
     assert "1/2 tasks · 100.0 % passed · $0.5" in text

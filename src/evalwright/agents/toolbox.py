@@ -144,6 +144,9 @@ def _has_expired(entry: dict[str, Any], now: datetime) -> bool:
     return (end if end.tzinfo else end.replace(tzinfo=UTC)) <= now
 
 
+NO_TOOLS = Toolbox()
+
+
 async def within(seconds: float, call: Awaitable[Any]) -> Any:
     """What a call returns, if it does so in time; a call that does not stop is abandoned."""
     task = asyncio.ensure_future(call)

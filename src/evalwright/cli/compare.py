@@ -11,7 +11,7 @@ import msgspec
 
 from evalwright.cli.forms import form_options, wanted_forms
 from evalwright.cli.options import db_option
-from evalwright.cli.output import check_place, reserve_stdout, say, stderr, tell, write_file
+from evalwright.cli.output import Streams, check_place, reserve_stdout, say, tell, write_file
 from evalwright.cli.parameters import json_option
 from evalwright.comparison.summary import speaks_against
 from evalwright.contracts.errors import BadInput
@@ -156,10 +156,10 @@ class ComparisonProgress:
     """A line on a terminal that says how far the comparison is."""
 
     def __init__(self) -> None:
-        self._shown = stderr().isatty()
+        self._shown = Streams.err.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         """Show that so many cases are done."""
         if self._shown and (done % _PROGRESS_EVERY == 0 or done == total > _PROGRESS_EVERY):
-            stderr().write(f"\r{done:,} of {total:,} cases" + ("\n" if done == total else ""))
-            stderr().flush()
+            Streams.err.write(f"\r{done:,} of {total:,} cases" + ("\n" if done == total else ""))
+            Streams.err.flush()

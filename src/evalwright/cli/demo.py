@@ -67,7 +67,7 @@ def _under_attack(agent: str, db: str | None) -> tuple[int, EvalSummary]:
 
 
 def _results(emit: Emit, *, quiet: bool) -> Results:
-    return Results(emit, as_json=quiet, forms={}, out=None, quiet=quiet)
+    return Results(emit=emit, as_json=quiet, forms={}, out=None, quiet=quiet)
 
 
 def _run(suite: str, agent: str, name: str, results: Results, db: str | None) -> int:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.agents.load import is_archive
+from evalwright.agents.load import ARCHIVES
 from evalwright.cli.interrupt import no_sudden_exit, run_until_interrupted
-from evalwright.cli.output import say, stderr
+from evalwright.cli.output import Streams, say
 from evalwright.cli.parameters import read_input
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts.errors import (
@@ -24,7 +24,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import Session
-from evalwright.reports.progress import Standing, progress_for
+from evalwright.reports.progress import progress_for
 from evalwright.scoring.golden import read_suite
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
@@ -85,7 +85,7 @@ def _subject(request: RunRequest) -> tuple[Suite, str, str]:
     """The suite, its name in messages, and the agent; of a pack, the suite that its agent names."""
     assert request.suite is not None
     name, agent = str(request.suite), request.agent
-    if is_archive(name):
+    if name.lower().endswith(ARCHIVES):
         from evalwright.agents.packs.pack import open_pack, read_pack_archive
 
         pack = open_pack(read_pack_archive(Path(name)), name)
@@ -139,22 +139,25 @@ class ProgressObserver:
     def run_begins(self, history: History) -> None:
         """Open the display of a run."""
         self._run_id = history.run_id
-        plan, tally, done = history.plan, history.tally, len(history.scored)
-        count, quiet = len(plan.suite.tasks), self._request.results.quiet
-        standing = Standing(count, done, tally.passed_count, tally.cost.total_usd)
-        display = progress_for(standing, stderr(), quiet=quiet)
-        self._log.watch(history.run_id, display.take)
+        plan, done, quiet = history.plan, len(history.scored), self._request.results.quiet
+        count = len(plan.suite.tasks)
         if not quiet:
             already = f", {done} already scored" if done else ""
             answered = f", {len(history.awaiting)} to be judged" if history.awaiting else ""
-            live = ", live-shadow: nondeterministic" if plan.is_live else ""
+            live = ", live-shadow: nondeterministic" if "live-shadow" in plan.modes else ""
             repeat = f" ({plan.group.index} of {plan.group.size})" if plan.group else ""
             say(
                 f"{plan.suite.suite_id}@{plan.suite.version}: {count} "
                 f"{'task' if count == 1 else 'tasks'}{already}{answered} "
                 f"against {plan.agent.agent_id}{live}, run {history.run_id}{repeat}"
             )
+        if history.is_new:
+            display = progress_for(Streams.err, count, quiet=quiet)
+        else:
+            passed, cost = history.tally.passed_count, history.tally.cost.total_usd
+            display = progress_for(Streams.err, count, done, passed, cost, quiet=quiet)
         self._shown.enter_context(display)
+        self._log.watch(history.run_id, display.take)
 
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
         """Close its display."""

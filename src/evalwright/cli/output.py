@@ -16,7 +16,7 @@ from evalwright.reports.text import printable
 Emit = Callable[[bytes], None]
 
 
-class _Streams:
+class Streams:
     """stdout and stderr as they were at the start: an agent may put others in their place."""
 
     out: TextIO = sys.stdout
@@ -31,17 +31,7 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _Streams.out, _Streams.err = sys.stdout, sys.stderr
-
-
-def stdout() -> TextIO:
-    """The stdout that the command was started with."""
-    return _Streams.out
-
-
-def stderr() -> TextIO:
-    """The stderr that the command was started with."""
-    return _Streams.err
+    Streams.out, Streams.err = sys.stdout, sys.stderr
 
 
 def reserve_stdout() -> Emit:
@@ -50,7 +40,7 @@ def reserve_stdout() -> Emit:
     What agents, their threads, their children and their exit handlers print goes to stderr from
     here on, to the end of the process.
     """
-    stdout().flush()
+    Streams.out.flush()
     try:
         kept = os.fdopen(os.dup(1), "wb")
     except OSError:  # there is no stdout
@@ -61,26 +51,27 @@ def reserve_stdout() -> Emit:
 
 def write_stdout(data: bytes) -> None:
     """Write bytes to stdout as they are."""
-    stdout().flush()
-    _write_result(stdout().buffer, data)
+    Streams.out.flush()
+    _write_result(Streams.out.buffer, data)
 
 
 def tell(text: str, *, styled: bool = False) -> None:
     """Print a result for people on stdout; only styled text may steer the terminal."""
     line = (text if styled else printable(text)) + "\n"
-    write_stdout(line.encode(stdout().encoding, "backslashreplace"))
+    Streams.out.flush()
+    _write_result(Streams.out.buffer, line.encode(Streams.out.encoding, "backslashreplace"))
 
 
 def say(text: str, *, styled: bool = False) -> None:
     """Print a remark on stderr; if nobody can read it, nothing is lost."""
     with contextlib.suppress(OSError):
-        stderr().write((text if styled else printable(text)) + "\n")
-        stderr().flush()
+        Streams.err.write((text if styled else printable(text)) + "\n")
+        Streams.err.flush()
 
 
 def let_go_of_streams() -> None:
     """Write what is left; where nobody reads it, Python must not exit with a code of its own."""
-    for stream in (stdout(), stderr()):
+    for stream in (Streams.out, Streams.err):
         try:
             stream.flush()
         except OSError:

@@ -19,7 +19,7 @@ from click.core import ParameterSource
 from evalwright.agents.load import is_archive
 from evalwright.cli.evaluation import RunRequest
 from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.output import say, stderr
+from evalwright.cli.output import Streams, say
 from evalwright.cli.parameters import read_input
 from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
@@ -32,14 +32,14 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.replay import project
-from evalwright.reports.forms import forms_of
-from evalwright.reports.progress import Progress, Standing, progress_for
+from evalwright.reports.forms import FORMS_OF
+from evalwright.reports.progress import Progress, progress_for
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 
 KEY_VARIABLE = "EVALWRIGHT_KEY"
 
-_ALWAYS = frozenset({"host", "fail_on", "out", "quiet", "as_json", *forms_of("run")})
+_ALWAYS = frozenset({"host", "fail_on", "out", "quiet", "as_json", *FORMS_OF["run"]})
 _TO_BEGIN = frozenset({"suite", "agent", "tags", *CONFIGURABLE.values()})
 
 
@@ -199,7 +199,7 @@ class _Watch:
                 f"{started.suite_id}@{started.suite_version}: {started.task_count} {noun}{against} "
                 f"on {self._url}, run {self.run_id}"
             )
-        return progress_for(Standing(started.task_count), stderr(), quiet=quiet)
+        return progress_for(Streams.err, started.task_count, quiet=quiet)
 
 
 def _report(request: RunRequest, log: EventLog, run_id: str) -> int:

@@ -3,7 +3,7 @@
 import click
 
 from evalwright.cli.options import db_option
-from evalwright.cli.output import say, stdout, tell, write_stdout
+from evalwright.cli.output import Streams, say, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
@@ -31,6 +31,6 @@ def command(*, run: str, as_json: bool, db: str | None) -> None:
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
-    card = render_outcome(outcome, stories, Style.of(stdout()), agreement=agreed)
+    card = render_outcome(outcome, stories, Style.of(Streams.out), agreement=agreed)
     tell(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

@@ -2,17 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from evalwright.cli.output import (
-    Emit,
-    check_place,
-    make_folder,
-    say,
-    stderr,
-    stdout,
-    tell,
-    write_file,
-)
+import msgspec
+
+from evalwright.cli.output import Emit, Streams, check_place, make_folder, say, tell, write_file
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
@@ -30,17 +24,14 @@ from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
 from evalwright.store.protocol import EventLog
 
 
-class Results:
+class Results(msgspec.Struct, frozen=True, kw_only=True):
     """Where results are wanted."""
 
-    def __init__(
-        self, emit: Emit, *, as_json: bool, forms: Mapping[str, Path], out: Path | None, quiet: bool
-    ) -> None:
-        self.emit = emit
-        self.as_json = as_json
-        self.forms = forms
-        self.out = out
-        self.quiet = quiet
+    emit: Emit
+    as_json: bool
+    forms: Mapping[str, Path]
+    out: Path | None
+    quiet: bool
 
     def check_places(self) -> None:
         """Refuse, before the work begins, places that cannot be written to when it is done."""
@@ -50,52 +41,61 @@ class Results:
             check_place(path)
 
 
+class ShownRun(NamedTuple):
+    """One run, with the stories of its failed tasks as far as they are wanted."""
+
+    outcome: Outcome
+    stories: Sequence[TaskStory]
+    agreement: float | None
+
+
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
     """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
-    told = [_Told(log, outcome, results) for outcome in outcomes]
-    is_group = outcomes[0].plan.group is not None
-    report = summarise_repeats([each.summary for each in outcomes]) if is_group else None
+    runs = _gather(results, log, outcomes)
+    report = None
+    if outcomes[0].plan.group is not None:
+        report = summarise_repeats([each.summary for each in outcomes])
     if not results.quiet:
-        _print(results, told, report)
-    for name, path in results.forms.items():
-        write_file(path, [renderer("run", name)([each.reported() for each in told])])
+        style = Style.of(Streams.err if results.as_json else Streams.out)
+        text = _card(runs[0], style) if report is None else _repeats_card(runs, report, style)
+        (say if results.as_json else tell)(text, styled=True)
+    if results.forms:
+        reported = [_reported(each) for each in runs]
+        for name, path in results.forms.items():
+            write_file(path, [renderer("run", name)(reported)])
     if results.out is not None:
-        for each in told:
-            _write_folder(_folder(results.out, each.outcome), log, each)
+        for each in runs:
+            _write_folder(results.out, log, each)
     if results.as_json:
         summaries = [each.summary for each in outcomes]
-        results.emit(to_json(summaries if is_group else summaries[0]))
+        results.emit(to_json(summaries[0] if report is None else summaries))
     return 1 if reasons_against(outcomes) else 0
 
 
-class _Told:
-    """One run, with the stories of its failed tasks as far as they are wanted."""
-
-    def __init__(self, log: EventLog, outcome: Outcome, results: Results) -> None:
-        self.outcome = outcome
-        self.stories: Sequence[TaskStory] = ()
-        self.agreement = None if results.quiet and not results.out else agreement(log, outcome)
-        if results.forms or results.out:
-            self.stories = failed_stories(log, outcome)
-        elif not results.quiet:
-            self.stories = failed_stories(log, outcome, MOST_FAILURES)
-
-    def card(self, style: Style, *, full: bool = False) -> str:
-        """The scorecard."""
-        return render_outcome(
-            self.outcome, self.stories, style, agreement=self.agreement, full=full
+def _gather(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> list[ShownRun]:
+    """What is shown of each run; what nobody wants to see is not read."""
+    with_stories = bool(results.forms or results.out or not results.quiet)
+    most = None if results.forms or results.out else MOST_FAILURES
+    with_agreement = bool(results.out or not results.quiet)
+    return [
+        ShownRun(
+            outcome,
+            failed_stories(log, outcome, most) if with_stories else (),
+            agreement(log, outcome) if with_agreement and outcome.plan.panel else None,
         )
+        for outcome in outcomes
+    ]
 
-    def reported(self) -> ReportedRun:
-        """What a report tells of it."""
-        outcome = self.outcome
-        return ReportedRun(
-            outcome.run_id,
-            outcome.summary,
-            shown_reasons(outcome),
-            self.stories,
-            outcome.plan.is_live,
-        )
+
+def _card(run: ShownRun, style: Style, *, full: bool = False) -> str:
+    return render_outcome(run.outcome, run.stories, style, agreement=run.agreement, full=full)
+
+
+def _reported(run: ShownRun) -> ReportedRun:
+    outcome = run.outcome
+    return ReportedRun(
+        outcome.run_id, outcome.summary, shown_reasons(outcome), run.stories, outcome.plan.is_live
+    )
 
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
@@ -130,51 +130,32 @@ def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
         yield event.to_json() + b"\n"
 
 
-def _print(results: Results, told: Sequence[_Told], report: RepeatsReport | None) -> None:
-    style = Style.of(stderr() if results.as_json else stdout())
-    tell_all = say if results.as_json else tell
-    if report is None:
-        tell_all(told[0].card(style), styled=True)
-        return
-    reasons = reasons_against([each.outcome for each in told])
-    lines = [*_deltas(told), *(f"  {style.red('✗')} {reason}" for reason in reasons)]
-    lines += _frame(told[0].outcome, style, passed=not reasons)
-    tell_all("\n".join([*render_repeats(report, style), *lines]), styled=True)
+def _repeats_card(runs: Sequence[ShownRun], report: RepeatsReport, style: Style) -> str:
+    """All repeats, the verdict on them, and how to find them again."""
+    outcome = runs[0].outcome
+    summary, plan = outcome.summary, outcome.plan
+    reasons = reasons_against([each.outcome for each in runs])
+    lines = render_repeats(report, style)
+    if plan.baseline is not None:
+        changes = [each.outcome.summary.regression for each in runs]
+        deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
+        lines.append(f"  against {plan.baseline.run_id}: score {', '.join(deltas)}")
+    lines += [f"  {style.red('✗')} {reason}" for reason in reasons]
+    verdict = style.red("FAILED") if reasons else style.green("PASSED")
+    lines.append(f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}")
+    if plan.is_live:
+        lines.append(f"  {style.yellow(LIVE)}")
+    assert plan.group is not None
+    return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
 
 
-def _frame(outcome: Outcome, style: Style, *, passed: bool) -> list[str]:
-    """The verdict on all repeats, and how to find them again."""
-    verdict = style.green("PASSED") if passed else style.red("FAILED")
-    summary, group = outcome.summary, outcome.plan.group
-    assert group is not None
-    live = [f"  {style.yellow(LIVE)}"] if outcome.plan.is_live else []
-    return [
-        f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}",
-        *live,
-        f"  {style.dim(group.id)}",
-    ]
-
-
-def _deltas(told: Sequence[_Told]) -> list[str]:
-    """The change of each repeat against the baseline, where there is one."""
-    changes = [each.outcome.summary.regression for each in told]
-    deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
-    baseline = told[0].outcome.plan.baseline
-    return [f"  against {baseline.run_id}: score {', '.join(deltas)}"] if baseline else []
-
-
-def _folder(out: Path, outcome: Outcome) -> Path:
-    """Each repeat has a folder of its own."""
-    group = outcome.plan.group
-    if group is None:
-        return out
-    folder = out / f"repeat-{group.index}"
-    make_folder(folder)
-    return folder
-
-
-def _write_folder(folder: Path, log: EventLog, told: _Told) -> None:
-    card = told.card(Style(colour=False), full=True)
-    write_file(folder / "summary.json", [to_json(told.outcome.summary)])
-    write_file(folder / "events.jsonl", event_lines(log, told.outcome.run_id))
+def _write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
+    """The files of a run; each repeat has its own folder."""
+    outcome, folder = run.outcome, out
+    if outcome.plan.group is not None:
+        folder = out / f"repeat-{outcome.plan.group.index}"
+        make_folder(folder)
+    card = _card(run, Style(colour=False), full=True)
+    write_file(folder / "summary.json", [to_json(outcome.summary)])
+    write_file(folder / "events.jsonl", event_lines(log, outcome.run_id))
     write_file(folder / "scorecard.txt", [card.encode(), b"\n"])

@@ -191,7 +191,7 @@ def command(
         resume=resume,
         options=options,
         results=Results(
-            emit,
+            emit=emit,
             as_json=as_json,
             forms=forms,
             out=out and out.absolute(),

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from evalwright.cli.options import db_option
-from evalwright.cli.output import say, stdout, tell, write_stdout
+from evalwright.cli.output import Streams, say, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
@@ -66,7 +66,7 @@ def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
     card = render_outcome(
         outcome,
         failed_stories(log, outcome),
-        Style.of(stdout()),
+        Style.of(Streams.out),
         agreement=agreement(log, outcome),
         full=True,
     )
@@ -81,7 +81,7 @@ def _show_unscored(log: EventLog, history: History) -> None:
     failed = history.failure()
     unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
     for story in stories[:MOST_FAILURES]:
-        lines = render_story(story, Style.of(stdout()), full=True)
+        lines = render_story(story, Style.of(Streams.out), full=True)
         if story.task.task_id in unjudged:
             lines.append(f"      judge     {one_line(unjudged[story.task.task_id], None)}")
         tell("\n".join([*lines, ""]), styled=True)
@@ -113,7 +113,7 @@ def _require_task(history: History, task_id: str) -> None:
 def _show_task(log: EventLog, history: History, task_id: str) -> None:
     suite = history.plan.suite
     for story in task_stories(suite, log.read(history.run_id), {task_id}):
-        tell("\n".join(render_story(story, Style.of(stdout()), full=True)), styled=True)
+        tell("\n".join(render_story(story, Style.of(Streams.out), full=True)), styled=True)
         tell(f"      input     {one_line(story.task.input, None)}\n")
 
 

@@ -133,8 +133,7 @@ class Execution:
     async def cancel(self, reason: str | None, cancelled_by: str | None) -> None:
         """End a run that is given up; nothing of it may be at work any more."""
         self._close_open("cancelled", "the run was cancelled")
-        self._recorder.record(None, RunCancelled(reason, cancelled_by, self._duration_ms()))
-        await self._recorder.flush()
+        await self._recorder.flush(RunCancelled(reason, cancelled_by, self._duration_ms()))
 
     async def settle(self) -> None:
         """Wait until what was written is durable."""
@@ -233,22 +232,20 @@ class Execution:
         if answer.error is None and not self._answered:
             self._answered = True
             for withheld in self._withheld:
-                self._score(withheld)
+                self._tally.add_score(withheld)
+                self._recorder.record(withheld.task_id, withheld)
             self._withheld.clear()
         if self._review is not None and self._review.is_due(answer):
             self._recorder.record(task_id, *ending)
             return False
         scored = score_answer(answer, (), findings, self._plan.suite.thresholds)
         if self._answered:
-            self._score(scored, ending)
+            self._tally.add_score(scored)
+            self._recorder.record(task_id, *ending, scored)
         else:
             self._recorder.record(task_id, *ending)
             self._withheld.append(scored)
         return True
-
-    def _score(self, scored: EvalScored, before: Sequence[Payload] = ()) -> None:
-        self._tally.add_score(scored)
-        self._recorder.record(scored.task_id, *before, scored)
 
     async def _judge(self, answer: Answer) -> None:
         """Ask the judges; a task that they give no verdict on stays without a score."""
@@ -270,14 +267,14 @@ class Execution:
         self._tally.add_findings(task_id, reviewed.findings)
         found = [Found("judge", reviewed.findings)] if reviewed.findings else []
         findings = self._tally.findings(task_id)
-        thresholds = self._plan.suite.thresholds
-        self._score(score_answer(answer, reviewed.judged, findings, thresholds), found)
+        scored = score_answer(answer, reviewed.judged, findings, self._plan.suite.thresholds)
+        self._tally.add_score(scored)
+        self._recorder.record(task_id, *found, scored)
 
     async def _complete(self) -> Outcome:
         outcome = Outcome.of(self._history)
         summary = outcome.summary
-        self._recorder.record(
-            None,
+        await self._recorder.flush(
             EvalCompleted(
                 summary.aggregate_score,
                 summary.passed,
@@ -287,7 +284,6 @@ class Execution:
             ),
             RunCompleted({"evalSummary": summary}, self._duration_ms()),
         )
-        await self._recorder.flush()
         return outcome
 
     async def _fail_unfinished(self) -> None:
@@ -320,8 +316,7 @@ class Execution:
     async def _fail(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
         message = self._redactor.redact_text(message)
         error = ErrorDetail(code, message, details, retryable=True)
-        self._recorder.record(None, RunFailure(error, self._duration_ms()))
-        await self._recorder.flush()
+        await self._recorder.flush(RunFailure(error, self._duration_ms()))
         raise errors.RunFailed(self._recorder.run_id, code, message)
 
     def _unavailable_message(self) -> str:

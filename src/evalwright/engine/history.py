@@ -52,6 +52,7 @@ class History:
         self.awaiting: dict[str, Answer] = {}  # tasks whose judges have not all spoken
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.end: Event | None = None
+        self.is_new = True  # nothing was recorded before
 
     @property
     def status(self) -> str:
@@ -66,6 +67,7 @@ class History:
 
     def take(self, event: Event) -> None:
         """Fold one event in."""
+        self.is_new = False
         task_id = event.task_id or ""
         match event.type:
             case EvalScored.TYPE:

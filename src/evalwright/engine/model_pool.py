@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalwright.agents.load import TOKEN_VARIABLE
-from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.engine.judging import Panel
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Reply, Request
@@ -36,7 +36,8 @@ class ModelPool:
     ) -> None:
         self.config = load_config() if config is None else config
         self.secrets = known_secrets(self.config, environment, [TOKEN_VARIABLE])
-        self.redactor = Redactor(self.secrets)
+        self.redactor = Redactor(self.secrets) if self.secrets else NOTHING_SECRET
+        self.is_used = cassette is not None  # whether there is anything to close
         self.cassette: Cassette | None = None
         if cassette is not None:
             from evalwright.models import cassette as cassettes
@@ -61,12 +62,13 @@ class ModelPool:
     def load(self, name: str) -> Model:
         """A model by its name; raises `BadInput` for an unknown provider or a missing key."""
         if name not in self._loaded:
+            self.is_used = True
             self._loaded[name] = self._providers.load(name, self.cassette)
         return SharedModel(self._loaded[name])
 
-    def panel(self, judges: Sequence[str], samples: int) -> Panel | None:
-        """The judges of a run, if it has any."""
-        return Panel([self.load(judge) for judge in judges], samples) if judges else None
+    def panel(self, judges: Sequence[str], samples: int) -> Panel:
+        """The judges of a run."""
+        return Panel([self.load(judge) for judge in judges], samples)
 
     async def close(self) -> None:
         """Close all connections, and the cassette."""

@@ -72,6 +72,8 @@ class Recorder:
         if self._log.backlog > MAX_BACKLOG:
             await self.flush()
 
-    async def flush(self) -> None:
-        """Wait until everything recorded is durable."""
+    async def flush(self, *payloads: Payload) -> None:
+        """Append payloads, if there are any, and wait until everything recorded is durable."""
+        if payloads:
+            self._log.append(self.run_id, self._events(None, payloads))
         await asyncio.wrap_future(self._log.flush(self.run_id))

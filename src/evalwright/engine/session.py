@@ -23,7 +23,7 @@ import msgspec
 
 from evalwright.agents.load import load_agent
 from evalwright.agents.protocol import Agent, Surroundings
-from evalwright.agents.toolbox import Toolbox
+from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, RunOptions
 from evalwright.contracts.redaction import Redactor
@@ -90,8 +90,10 @@ class Session:
         elif agent_id is not None:
             agent.agent_id = agent_id
         self.agent: Agent = agent
-        self._panel = self.models.panel(options.judges, options.judge_samples or 1)
-        self._toolbox = Toolbox()
+        self._panel = None
+        if options.judges:
+            self._panel = self.models.panel(options.judges, options.judge_samples or 1)
+        self._toolbox = NO_TOOLS
 
     def plan(self, suite: Suite, name: str, log: EventLog | None = None) -> list[Plan]:
         """The runs of a suite, one for each repeat; raises `InvalidDocument` with all problems.
@@ -130,7 +132,18 @@ class Session:
         begins = observer.run_begins if observer else lambda _: None
         outcomes: list[Outcome] = []
         try:
-            means = await self._gather(live=_plan_of(pending[0]).is_live)
+            first = pending[0]
+            plan = first.plan if isinstance(first, History) else first
+            means = await gather_means(
+                self.models,
+                self._panel,
+                self.options.tools,
+                live=plan.is_live,
+                read_only=self.options.read_only,
+            )
+            self._toolbox = means.surroundings.toolbox
+            if self._gateway is not None:
+                await self._gateway.start()
             for each in pending:
                 if isinstance(each, History):
                     outcome = await resume_run(log, self.agent, each, begins, means=means)
@@ -143,26 +156,13 @@ class Session:
             await self.close()
         return outcomes
 
-    async def _gather(self, *, live: bool) -> Means:
-        options = self.options
-        means = await gather_means(
-            self.models, self._panel, options.tools, live=live, read_only=options.read_only
-        )
-        self._toolbox = means.surroundings.toolbox
-        if self._gateway is not None:
-            await self._gateway.start()
-        return means
-
     async def close(self) -> None:
         """Stop everything that was started, the rest too where a part of it fails to stop."""
         async with AsyncExitStack() as rest:
-            rest.push_async_callback(self.models.close)
+            if self.models.is_used:
+                rest.push_async_callback(self.models.close)
             rest.push_async_callback(self._toolbox.close)
             rest.push_async_callback(self.agent.close)
-
-
-def _plan_of(run: Plan | History) -> Plan:
-    return run.plan if isinstance(run, History) else run
 
 
 async def gather_means(
@@ -177,7 +177,7 @@ async def gather_means(
 
     Whoever gathers them closes the toolbox.
     """
-    toolbox, redactor = Toolbox(), models.redactor
+    toolbox, redactor = NO_TOOLS, models.redactor
     if tools is not None:
         from evalwright.agents.tool_files import load_tools
 

@@ -7,7 +7,7 @@ form's suffixes for `-o`.
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 if TYPE_CHECKING:
     from evalwright.contracts.prompt_result import PromptResult
@@ -46,9 +46,11 @@ FORMS = (
 )
 
 
-def forms_of(subject: Subject) -> dict[str, ReportForm]:
-    """The forms of a subject by their names, in the order of the table."""
-    return {form.name: form for form in FORMS if form.subject == subject}
+# The forms of each subject by their names, in the order of the table.
+FORMS_OF: dict[Subject, dict[str, ReportForm]] = {
+    subject: {form.name: form for form in FORMS if form.subject == subject}
+    for subject in get_args(Subject)
+}
 
 
 @overload
@@ -59,5 +61,5 @@ def renderer(subject: Literal["comparison"], name: str) -> RenderComparison: ...
 def renderer(subject: Literal["prompts"], name: str) -> RenderPrompts: ...
 def renderer(subject: Subject, name: str) -> Any:
     """The function that writes a form; its module is loaded here, not at start-up."""
-    module, _, function = forms_of(subject)[name].renderer.partition(":")
+    module, _, function = FORMS_OF[subject][name].renderer.partition(":")
     return getattr(import_module(f"evalwright.reports.{subject}.{module}"), function)

@@ -1,11 +1,11 @@
-"""Progress of a run: how far, how good, how dear, how long still."""
+"""Progress of a run: tasks done, share passed, cost, time to go."""
 
 import contextlib
 import heapq
 import time
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
 import msgspec
 
@@ -31,8 +31,8 @@ class Recorded(Protocol):
         """Its payload, as JSON."""
 
 
-class Standing:
-    """Where a run stands; told of durable events only."""
+class Progress:
+    """How far a run is, by its durable events; this one shows nothing, its heirs do."""
 
     def __init__(
         self, total: int, done: int = 0, passed: int = 0, cost_usd: float | None = None
@@ -46,11 +46,24 @@ class Standing:
         self._priced = cost_usd is not None
         self._began = time.monotonic()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     def take(self, events: Sequence[Recorded]) -> None:
-        """Fold events in."""
+        """Count events."""
         for event in events:
             if event.type == EvalScored.TYPE:
-                self._take_score(msgspec.json.decode(event.body, type=EvalScored))
+                scored = msgspec.json.decode(event.body, type=EvalScored)
+                self.done += 1
+                self.passed += scored.passed
+                latency = (scored.latency_ms or 0, scored.task_id)
+                if len(self.slowest) < SLOWEST:
+                    heapq.heappush(self.slowest, latency)
+                else:
+                    heapq.heappushpop(self.slowest, latency)
             elif event.type == ProviderUsage.TYPE:
                 usage = msgspec.json.decode(event.body, type=ProviderUsage)
                 if usage.cost_estimate_usd is not None:
@@ -58,15 +71,16 @@ class Standing:
                     self._cost += Decimal(repr(usage.cost_estimate_usd))
 
     def line(self) -> str:
-        """The standing in one line."""
+        """The progress in one line; the time to go follows from the pace so far."""
         parts = [f"{self.done}/{self.total} tasks"]
         if self.done:
             parts.append(f"{100 * self.passed / self.done:.1f} % passed")
         if self._priced:
             parts.append(f"${float(self._cost):.6g}")
-        remaining = self.remaining_s()
-        if remaining is not None:
-            parts.append(f"about {_duration(remaining)} left")
+        fresh = self.done - self._done_before
+        if fresh and self.done < self.total:
+            remaining_s = (time.monotonic() - self._began) / fresh * (self.total - self.done)
+            parts.append(f"about {_duration(remaining_s)} left")
         return " · ".join(parts)
 
     def slowest_line(self) -> str:
@@ -74,91 +88,42 @@ class Standing:
         ranked = sorted(self.slowest, reverse=True)
         return ", ".join(f"{task} {latency} ms" for latency, task in ranked)
 
-    def remaining_s(self) -> float | None:
-        """The time to go, from the pace so far."""
-        fresh = self.done - self._done_before
-        if not fresh or self.done >= self.total:
-            return None
-        return (time.monotonic() - self._began) / fresh * (self.total - self.done)
 
-    def _take_score(self, scored: EvalScored) -> None:
-        self.done += 1
-        self.passed += scored.passed
-        entry = (scored.latency_ms or 0, scored.task_id)
-        if len(self.slowest) < SLOWEST:
-            heapq.heappush(self.slowest, entry)
-        else:
-            heapq.heappushpop(self.slowest, entry)
-
-
-class Progress(Protocol):
-    """Shows where a run stands while it goes on."""
-
-    def take(self, events: Sequence[Recorded]) -> None:
-        """Be told of durable events."""
-
-    def __enter__(self) -> "Progress": ...
-    def __exit__(self, *_: object) -> None: ...
-
-
-class Silence:
-    """Shows nothing."""
-
-    def take(self, events: Sequence[Recorded]) -> None:
-        """Be told of durable events."""
-
-    def __enter__(self) -> "Silence":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class Lines:
+class PlainProgress(Progress):
     """A plain line now and then, for logs and pipes."""
 
-    def __init__(self, standing: Standing, stream: TextIO) -> None:
-        self._standing = standing
+    def __init__(self, stream: TextIO, total: int, *so_far: Any) -> None:
+        super().__init__(total, *so_far)
         self._stream = stream
         self._next = time.monotonic() + LINE_EVERY_SECONDS
 
     def take(self, events: Sequence[Recorded]) -> None:
-        """Fold events in, and say so when it is time."""
-        self._standing.take(events)
+        """Count events, and write a line when it is time."""
+        super().take(events)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY_SECONDS
-            self._say(self._standing.line())
-
-    def __enter__(self) -> "Lines":
-        return self
+            self.__exit__()
 
     def __exit__(self, *_: object) -> None:
-        self._say(self._standing.line())
-
-    def _say(self, line: str) -> None:
         with contextlib.suppress(OSError):  # nobody need read it
-            self._stream.write(line + "\n")
+            self._stream.write(self.line() + "\n")
             self._stream.flush()
 
 
-class LiveDisplay:
+class LiveProgress(Progress):
     """A display that redraws itself on a terminal."""
 
-    def __init__(self, standing: Standing, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, total: int, *so_far: Any) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._standing = standing
+        super().__init__(total, *so_far)
         console = Console(file=stream, no_color=not Style.of(stream).colour, highlight=False)
         self._live = Live(
             console=console, get_renderable=self._draw, refresh_per_second=8, transient=True
         )
 
-    def take(self, events: Sequence[Recorded]) -> None:
-        """Fold events in; the display looks for itself."""
-        self._standing.take(events)
-
-    def __enter__(self) -> "LiveDisplay":
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 
@@ -168,21 +133,29 @@ class LiveDisplay:
     def _draw(self) -> "Text":
         from rich.text import Text
 
-        standing = self._standing
-        filled = round(30 * standing.done / standing.total) if standing.total else 0
+        filled = round(30 * self.done / self.total) if self.total else 0
         text = Text()
         text.append("━" * filled, "green").append("━" * (30 - filled), "bright_black")
-        text.append(f"  {standing.line()}")
-        if standing.slowest:
-            text.append(f"\nslowest: {standing.slowest_line()}", "dim")
+        text.append(f"  {self.line()}")
+        if self.slowest:
+            text.append(f"\nslowest: {self.slowest_line()}", "dim")
         return text
 
 
-def progress_for(standing: Standing, stream: TextIO, *, quiet: bool) -> Progress:
-    """The fitting display for a stream."""
+def progress_for(
+    stream: TextIO,
+    total: int,
+    done: int = 0,
+    passed: int = 0,
+    cost_usd: float | None = None,
+    *,
+    quiet: bool,
+) -> Progress:
+    """The display that fits a stream, for a run of so many tasks."""
     if quiet:
-        return Silence()
-    return LiveDisplay(standing, stream) if stream.isatty() else Lines(standing, stream)
+        return Progress(total, done, passed, cost_usd)
+    display = LiveProgress if stream.isatty() else PlainProgress
+    return display(stream, total, done, passed, cost_usd)
 
 
 def _duration(seconds: float) -> str:

@@ -284,28 +284,33 @@ class Writer:
 
     def _notify(self, writes: list[_Write], starts: list[_Position | None]) -> None:
         """Tell those who wait, watch and observe of what is durable now."""
+        watched: dict[_View, list[NewEvent]] = {}
+        ended: list[_View] = []
         for (run_id, events, _, _, done), start in zip(writes, starts, strict=True):
             if done is not None:
                 _settle(done, None)
             if run_id is None or start is None or not events:
                 continue
             views = (None, run_id), (start.tenant, run_id)
-            for view in views:
-                if view in self._watchers:
-                    self._call_watcher(view, events)
+            for view in self._watchers.keys() & set(views):
+                watched.setdefault(view, []).extend(events)
             if self._observers:
                 self._call_observers(run_id, start, events)
             if events[-1].type in TERMINAL_TYPES:  # a log stays open for long
                 self._positions.pop(run_id, None)
-                self._watchers.pop(views[0], None)
-                self._watchers.pop(views[1], None)
-
-    def _call_watcher(self, view: _View, events: Sequence[NewEvent]) -> None:
-        try:
-            self._watchers[view](events)
-        except Exception:
-            _logger.exception("a watcher of run %s failed and is not called again", view[1])
+                ended += views
+        self._call_watchers(watched)
+        for view in ended:
             self._watchers.pop(view, None)
+
+    def _call_watchers(self, news: dict[_View, list[NewEvent]]) -> None:
+        """Call each watcher once, however many appends there were."""
+        for view, events in news.items():
+            try:
+                self._watchers[view](events)
+            except Exception:
+                _logger.exception("a watcher of run %s failed and is not called again", view[1])
+                self._watchers.pop(view, None)
 
     def _call_observers(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
         for tenant, observer in tuple(self._observers):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
 from evalwright.prompts.change import compare_results, read_results
-from evalwright.reports.forms import forms_of, renderer
+from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.prompts import encode_record, render_console
 from evalwright.reports.style import Style
 from reports.prompts.prompt_samples import (
@@ -20,7 +20,7 @@ from reports.prompts.prompt_samples import (
 )
 
 
-@pytest.mark.parametrize("name", forms_of("prompts"))
+@pytest.mark.parametrize("name", FORMS_OF["prompts"])
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25, deadline=None)
 @given(results=st.lists(records, max_size=5), before=st.lists(records, max_size=3))
 def test_any_records_can_be_written_and_always_in_the_same_bytes(name, results, before):
@@ -31,13 +31,13 @@ def test_any_records_can_be_written_and_always_in_the_same_bytes(name, results, 
     data.decode()
 
 
-@pytest.mark.parametrize("name", forms_of("prompts"))
+@pytest.mark.parametrize("name", FORMS_OF["prompts"])
 def test_hostile_records_can_be_written(name):
     data = renderer("prompts", name)(hostile_results(), a_context(HOSTILE_TEXTS))
     assert data.decode()
 
 
-@pytest.mark.parametrize("name", forms_of("prompts"))
+@pytest.mark.parametrize("name", FORMS_OF["prompts"])
 def test_without_a_record_every_format_is_still_well_formed(name):
     assert bool(renderer("prompts", name)([], a_context())) == (name != "jsonl")
 

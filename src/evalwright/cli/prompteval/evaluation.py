@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalwright.cli.output import Emit, say, stdout, tell, write_file
+from evalwright.cli.output import Emit, Streams, say, tell, write_file
 from evalwright.cli.parameters import read_input
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import BadInput, CannotEvaluate
@@ -206,7 +206,7 @@ def _show(
     from evalwright.reports.style import Style
 
     width = get_terminal_size((100, 24)).columns
-    tell(render_console(results, context, Style.of(stdout()), width=width), styled=True)
+    tell(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
     for path, _ in request.outputs:
         say(f"written: {path}")
     if change is not None and change.regressed:

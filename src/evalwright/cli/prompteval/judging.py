@@ -9,7 +9,7 @@ from typing import NamedTuple, Self, TextIO
 from msgspec import UnsetType
 
 from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.output import stderr
+from evalwright.cli.output import Streams
 from evalwright.cli.prompteval.journal import Journal
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import CannotEvaluate, Interrupted
@@ -44,7 +44,7 @@ def judge_files(
     results: list[PromptResult] = []
     with Journal.beside(request.outputs, resume=request.resume) as journal:
         total = len(files) * len(judges) * settings.runs
-        with PromptProgress(total, stderr(), quiet=request.quiet) as progress:
+        with PromptProgress(total, Streams.err, quiet=request.quiet) as progress:
 
             def keep(result: PromptResult) -> None:
                 journal.add(result)
