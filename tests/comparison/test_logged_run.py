@@ -1,7 +1,9 @@
 """A run of the event log as one side: cases, responses and metadata as a run directory has them."""
 
 import json
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -23,6 +25,7 @@ from builders import (
     opening,
     task_events,
 )
+from evalwright.comparison import logged_run
 from evalwright.comparison.inputs import LogReader
 from evalwright.comparison.logged_run import LoggedRun
 from evalwright.contracts.errors import DamagedEventLog
@@ -343,3 +346,55 @@ def test_a_resumed_run_is_exported_as_one(workshop: Workshop) -> None:
     assert {each["scored"]["passed"] for each in answers(run)} == {True}
     first = LoggedRun(LogReader(lambda: workshop.log), broken.run_id)
     assert {each["runner_failure"]["class"] for each in answers(first)} == {"agent_error"}
+
+
+def interleaved(count: int) -> list[Event]:
+    """A run whose tasks all ran at the same time, and ended in the order of the suite."""
+    suite = a_suite(count)
+    tasks = [task_events(suite, f"task-{n}", Answer(f"answer {n}")) for n in range(1, count + 1)]
+    return as_log(
+        opening(suite) + [entry for entries in zip(*tasks, strict=True) for entry in entries]
+    )
+
+
+@pytest.mark.parametrize("widest", [0, 4096])
+@pytest.mark.parametrize("order", [[1, 2, 3, 4], [4, 3, 2, 1], [2, 2, 4, 1]])
+def test_responses_can_be_read_in_any_order_and_again(
+    widest: int, order: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logged_run, "_WIDEST", widest)
+    run = logged(interleaved(4))
+    for number in order:
+        response = run.read(f"task-{number}").value
+        assert response["case_id"] == f"task-{number}"
+        assert response["final_output"]["content"] == f"answer {number}"
+        assert len(response["events"]) == 1
+
+
+def test_a_run_goes_to_another_process_without_its_connection() -> None:
+    reader = LogReader(partial(ALog, interleaved(2)))
+    run = LoggedRun(reader, "run_a")  # type: ignore[arg-type]
+    copy = pickle.loads(pickle.dumps(run))
+    assert copy._reader._log is None
+    assert copy.read("task-2") == run.read("task-2")
+    assert list(copy.listed()) == list(run.listed())
+
+
+def test_what_a_judge_used_is_not_counted_as_the_agents() -> None:
+    judge = ProviderUsage("acme", "judge-1", 500, 500, cost_estimate_usd=9.0)
+    agent = ProviderUsage("acme", "model-1", 7, 8, cost_estimate_usd=0.5)
+    invocation = an_invocation(agent)
+    run = logged(
+        as_log(
+            opening(SUITE)
+            + [("task-1", each) for each in [*invocation[:-1], judge, invocation[-1]]]
+        )
+    )
+    (response,) = answers(run)
+    assert response["usage"] == {
+        "duration_ms": 40,
+        "input_tokens": 7,
+        "output_tokens": 8,
+        "cost_usd": 0.5,
+    }
+    assert run.meta["provenance"]["model"] == "model-1"

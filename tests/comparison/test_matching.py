@@ -27,7 +27,7 @@ def planned(pair, *, with_cases=True):
     cases = CaseFile(pair.save()) if with_cases else None
     plan = CasePlan(cases, RunFolder(pair.baseline), RunFolder(pair.new))
     listed = list(plan)
-    assert len(listed) == len(plan)
+    assert len(listed) == plan.count
     return {case.id: case for case in listed}
 
 

@@ -13,9 +13,7 @@ from evalwright.cli.forms import form_options, wanted_forms
 from evalwright.cli.options import db_option
 from evalwright.cli.output import Streams, check_place, reserve_stdout, say, tell, write_file
 from evalwright.cli.parameters import json_option
-from evalwright.comparison.summary import speaks_against
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.report import Summary
 from evalwright.reports.figures import short_significance
 from evalwright.reports.folder.build import CompareOptions, WrittenReport, compare_runs
 from evalwright.reports.forms import renderer
@@ -83,7 +81,13 @@ def command(
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     else:
         _tell(options, report)
-    return 1 if _fails(report.summary, fail_on) else 0
+    fails = {
+        "any": report.speaks_against,
+        "regression": report.summary.regressions > 0,
+        "gate": report.summary.gated_cases > 0,
+        "none": False,
+    }
+    return 1 if fails[fail_on] else 0
 
 
 def _check_forms(forms: dict[str, Path], out: Path) -> None:
@@ -124,14 +128,14 @@ def _write_forms(out: Path, forms: dict[str, Path]) -> None:
 
 def _tell(options: CompareOptions, report: WrittenReport) -> None:
     summary = report.summary
-    tell(summary.verdict)
+    lines = [summary.verdict]
     if summary.significance is not msgspec.UNSET:
-        tell(short_significance(summary.significance))
+        lines.append(short_significance(summary.significance))
     causes = [f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count]
     if causes:
-        tell(f"Root causes: {', '.join(causes)}")
+        lines.append(f"Root causes: {', '.join(causes)}")
     if summary.security.top_signal_kinds_new:
-        tell(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
+        lines.append(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
     for note in report.notes:
         say(f"note: {note}")
     if not report.quality.self_contained:
@@ -139,17 +143,7 @@ def _tell(options: CompareOptions, report: WrittenReport) -> None:
         say(f"note: not in the report: {count} captured files; see missing_assets")
     if options.show_secrets:
         say("note: secrets and personal data are NOT masked; do not pass this report on")
-    tell(f"Report: {options.out / 'report.html'}")
-
-
-def _fails(summary: Summary, fail_on: str) -> bool:
-    found = {
-        "any": speaks_against(summary),
-        "regression": summary.regressions > 0,
-        "gate": summary.gated_cases > 0,
-        "none": False,
-    }
-    return found[fail_on]
+    tell("\n".join([*lines, f"Report: {options.out / 'report.html'}"]))
 
 
 class ComparisonProgress:

@@ -65,9 +65,11 @@ def parse_case(raw: Json, case_id: str) -> Case:
         faults.append("the case cannot be read as a JSON object, so nothing is expected of it")
     expected = _expectations(record.get("expected"), faults)
     asked = record.get("input")
-    prompt = text_of(asked.get("user") if isinstance(asked, dict) else asked)
-    context = text_of(asked.get("context")) if isinstance(asked, dict) else ""
-    prompt = f"{prompt}\n\n{context}" if context else prompt
+    context = asked.get("context") if isinstance(asked, dict) else None
+    asked = asked.get("user") if isinstance(asked, dict) else asked
+    prompt = asked if isinstance(asked, str) else text_of(asked)
+    if context:
+        prompt = f"{prompt}\n\n{text_of(context)}"
     title = record.get("title")
     if not isinstance(title, str) or not title.strip():
         title = prompt.strip().partition("\n")[0][:120] or case_id
@@ -151,13 +153,11 @@ class Cases(Protocol):
         """Let go of what reading the cases holds; more may be read afterwards."""
 
 
-class SuiteCases:
+class SuiteCases(msgspec.Struct, frozen=True):
     """The tasks of a suite as the cases of a comparison."""
 
-    path = None
-
-    def __init__(self, tasks: "Sequence[Task]") -> None:
-        self.tasks = tasks
+    tasks: "Sequence[Task]"
+    path: None = None
 
     def __len__(self) -> int:
         return len(self.tasks)

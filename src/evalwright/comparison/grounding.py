@@ -1,7 +1,7 @@
 """Values in an answer that contradict what the tools said: ids, amounts, dates and names.
 
 A value is a contradiction only when the results hold another one for the same thing, and when it
-stands nowhere in what the agent was told. What can be computed from known values is none.
+is nowhere in what the agent was given. A value that can be computed from known ones is not one.
 """
 
 import re
@@ -83,12 +83,12 @@ def contradictions(trace: Trace) -> list[Contradiction]:
     stated = [each for each in stated if _may_contradict(each, trace)]
     if not stated:
         return []
-    told = Told(trace)
-    if len(told.text) > MOST_TEXT:
+    known = KnownText(trace)
+    if len(known.text) > MOST_TEXT:
         return []
     found: dict[str, Contradiction] = {}
     for each in stated:
-        rival = None if each.value in found else _rival(each, told)
+        rival = None if each.value in found else _rival(each, known)
         if rival is not None:
             found[each.value] = _contradiction(each, rival, output.index)
     return list(found.values())
@@ -108,20 +108,16 @@ def _contradiction(stated: Statement, rival: Rival, output_index: int | None) ->
 
 def _structured(content: Any) -> Any:
     """JSON that an agent answered as text is read as JSON."""
-    return _parsed(content) if isinstance(content, str) else content
-
-
-def _parsed(text: str) -> Any:
-    if text.lstrip()[:1] in ("{", "["):
+    if isinstance(content, str) and content.lstrip()[:1] in ("{", "["):
         try:
-            return msgspec.json.decode(text)
+            return msgspec.json.decode(content)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            return text
-    return text
+            return content
+    return content
 
 
-class Told:
-    """What the agent was told, in the forms that statements are held against."""
+class KnownText:
+    """What the agent was given, in the forms that statements are held against."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -136,7 +132,7 @@ class Told:
         return "\n".join(said)
 
     def holds(self, value: str) -> bool:
-        """Whether a value stands in it as a word of its own."""
+        """Whether a value is in it as a whole word."""
         return stands_in(value, self.text)
 
     @cached_property
@@ -188,36 +184,36 @@ def _fields_of(payload: Any) -> Iterator[tuple[Label, str]]:
     return scalars(content)
 
 
-def _rival(stated: Statement, told: Told) -> Rival | None:
+def _rival(stated: Statement, known: KnownText) -> Rival | None:
     """The value of the results that a statement contradicts."""
-    if told.holds(stated.value):
+    if known.holds(stated.value):
         return None
     if stated.kind == "id" and not stated.exact:
-        return _other_id(stated.value, told)
-    rivals = _rivals(stated, told)
+        return _other_id(stated.value, known)
+    rivals = _rivals(stated, known)
     # A number may be written otherwise in the text of a result, and yet be the same.
     if any(rival.value == stated.value for rival in rivals):
         return None
-    if not rivals or _is_known(stated, told):
+    if not rivals or _is_known(stated, known):
         return None
     return rivals[0]
 
 
-def _rivals(stated: Statement, told: Told) -> list[Rival]:
+def _rivals(stated: Statement, known: KnownText) -> list[Rival]:
     if stated.before:
-        return _of_same_entity(stated, told)
-    found = [each for each in _same_thing(stated, told) if _comparable(stated, each)]
+        return _of_same_entity(stated, known)
+    found = [each for each in _same_thing(stated, known) if _comparable(stated, each)]
     # one of several persons is often rightly called by another name
     several = stated.kind == "name" and len({each.value for each in found}) > 1
     return [] if several else found
 
 
-def _of_same_entity(stated: Statement, told: Told) -> list[Rival]:
+def _of_same_entity(stated: Statement, known: KnownText) -> list[Rival]:
     """The amount or date that a result holds close to a name which the answer names as well."""
     if is_derived(stated.around):
         return []
     for entity in entities_in(stated.before):
-        for index, text in told.results:
+        for index, text in known.results:
             place = text.find(entity)
             if place >= 0:
                 near = text[max(0, place - _REACH) : place + len(entity) + _REACH]
@@ -229,7 +225,7 @@ def _of_same_entity(stated: Statement, told: Told) -> list[Rival]:
 def _may_contradict(stated: Statement, trace: Trace) -> bool:
     """Whether no result holds the value, and one may hold another, as is seen of ids.
 
-    What does not pass need not be held against all that was told, which takes time to put together.
+    What does not pass need not be held against all that was given, which takes time to gather.
     """
     value = stated.value
     texts = trace.payload_texts
@@ -242,21 +238,21 @@ def _may_contradict(stated: Statement, trace: Trace) -> bool:
     return True
 
 
-def _other_id(identifier: str, told: Told) -> Rival | None:
+def _other_id(identifier: str, known: KnownText) -> Rival | None:
     pattern = same_shape(identifier)
-    for index, text in told.results:
+    for index, text in known.results:
         match = pattern.search(text)
         if match:
             return Rival(match.group(0), index)
     return None
 
 
-def _same_thing(stated: Statement, told: Told) -> list[Rival]:
+def _same_thing(stated: Statement, known: KnownText) -> list[Rival]:
     """The fields of the same name; before a value in a text, other words may precede the name."""
     if stated.exact:
-        return told.fields.get(stated.label, [])
+        return known.fields.get(stated.label, [])
     for start in range(len(stated.label)):
-        found = told.fields.get(stated.label[start:])
+        found = known.fields.get(stated.label[start:])
         if found:
             return found
     return []
@@ -274,24 +270,24 @@ def _comparable(stated: Statement, rival: Rival) -> bool:
             return len(rival.value) <= 100 and any(map(str.isdigit, rival.value))
 
 
-def _is_known(stated: Statement, told: Told) -> bool:
+def _is_known(stated: Statement, known: KnownText) -> bool:
     match stated.kind:
         case "amount":
-            return not _COMPUTED.isdisjoint(stated.label) or _reckoned(stated.value, told)
+            return not _COMPUTED.isdisjoint(stated.label) or _reckoned(stated.value, known)
         case "date":
-            return not days_in(stated.value).isdisjoint(told.days)
+            return not days_in(stated.value).isdisjoint(known.days)
         case "name":
-            return all(word in told.folded for word in stated.value.casefold().split())
+            return all(word in known.folded for word in stated.value.casefold().split())
         case "id":
-            return stands_in(stated.value.casefold(), told.folded)
+            return stands_in(stated.value.casefold(), known.folded)
 
 
-def _reckoned(value: str, told: Told) -> bool:
+def _reckoned(value: str, known: KnownText) -> bool:
     """Whether a number is small, known, a rounding of a known one, or made of two known ones."""
     number = number_in(value)
     if number is None or (number <= _SMALL and number == int(number)):
         return True
-    cents = told.cents
+    cents = known.cents
     if len(cents) > _MOST_NUMBERS:  # too many to say that it was not computed
         return True
     wanted = round(number * 100)

@@ -49,20 +49,15 @@ class Inputs(msgspec.Struct, frozen=True):
     baseline: ComparedRun
     new: ComparedRun
     cases: Cases | None
-    notes: tuple[str, ...]
     log: LogReader
-
-    @property
-    def paths(self) -> list[Path]:
-        """What is read; none of it is ever written to."""
-        cases = self.cases.path if self.cases is not None else None
-        return [path for path in (self.baseline.root, self.new.root, cases) if path is not None]
+    notes: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = ()  # of what is read; none of it is ever written to
 
     def close(self) -> None:
         """Close the log and the case file; they are opened again where they are needed."""
-        self.log.close()
         if self.cases is not None:
             self.cases.close()
+        self.log.close()
 
 
 def open_inputs(
@@ -79,12 +74,14 @@ def open_inputs(
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
         note = "No case file was found, so nothing is expected of the answers; see --cases."
+        roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
         return Inputs(
             baseline=baseline,
             new=new,
             cases=CaseFile(found) if isinstance(found, Path) else found,
-            notes=() if found is not None else (note,),
             log=log,
+            notes=() if found is not None else (note,),
+            paths=tuple(path for path in roots if path is not None),
         )
     except BaseException:
         log.close()
@@ -101,7 +98,7 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
     except BaseException:
         log.close()
         raise
-    return Inputs(before, after, after.cases, (), log)
+    return Inputs(before, after, after.cases, log)
 
 
 def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cases | Path | None]:

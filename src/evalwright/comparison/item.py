@@ -8,7 +8,7 @@ import msgspec
 from evalwright.comparison.alignment import AlignedStep, first_divergence
 from evalwright.comparison.cases import Case
 from evalwright.comparison.expectations import root_cause
-from evalwright.comparison.gate import recommended_rules
+from evalwright.comparison.gate import gate, governance, recommended_rules
 from evalwright.comparison.side import SideResult, nondeterminism_sources
 from evalwright.contracts.report import (
     Artifacts,
@@ -46,7 +46,10 @@ def item_of(
 ) -> Item:
     """The report's item of a case whose sides are judged and whose steps are aligned."""
     old, new = sides.baseline, sides.new
-    rules = recommended_rules(new.failures, new.gate.signals)
+    worse = old.passed and not new.passed
+    old_gate = gate(old.signals, old.actions, regression=False)
+    new_gate = gate(new.signals, new.actions, regression=worse)
+    rules = recommended_rules(new.failures, new_gate.signals)
     repeats = None
     if old.runs > 1 or new.runs > 1:
         repeats = BothSides(
@@ -66,12 +69,15 @@ def item_of(
         recommended_policy_rules=rules,
         trace_integrity=BothSides(old.integrity, new.integrity),
         security=BothSides(
-            Security(old.signals, old.gate.required, old.suppressed or msgspec.UNSET),
-            Security(new.signals, new.gate.required, new.suppressed or msgspec.UNSET),
+            Security(old.signals, old_gate.required, old.suppressed or msgspec.UNSET),
+            Security(new.signals, new_gate.required, new.suppressed or msgspec.UNSET),
         ),
         artifacts=links.artifacts,
         failed_assertions=BothSides(old.failures, new.failures),
-        governance_preview=BothSides(old.governance, new.governance),
+        governance_preview=BothSides(
+            governance(old_gate, old.signals, old.integrity, regression=False),
+            governance(new_gate, new.signals, new.integrity, regression=worse),
+        ),
         nondeterminism_sources=BothSides(nondeterminism_sources(old), nondeterminism_sources(new)),
         faults=_present(tuple(faults) or None),
         first_divergence=_present(first_divergence(steps)),

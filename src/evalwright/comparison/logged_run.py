@@ -27,7 +27,7 @@ from evalwright.contracts.events import (
     ToolReturned,
 )
 from evalwright.contracts.suite import Task
-from evalwright.engine.verdict import PASSING_GOLDEN_SCORE
+from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
 from evalwright.trace.model import text_of
 
@@ -88,7 +88,8 @@ class LoggedRun:
             models = self._index(log)
             frame = {event.type: event for event in log.read(self.run_id, _FRAME)}
             planned = frame[Planned.TYPE].decode(Planned)
-            self._meta = _meta(self.run_id, frame, planned, models)
+            started = frame[EvalStarted.TYPE].decode(EvalStarted)
+            self._meta = _meta(frame, planned, started, models)
         except KeyError as error:
             message = f"{log.place}: run {self.run_id} has no {error.args[0]} event"
             raise DamagedEventLog(message) from error
@@ -163,16 +164,19 @@ class LoggedRun:
             if within and (attempt is wanted or not alone):
                 found.setdefault(event.task_id or "", []).append(event)
         try:
-            self._ready = {
-                task_id: _Answered(self._tasks[task_id], self._attempts[task_id].number).response(
-                    [event.at_us for event in events],
-                    [event.decode(_SHOWN[event.type]) for event in events],
-                )
+            said = {
+                task_id: [(event.at_us, event.decode(_SHOWN[event.type])) for event in events]
                 for task_id, events in found.items()
                 if task_id in self._tasks
             }
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
+        self._ready = {
+            task_id: _Invocation(self._tasks[task_id], self._attempts[task_id].number).response(
+                payloads
+            )
+            for task_id, payloads in said.items()
+        }
 
     def _damaged(self, log: "EventLog", error: Exception) -> DamagedEventLog:
         return DamagedEventLog(f"{log.place}: run {self.run_id} cannot be read: {error!r}")
@@ -182,15 +186,15 @@ _NEVER = _LastAttempt(-1, None, 0)
 
 
 def _meta(
-    run_id: str, frame: dict[str, Event], planned: Planned, models: list[str]
+    frame: dict[str, Event], planned: Planned, started: EvalStarted, models: list[str]
 ) -> dict[str, Any]:
     suite, settings, agent = planned.suite, planned.settings, planned.agent
     timeout_s = settings.task_timeout_s
-    live = "live-shadow" in frame[EvalStarted.TYPE].decode(EvalStarted).modes
+    live = "live-shadow" in started.modes
     end = next((frame[name] for name in TERMINAL_TYPES if name in frame), None)
     config = hashlib.sha256(msgspec.json.encode([suite, settings])).hexdigest()
     meta = {
-        "run_id": run_id,
+        "run_id": frame[RunStarted.TYPE].run_id,
         "status": end.type.removeprefix("run.") if end else "open",
         "cases_path": "cases.json",
         "selected_case_ids": [task.task_id for task in suite.tasks],
@@ -217,61 +221,61 @@ def _meta(
     return _present(meta)
 
 
-class _Answered:
+class _Invocation(msgspec.Struct):
     """The last invocation for a task, from what its events say."""
 
-    def __init__(self, task: Task, attempt: int) -> None:
-        self._task = task
-        self._attempt = attempt
-        self._steps: list[dict[str, Any]] = []
-        self._usages: list[ProviderUsage] = []
-        self._judged = False  # calls of a judge count for the task, not for the agent
-        self._decided: Decided | None = None
-        self._outcome: str | None = None
-        self._scored: EvalScored | None = None
+    task: Task
+    attempt: int
+    usages: list[ProviderUsage] = []
+    judged: bool = False  # calls of a judge count for the task, not for the agent
+    outcome: str | None = None
+    decided: Decided | None = None
+    scored: EvalScored | None = None
 
-    def response(self, times_us: Sequence[int], payloads: Sequence[Payload]) -> dict[str, Any]:
+    def response(self, said: Sequence[tuple[int, Payload]]) -> dict[str, Any]:
         """The response object of the task."""
-        for at_us, payload in zip(times_us, payloads, strict=True):
+        steps: list[dict[str, Any]] = []
+        for at_us, payload in said:
             if isinstance(payload, Decided):
-                self._decided = payload
-                content = payload.decision
-                kind = "text" if isinstance(content, str) else "json"
-                output = {"content_type": kind, "content": content}
-                said = {"type": "final_output", "ts": _ms(at_us), **output}
+                self.decided, decided_us = payload, at_us
             elif isinstance(payload, InvocationCompleted):
-                self._outcome = payload.outcome
+                self.outcome = payload.outcome
             elif isinstance(payload, EvalScored):
-                self._scored = payload
-            elif isinstance(payload, ProviderUsage):
-                self._judged = self._judged or self._outcome is not None
-                if self._outcome is None:
-                    self._usages.append(payload)
+                self.scored = payload
+            elif not isinstance(payload, ProviderUsage):
+                steps.append({"ts": _ms(at_us), **_step(payload)})
+            elif self.outcome is None:
+                self.usages.append(payload)
             else:
-                self._steps.append({"ts": _ms(at_us), **_step(payload)})
-        if self._outcome == "failed" or self._decided is None:
-            ending = {"events": self._steps, "runner_failure": self._failure()}
-        else:
-            ending = {"events": [*self._steps, said], "final_output": output}
-        fixtures = self._task.fixtures.tool_responses if self._task.fixtures else ()
-        return {
-            "case_id": self._task.task_id,
-            "user_prompt": text_of(self._task.input),
+                self.judged = True
+        task = self.task
+        fixtures = task.fixtures.tool_responses if task.fixtures else ()
+        response: dict[str, Any] = {
+            "case_id": task.task_id,
+            "user_prompt": task.input if isinstance(task.input, str) else text_of(task.input),
             "tools_offered": sorted({entry.tool for entry in fixtures}),
             "proposed_actions": [],
-            **ending,
-            **self._measures(),
+            "events": steps,
         }
+        if self.outcome == "failed" or self.decided is None:
+            response["runner_failure"] = self._failure()
+        else:
+            content = self.decided.decision
+            kind = "text" if isinstance(content, str) else "json"
+            response["final_output"] = {"content_type": kind, "content": content}
+            said_last = {"type": "final_output", "ts": _ms(decided_us)}
+            steps.append({**said_last, **response["final_output"]})
+        return {**response, **self._measures()}
 
     def _failure(self) -> dict[str, Any]:
-        decision = self._decided.decision if self._decided else None
+        decision = self.decided.decision if self.decided else None
         error = decision.get("error") if isinstance(decision, dict) else None
         error = error if isinstance(error, dict) else {}
         code = str(error.get("code", "agent_error"))
         return _present(
             {
                 "class": _FAILURE_CLASSES.get(code, code),
-                "attempt": self._attempt,
+                "attempt": self.attempt,
                 "is_transient": error.get("retryable"),
                 "error_name": code,
                 "error_message": error.get("message"),
@@ -280,17 +284,17 @@ class _Answered:
 
     def _measures(self) -> dict[str, Any]:
         """What it cost, and the score where there is one."""
-        scored, usages = self._scored, self._usages
-        cost = scored.cost_usd if scored and not self._judged else None
+        scored, usages = self.scored, self.usages
+        cost = scored.cost_usd if scored and not self.judged else None
         usage = {
             "duration_ms": scored.latency_ms if scored else None,
             "input_tokens": sum(each.input_tokens for each in usages) if usages else None,
             "output_tokens": sum(each.output_tokens for each in usages) if usages else None,
-            "cost_usd": task_cost(usages) if cost is None else cost,
+            "cost_usd": task_cost(usages) if cost is None and usages else cost,
         }
         if scored is None:
             return {"usage": _present(usage)}
-        match = self._task.expected.match
+        match = self.task.expected.match
         score = {
             "score": scored.score,
             "passed": scored.passed,

@@ -14,7 +14,7 @@ import msgspec
 
 from evalwright.comparison.cases import Cases
 from evalwright.comparison.run_folder import SUFFIX, ComparedRun
-from evalwright.contracts.errors import CannotEvaluate
+from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.trace.model import Json
 
 SideNumber = Literal[0, 1]
@@ -126,7 +126,10 @@ class PlannedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CasePlan:
-    """All cases of a comparison, in the order of the case file, then those outside it."""
+    """All cases of a comparison, in the order of the case file, then those outside it.
+
+    `count` says how many; `notes` what a reader should know of the choice.
+    """
 
     def __init__(self, cases: Cases | None, baseline: ComparedRun, new: ComparedRun) -> None:
         self._outside_faults = (_OUTSIDE,) if cases is not None else ()
@@ -162,7 +165,11 @@ class CasePlan:
         db.execute(_ADD_SELECTED)
         if all(selected is not None for _, selected in selections):
             db.execute(_LEAVE_OUT)
-        self._count, self._left_out, self._any_repeated = db.execute(_COUNTS).fetchone()
+        self.count, left_out, self._any_repeated = db.execute(_COUNTS).fetchone()
+        if not self.count:
+            raise BadInput("nothing to compare: no case, and no response on either side")
+        note = f"{left_out:,} cases of the case file were selected by neither run."
+        self.notes = [note] if left_out else []
 
     def _assign(self, side: SideNumber, run: ComparedRun) -> None:
         """Find out which cases those responses answer that are not named after one."""
@@ -178,19 +185,9 @@ class CasePlan:
             case_id = _bytes(run.case_named_in(name))
             self._db.execute(_ADD_ANSWER, (side, case_id, None, _bytes(name)))
 
-    def __len__(self) -> int:
-        return int(self._count)
-
     def close(self) -> None:
         """Let go of what is kept on disk."""
         self._db.close()
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader should know of the choice of cases."""
-        if not self._left_out:
-            return []
-        return [f"{self._left_out:,} cases of the case file were selected by neither run."]
 
     def __iter__(self) -> Iterator[PlannedCase]:
         repetition_of = _REPETITION if self._any_repeated else "1"

@@ -126,25 +126,24 @@ class Comparer:
             raw = runs.cases.case(planned.number)
         else:
             raw = _definition_from(planned.id, [*new, *old])
+        masked, copies = raw, [found.data for found in (*old, *new)]
+        if self.masked:
+            masked = mask_value(raw)
+            copies = [None if data is None else mask_bytes(data) for data in copies]
         files: list[ReportFile] = []
-        responses = BothSides(
-            [self._shown(each, f"baseline/{stem}", place, files) for place, each in enumerate(old)],
-            [self._shown(each, f"new/{stem}", place, files) for place, each in enumerate(new)],
-        )
-        masked = mask_value(raw) if self.masked else raw
-        return _ReadCase(planned, stem, responses, raw, masked, files)
-
-    def _shown(
-        self, found: FoundResponse, stem: str, place: int, files: list[ReportFile]
-    ) -> _Response:
-        """A response, masked where it must be; what the report copies is added to the files."""
-        value, data = found
-        if data is None:
-            return _Response(value, value, "")
-        href = f"{stem}.json" if place == 0 else f"{stem}~r{place + 1}.json"
-        copy = mask_bytes(data) if self.masked else data
-        files.append(ReportFile(href, copy))
-        return _Response(value, value if copy is data else parse_response(copy), href)
+        responses: list[_Response] = []
+        for place, ((value, data), copy) in enumerate(zip((*old, *new), copies, strict=True)):
+            side, number = ("baseline", place) if place < len(old) else ("new", place - len(old))
+            if copy is None:
+                responses.append(_Response(value, value, ""))
+                continue
+            name = f"{side}/{stem}.json" if number == 0 else f"{side}/{stem}~r{number + 1}.json"
+            files.append(ReportFile(name, copy))
+            responses.append(
+                _Response(value, value if copy is data else parse_response(copy), name)
+            )
+        of_sides = BothSides(responses[: len(old)], responses[len(old) :])
+        return _ReadCase(planned, stem, of_sides, raw, masked, files)
 
     def _judge(self, read: _ReadCase) -> _JudgedCase:
         case = parse_case(read.raw, read.planned.id)

@@ -1,24 +1,20 @@
 """Both sides of a case, judged: what failed, what is suspicious, and which response is shown."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
-from functools import lru_cache
-from itertools import chain
-from typing import Literal
+from functools import lru_cache, partial
 
 import msgspec
 
 from evalwright.comparison.cases import Case
 from evalwright.comparison.expectations import failed_assertions
-from evalwright.comparison.gate import Gate, gate, governance
 from evalwright.comparison.run_folder import IMPORT_FAULT, Unreadable
 from evalwright.contracts.report import (
     GRAVE,
     SEVERITIES,
     BothSides,
     FailedAssertion,
-    Governance,
     Integrity,
     Signal,
     Suppressed,
@@ -28,7 +24,7 @@ from evalwright.signals.detect import detect
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
-from evalwright.trace.model import Json, Trace
+from evalwright.trace.model import Json, ProposedAction, Trace
 from evalwright.trace.pairing import pair_results
 
 _HTTP = frozenset({"http", "https", "fetch", "browse", "browser", "web", "url", "webpage", "curl"})
@@ -48,7 +44,10 @@ class CheckedResponse(msgspec.Struct, frozen=True):
 
 
 class SideResult(msgspec.Struct, frozen=True):
-    """What one side did with a case; `chosen` is the place of `shown` among the responses."""
+    """What one side did with a case; `chosen` is the place of `shown` among the responses.
+
+    Signals and actions are those of all its responses.
+    """
 
     shown: CheckedResponse
     chosen: int
@@ -59,23 +58,12 @@ class SideResult(msgspec.Struct, frozen=True):
     failures: tuple[FailedAssertion, ...]
     signals: tuple[Signal, ...]
     suppressed: tuple[Suppressed, ...]
-    gate: Gate
-    governance: Governance
+    actions: tuple[ProposedAction, ...]
 
     @property
     def flaky(self) -> bool:
         """Whether the runs disagree."""
         return 0 < self.passes < self.runs
-
-
-class _JudgedResponses(msgspec.Struct, frozen=True):
-    """All responses of one side with their signals, before the sides are held together."""
-
-    responses: Sequence[CheckedResponse]
-    signals: Sequence[tuple[Signal, ...]]
-    passes: int
-    passed: bool
-    chosen: int
 
 
 def check(case: Case, response: Json | Unreadable, *, clean: bool = False) -> CheckedResponse:
@@ -114,33 +102,50 @@ def judge_sides(
     today: date,
 ) -> BothSides[SideResult]:
     """Judge both sides of a case; the new side is looked at beside the baseline's trace."""
-    before = _judge(case, responses.baseline, None)
-    shown = before.responses[before.chosen].trace
-    usable = shown if shown.events and shown.failure is None else None
-    after = _judge(case, responses.new, usable)
-    regression = before.passed and not after.passed
-    return BothSides(
-        _result(case, before, "baseline", suppressions, today, regression=False),
-        _result(case, after, "new", suppressions, today, regression=regression),
-    )
+    suppress = partial(suppressions.apply, case_id=case.id, today=today)
+    before = _judge(case, responses.baseline, None, partial(suppress, side="baseline"))
+    trace = before.shown.trace
+    usable = trace if trace.events and trace.failure is None else None
+    return BothSides(before, _judge(case, responses.new, usable, partial(suppress, side="new")))
 
 
 def _judge(
-    case: Case, given: Sequence[CheckedResponse], baseline: Trace | None
-) -> _JudgedResponses:
-    """Look for signals, and choose the response to show; having none at all is a failure."""
+    case: Case,
+    given: Sequence[CheckedResponse],
+    baseline: Trace | None,
+    suppress: Callable[[Sequence[Signal]], tuple[tuple[Signal, ...], tuple[Suppressed, ...]]],
+) -> SideResult:
+    """Judge one side, and choose the response to show; having none at all is a failure."""
     responses = given or [_without_response(case, "there is no response")]
-    signals = [detect(each.trace, baseline, clean=each.clean) for each in responses]
-    passes = sum([not each.failures for each in responses])
-    passed = passes * 2 > len(responses)  # a tie is a failure
+    found = [detect(each.trace, baseline, clean=each.clean) for each in responses]
+    runs, passes = len(responses), sum([not each.failures for each in responses])
+    passed = passes * 2 > runs  # a tie is a failure
     chosen = 0
-    if len(responses) > 1:
+    if runs > 1:
         worth = [
-            _worth_showing(found, agrees=(not each.failures) == passed)
-            for each, found in zip(responses, signals, strict=True)
+            _worth_showing(signals, agrees=(not each.failures) == passed)
+            for each, signals in zip(responses, found, strict=True)
         ]
         chosen = worth.index(max(worth))  # the first of equals
-    return _JudgedResponses(responses, signals, passes, passed, chosen)
+    signals, suppressed = suppress(found[0] if runs == 1 else _all_signals(found, chosen))
+    shown = responses[chosen]
+    integrity = check_integrity(shown.trace, case.expected.documents)
+    failures = shown.failures
+    if not passed and not failures:
+        message = f"passed in {passes} of {runs} runs"
+        failures = (FailedAssertion("repeats", "most runs pass", message, message),)
+    return SideResult(
+        shown=shown,
+        chosen=chosen,
+        runs=runs,
+        passes=passes,
+        passed=passed,
+        integrity=Integrity(integrity.status, integrity.issues),
+        failures=failures,
+        signals=signals,
+        suppressed=suppressed,
+        actions=tuple([action for each in responses for action in each.trace.actions]),
+    )
 
 
 def _worth_showing(signals: Sequence[Signal], *, agrees: bool) -> tuple[int, bool]:
@@ -149,55 +154,20 @@ def _worth_showing(signals: Sequence[Signal], *, agrees: bool) -> tuple[int, boo
     return max(grave, default=-1), agrees
 
 
-def _result(
-    case: Case,
-    judged: _JudgedResponses,
-    side: Literal["baseline", "new"],
-    suppressions: Suppressions,
-    today: date,
-    *,
-    regression: bool,
-) -> SideResult:
-    shown, runs = judged.responses[judged.chosen], len(judged.responses)
-    failures = shown.failures
-    if not judged.passed and not failures:
-        message = f"passed in {judged.passes} of {runs} runs"
-        failures = (FailedAssertion("repeats", "most runs pass", message, message),)
-    found = judged.signals[0] if runs == 1 else _all_signals(judged)
-    signals, suppressed = suppressions.apply(found, case.id, side, today)
-    checked = check_integrity(shown.trace, case.expected.documents)
-    integrity = Integrity(checked.status, checked.issues)
-    actions = chain.from_iterable([each.trace.actions for each in judged.responses])
-    decided = gate(signals, actions, regression=regression)
-    return SideResult(
-        shown=shown,
-        chosen=judged.chosen,
-        runs=runs,
-        passes=judged.passes,
-        passed=judged.passed,
-        integrity=integrity,
-        failures=failures,
-        signals=signals,
-        suppressed=suppressed,
-        gate=decided,
-        governance=governance(decided, signals, integrity, regression=regression),
-    )
-
-
-def _all_signals(judged: _JudgedResponses) -> tuple[Signal, ...]:
+def _all_signals(of_runs: Sequence[tuple[Signal, ...]], chosen: int) -> tuple[Signal, ...]:
     """The signals of the run that is shown, then those that only other runs have.
 
     The evidence of those is in a response that is not shown: pointing at its events would mislead.
     """
-    found = list(judged.signals[judged.chosen])
+    found = list(of_runs[chosen])
     known = {(signal.kind, signal.details.tool) for signal in found}
-    for place, signals in enumerate(judged.signals):
-        for signal in signals if place != judged.chosen else ():
+    for place, signals in enumerate(of_runs):
+        for signal in signals if place != chosen else ():
             key = (signal.kind, signal.details.tool)
             if key not in known:
                 known.add(key)
                 said = signal.details.notes or signal.title
-                notes = f"In run {place + 1} of {len(judged.signals)}: {said}"
+                notes = f"In run {place + 1} of {len(of_runs)}: {said}"
                 details = msgspec.structs.replace(signal.details, notes=notes)
                 found.append(msgspec.structs.replace(signal, details=details, evidence_refs=()))
     return tuple(sorted(found, key=lambda signal: -SEVERITIES.index(signal.severity)))

@@ -43,13 +43,12 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
 
 def find_run(log: EventLog, name: str) -> str:
     """The run id that a user means: `latest`, a full id, or the beginning of just one."""
-    known = log.run_ids()
     if name == LATEST:
         newest = next(_evaluations(log), None)
         if newest is None:
             raise RunNotFound(f"there are no runs in {log.place} yet; start with `evalwright run`")
         return newest
-    matches = [run_id for run_id in known if run_id.startswith(name)]
+    matches = [run_id for run_id in log.run_ids() if run_id.startswith(name)]
     if name in matches:
         return name
     if len(matches) != 1:

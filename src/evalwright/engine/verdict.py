@@ -11,15 +11,13 @@ from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.invocation import Answer
 from evalwright.engine.plan import Plan
-from evalwright.scoring.golden import score_golden
+from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, score_golden
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from evalwright.scoring.rubric import rubric_result
 from evalwright.scoring.safety import is_blocking
 from evalwright.scoring.statistics import LEVEL
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import pass_score
-
-PASSING_GOLDEN_SCORE = 1.0
 
 
 def score_answer(

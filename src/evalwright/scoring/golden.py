@@ -9,6 +9,8 @@ from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Match, Suite, check_suite_document, parse_suite
 from evalwright.scoring.strategies import CONTAINS, EXACT, JSON_MATCH
 
+PASSING_GOLDEN_SCORE = 1.0
+
 # A new strategy is a module of its own and one line here.
 STRATEGIES = {each.name: each for each in (EXACT, CONTAINS, JSON_MATCH)}
 

@@ -16,7 +16,7 @@ from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.inputs import Inputs, open_inputs
 from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.pipeline import Comparer
-from evalwright.comparison.summary import CaseTally, env_snapshot
+from evalwright.comparison.summary import CaseTally, env_snapshot, speaks_against
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
 from evalwright.reports.folder.case import (
@@ -81,6 +81,7 @@ class WrittenReport(msgspec.Struct, frozen=True):
     """What came of a comparison."""
 
     summary: Summary
+    speaks_against: bool  # whether anything speaks against shipping
     quality: QualityFlags
     notes: tuple[str, ...]
 
@@ -250,9 +251,6 @@ class _ReportBuild:
             contextlib.closing(CasePlan(inputs.cases, inputs.baseline, inputs.new)) as plan,
             contextlib.closing(SortedRows(self._work)) as rows,
         ):
-            if not len(plan):
-                reason = "no case, and no response on either side"
-                raise BadInput(f"there is nothing to compare: {reason}")
             self._write_cases(plan, rows, progress)
             return self._finish(rows, self._notes(plan))
 
@@ -272,7 +270,6 @@ class _ReportBuild:
         ):
             hrefs.writelines(f"{href}\n".encode() for href, _ in comparer.meta_files)
             definitions.write(b"[\n")
-            total = len(plan)
             for batch in written:
                 if self._tally.cases:
                     items.write(ITEM_SEPARATOR)
@@ -282,7 +279,7 @@ class _ReportBuild:
                 hrefs.write(batch.hrefs)
                 rows.add(batch.rows)
                 for number in range(batch.cases):
-                    progress(self._tally.cases + number + 1, total)
+                    progress(self._tally.cases + number + 1, plan.count)
                 self._tally.merge(batch.tally)
                 for asset in batch.missing_assets:
                     self._missing.add(asset)
@@ -324,10 +321,11 @@ class _ReportBuild:
             write_new(self._folder, chunk_hrefs[-1], render_rows_chunk(chunk, number))
         rows.close()
         summary = self._tally.summary()
-        with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:
-            quality = check_quality(self._folder, hrefs, self._missing, masked=request.masked)
+        against = speaks_against(summary)
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
         snapshot = mask_value(snapshot) if request.masked else snapshot
+        with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:
+            quality = check_quality(self._folder, hrefs, self._missing, masked=request.masked)
         page = render_overview(
             OverviewView(
                 report_id=request.report_id,
@@ -345,7 +343,7 @@ class _ReportBuild:
         write_new(self._folder, "report.html", page)
         self._write_machine_report(summary, quality, snapshot, notes)
         shutil.rmtree(self._work)
-        return WrittenReport(summary, quality, notes)
+        return WrittenReport(summary, against, quality, notes)
 
     def _write_machine_report(
         self,

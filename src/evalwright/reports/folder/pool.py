@@ -26,7 +26,7 @@ _WAITING_FOR_EACH = 2
 def write_cases(plan: CasePlan, writer: CaseWriter) -> Generator[Batch, None, None]:
     """Write all cases, on as many cores as are worth it."""
     processes = min(_cores(), _MOST_PROCESSES)
-    if len(plan) < _WORTH_PROCESSES or processes == 1:
+    if plan.count < _WORTH_PROCESSES or processes == 1:
         for batch in _batches(plan, _IN_A_BATCH_HERE):
             yield writer.write_batch(batch)
     else:
