@@ -22,15 +22,21 @@ _WINDOW = 2048
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _TOKEN = frozenset(_WORD | frozenset(b"-.~+/="))
 
+# Some literals alone say too little: their rules have a gate.
+_OF_TOKENS = [
+    rule.gate.encode() or re.escape(literal)
+    for rule in RULES
+    for literal in rule.literals.encode().split()
+]
+_OF_CONTEXTS = [re.escape(literal) for rule in CONTEXT_RULES for literal in rule.literals]
+# What the lower-case text matches wherever a rule could find something.
+GATE = b"|".join(sorted({*_OF_TOKENS, *_OF_CONTEXTS, re.escape(PRIVATE_KEY_LITERAL)}))
 
 Matcher: TypeAlias = Callable[[bytes, int], SensitivePart | None]
 
 
 class SecretFinder:
-    """All secret rules, compiled with one engine.
-
-    `gate` is a pattern that the lower-case text matches wherever a rule could find something.
-    """
+    """All secret rules, compiled with one engine."""
 
     def __init__(self, engine: Engine) -> None:
         made: list[tuple[Iterable[bytes], Matcher]] = [
@@ -42,16 +48,7 @@ class SecretFinder:
         for literals, matcher in made:
             for literal in literals:
                 self._matchers.setdefault(literal, []).append(matcher)
-        # Some literals alone say too little: their rules have a gate.
-        gates = {
-            literal: rule.gate.encode()
-            for rule in RULES
-            if rule.gate
-            for literal in rule.literals.encode().split()
-        }
-        alternatives = {gates.get(each) or re.escape(each) for each in self._matchers}
-        self.gate = b"|".join(sorted(alternatives))
-        self._gate = engine.compile(self.gate)
+        self._gate = engine.compile(GATE)
         self._longest = max(map(len, self._matchers))
         self._literals = engine.literals(self._matchers)
 
