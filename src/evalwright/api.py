@@ -18,7 +18,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.replay import project
 from evalwright.engine.session import Session, reasons_against
-from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
+from evalwright.reports.run.stories import STORY_TYPES, TaskStory, task_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
 
 
@@ -104,8 +104,8 @@ class RunResult:
 
     def report(self) -> str:
         """The scorecard as `evalwright show` prints it: failures first, then the verdict."""
-        from evalwright.reports.outcome import render_outcome
-        from evalwright.reports.style import Style
+        from evalwright.reports.console import Style
+        from evalwright.reports.run.scorecard import render_outcome
 
         failed = {each.task_id for each in self._outcome.summary.tasks if not each.passed}
         return render_outcome(self._outcome, self._stories(failed), Style(colour=False))

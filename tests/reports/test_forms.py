@@ -13,9 +13,9 @@ from evalwright.cli.compare import command as compare
 from evalwright.cli.prompts import command as prompts
 from evalwright.cli.run import command as run
 from evalwright.reports.comparison.machine import read_machine_report
-from evalwright.reports.findings import task_stories
 from evalwright.reports.forms import FORMS, FORMS_OF, ReportForm, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.stories import task_stories
 from reported import report_of
 from reports.prompts.prompt_samples import a_context, a_result
 

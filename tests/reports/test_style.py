@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from evalwright.reports.style import Style
+from evalwright.reports.console import Style
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import json_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.listing import find_run, is_live
-from evalwright.reports.text import one_line
+from evalwright.reports.console import one_line
 from evalwright.store.location import existing_log
 
 MOST_SHOWN = 40

@@ -24,7 +24,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import Session
-from evalwright.reports.progress import progress_for
+from evalwright.reports.run.progress import progress_for
 from evalwright.scoring.golden import read_suite
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog

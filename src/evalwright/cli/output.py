@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.reports.text import printable
+from evalwright.reports.console import printable
 
 Emit = Callable[[bytes], None]
 

@@ -33,7 +33,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.replay import project
 from evalwright.reports.forms import FORMS_OF
-from evalwright.reports.progress import Progress, progress_for
+from evalwright.reports.run.progress import Progress, progress_for
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 

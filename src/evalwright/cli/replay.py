@@ -9,8 +9,8 @@ from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
-from evalwright.reports.outcome import agreement, render_outcome
-from evalwright.reports.style import Style
+from evalwright.reports.console import Style
+from evalwright.reports.run.scorecard import agreement, render_outcome
 from evalwright.store.location import existing_log
 
 

@@ -13,13 +13,18 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
-from evalwright.reports.findings import STORY_TYPES, TaskStory, task_stories
+from evalwright.reports.console import Style
 from evalwright.reports.forms import renderer
-from evalwright.reports.outcome import LIVE, agreement, render_outcome, shown_reasons
-from evalwright.reports.repeats import render_repeats
 from evalwright.reports.run.junit import FailedRun, ReportedRun
-from evalwright.reports.scorecard import MOST_FAILURES
-from evalwright.reports.style import Style
+from evalwright.reports.run.scorecard import (
+    LIVE,
+    MOST_FAILURES,
+    agreement,
+    render_outcome,
+    shown_reasons,
+)
+from evalwright.reports.run.several_runs import render_repeats
+from evalwright.reports.run.stories import STORY_TYPES, TaskStory, task_stories
 from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
 from evalwright.store.protocol import EventLog
 

@@ -15,11 +15,15 @@ from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_run, is_live
 from evalwright.engine.replay import project
-from evalwright.reports.findings import TaskStory, task_stories
-from evalwright.reports.outcome import LIVE, agreement, render_outcome
-from evalwright.reports.scorecard import MOST_FAILURES, render_story
-from evalwright.reports.style import Style
-from evalwright.reports.text import one_line
+from evalwright.reports.console import Style, one_line
+from evalwright.reports.run.scorecard import (
+    LIVE,
+    MOST_FAILURES,
+    agreement,
+    render_outcome,
+    render_story,
+)
+from evalwright.reports.run.stories import TaskStory, task_stories
 from evalwright.store.location import existing_log
 from evalwright.store.protocol import EventLog
 

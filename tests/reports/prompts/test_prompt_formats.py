@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
 from evalwright.prompts.change import compare_results, read_results
+from evalwright.reports.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.prompts import encode_record, render_console
-from evalwright.reports.style import Style
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
     a_context,

@@ -202,8 +202,8 @@ def _show(
 ) -> None:
     from shutil import get_terminal_size
 
+    from evalwright.reports.console import Style
     from evalwright.reports.prompts import render_console
-    from evalwright.reports.style import Style
 
     width = get_terminal_size((100, 24)).columns
     tell(render_console(results, context, Style.of(Streams.out), width=width), styled=True)

@@ -5,8 +5,8 @@ import msgspec
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.reports.comparison.machine import MachineReport
+from evalwright.reports.console import one_line
 from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
-from evalwright.reports.text import one_line
 
 
 def render_junit(report: MachineReport) -> bytes:

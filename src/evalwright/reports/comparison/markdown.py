@@ -5,9 +5,9 @@ import msgspec
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.reports.comparison.machine import MachineReport
+from evalwright.reports.console import one_line
 from evalwright.reports.figures import short_significance
 from evalwright.reports.markdown import inline
-from evalwright.reports.text import one_line
 
 _MOST_CASES = 25
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptResult
 from evalwright.prompts.change import FileChange
 from evalwright.prompts.results import percent
+from evalwright.reports.console import Style, one_line
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview
-from evalwright.reports.style import Style
-from evalwright.reports.text import one_line
 
 WIDTH = 100
 _NARROWEST = 40

@@ -11,11 +11,11 @@ from msgspec import UNSET
 from evalwright.contracts.prompt_result import PromptResult, grade
 from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
 from evalwright.prompts.results import percent
+from evalwright.reports.console import one_line
 from evalwright.reports.markdown import inline, item, table
 from evalwright.reports.prompts.change import change_section, points
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
-from evalwright.reports.text import one_line
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 _MOST = 20  # rows of a table on that page

@@ -11,10 +11,10 @@ from evalwright.prompts.change import percentages
 from evalwright.prompts.findings import Rule
 from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
+from evalwright.reports.console import printable
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import File, FileRuns, Overview
 from evalwright.reports.sarif import fingerprint, rule_name, sarif_document
-from evalwright.reports.text import printable
 
 BELOW_THRESHOLD = "below-threshold"
 TEST_CASE_FAILED = "test-case-failed"

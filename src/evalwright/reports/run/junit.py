@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.reports.findings import TaskStory
+from evalwright.reports.console import one_line
 from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
-from evalwright.reports.text import one_line
+from evalwright.reports.run.stories import TaskStory
 
 
 class ReportedRun(NamedTuple):

@@ -38,22 +38,22 @@ def task_stories(
     suite: Suite, events: Iterable[Event], wanted: set[str] | None = None
 ) -> list[TaskStory]:
     """The tasks that did not pass or were not answered, or those asked for, in suite order."""
-    told = {
-        task.task_id: _Told(task)
+    stories = {
+        task.task_id: _StoryReader(task)
         for task in suite.tasks
         if wanted is None or task.task_id in wanted
     }
     for event in events:
-        story = told.get(event.task_id or "")
+        story = stories.get(event.task_id or "")
         if story is not None:
             story.take(event)
             if wanted is None and story.scored is not None and story.scored.passed:
-                del told[story.task.task_id]
-    return [story.end() for story in told.values() if story.has_ended]
+                del stories[story.task.task_id]
+    return [story.end() for story in stories.values() if story.has_ended]
 
 
-class _Told:
-    """What the log tells of one task."""
+class _StoryReader:
+    """Reads the story of one task from the log."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 import msgspec
 
 from evalwright.contracts.events import EvalScored, ProviderUsage
-from evalwright.reports.style import Style
+from evalwright.reports.console import Style
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -19,8 +19,8 @@ LINE_EVERY_SECONDS = 5.0
 SLOWEST = 3
 
 
-class Recorded(Protocol):
-    """An event that has become durable."""
+class DurableEvent(Protocol):
+    """An event that is in the log for good."""
 
     @property
     def type(self) -> str:
@@ -52,7 +52,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def take(self, events: Sequence[Recorded]) -> None:
+    def take(self, events: Sequence[DurableEvent]) -> None:
         """Count events."""
         for event in events:
             if event.type == EvalScored.TYPE:
@@ -97,7 +97,7 @@ class PlainProgress(Progress):
         self._stream = stream
         self._next = time.monotonic() + LINE_EVERY_SECONDS
 
-    def take(self, events: Sequence[Recorded]) -> None:
+    def take(self, events: Sequence[DurableEvent]) -> None:
         """Count events, and write a line when it is time."""
         super().take(events)
         if time.monotonic() >= self._next:

@@ -5,8 +5,8 @@ from evalwright.contracts.planning import (
     BaselineTask,
 )
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.reports.regression import MOST_TASKS, render_regression
-from evalwright.reports.style import Style
+from evalwright.reports.console import Style
+from evalwright.reports.run.several_runs import MOST_CHANGES, render_regression
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from evalwright.scoring.thresholds import mean
 
@@ -71,12 +71,12 @@ def test_a_suite_without_tasks_has_no_statistics():
 
 
 def test_of_many_tasks_the_first_are_shown_and_the_rest_are_counted():
-    report = a_report(*[(PASS, FAIL)] * (MOST_TASKS + 7))
+    report = a_report(*[(PASS, FAIL)] * (MOST_CHANGES + 7))
     short, full = text(report), text(report, full=True)
-    assert f"Newly failing ({MOST_TASKS + 7})" in short
-    assert short.count("✗") == MOST_TASKS
+    assert f"Newly failing ({MOST_CHANGES + 7})" in short
+    assert short.count("✗") == MOST_CHANGES
     assert "… and 7 more" in short
-    assert full.count("✗") == MOST_TASKS + 7
+    assert full.count("✗") == MOST_CHANGES + 7
     assert "more" not in full
 
 

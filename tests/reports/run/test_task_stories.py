@@ -2,7 +2,7 @@
 
 from builders import AGENT_ID, a_log, a_score, a_suite, an_error, as_log
 from evalwright.contracts.events import Decided, InvocationCompleted
-from evalwright.reports.findings import STORY_TYPES, task_stories
+from evalwright.reports.run.stories import STORY_TYPES, task_stories
 
 SUITE = a_suite(3)
 ANSWERS = {"task-3": "no", "task-1": an_error("agent_timeout", "no answer within 1 s")}

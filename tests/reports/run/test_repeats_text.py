@@ -1,7 +1,7 @@
 """Repeated runs on a console: flaky tasks first, every pass rate with what it leaves open."""
 
-from evalwright.reports.repeats import MOST_TASKS, render_repeats
-from evalwright.reports.style import Style
+from evalwright.reports.console import Style
+from evalwright.reports.run.several_runs import MOST_REPEATS, render_repeats
 from evalwright.scoring.repeats import RepeatsReport, Spread, TaskRepeats
 
 PLAIN = Style(colour=False)
@@ -37,9 +37,9 @@ def test_flaky_tasks_come_first_then_failing_ones_then_the_rest():
 
 
 def test_of_many_tasks_the_flaky_are_shown_and_the_rest_are_counted_by_verdict():
-    report = a_report(*[5] * 12, *[0] * 3, *[2] * (MOST_TASKS - 1))
+    report = a_report(*[5] * 12, *[0] * 3, *[2] * (MOST_REPEATS - 1))
     short, full = lines(report), lines(report, full=True)
-    assert sum("flaky " in line for line in short[1:-1]) == MOST_TASKS - 1
+    assert sum("flaky " in line for line in short[1:-1]) == MOST_REPEATS - 1
     assert "  … and 14 more: 2 failed, 12 passed" in short
     assert len(full) == len(short) + 14 - 1
     assert not any("more" in line for line in full)

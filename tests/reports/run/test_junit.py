@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from builders import Answer, Answers, a_log, a_suite, a_tally, a_task, an_error
 from evalwright.contracts.suite import Suite
-from evalwright.reports.findings import task_stories
 from evalwright.reports.run.junit import FailedRun, ReportedRun, render_junit
+from evalwright.reports.run.stories import task_stories
 from strategies import json_values
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))

@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_score, a_usage, an_event
-from evalwright.reports import progress
-from evalwright.reports.progress import LINE_EVERY_SECONDS, PlainProgress, Progress, progress_for
+from evalwright.reports.run import progress
+from evalwright.reports.run.progress import (
+    LINE_EVERY_SECONDS,
+    PlainProgress,
+    Progress,
+    progress_for,
+)
 
 
 class Watch:

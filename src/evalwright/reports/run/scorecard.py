@@ -1,0 +1,186 @@
+"""The scorecard on a console: failures first, with why, then the verdict on the run."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from evalwright.contracts.events import Judged
+from evalwright.contracts.report import SEVERITIES
+from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.execution import Outcome
+from evalwright.engine.plan import Plan
+from evalwright.reports.console import SHORT, Style, one_line, printable
+from evalwright.reports.run.judging import render_panel, render_verdicts
+from evalwright.reports.run.several_runs import render_regression
+from evalwright.reports.run.stories import TaskStory
+from evalwright.scoring.regression import compare_to_baseline
+from evalwright.scoring.rubric import rubric_result
+from evalwright.scoring.thresholds import mean, p95
+from evalwright.store.protocol import EventLog
+
+MOST_FAILURES = 10
+LIVE = "live-shadow: nondeterministic, another run may come out differently"
+
+
+def render_outcome(
+    outcome: Outcome,
+    stories: Sequence[TaskStory],
+    style: Style,
+    *,
+    agreement: float | None = None,
+    full: bool = False,
+) -> str:
+    """Everything that is said of a run on a console; `full` shortens nothing."""
+    plan, summary = outcome.plan, outcome.summary
+    first: list[str] = []
+    if plan.baseline is not None:
+        first = render_regression(compare_to_baseline(summary, plan.baseline), style)
+        first += _other_judges(plan, style)
+    details = []
+    if plan.is_adversarial:
+        details.append(_findings(outcome))
+    if plan.settings.fail_on:
+        details.append(f"gates: {', '.join(plan.settings.fail_on)}")
+    if plan.settings.cassette and not plan.settings.record:
+        details.append(f"model calls answered from {one_line(plan.settings.cassette)}, recorded")
+    if plan.panel is not None:
+        details += render_panel(plan.panel, agreement, style)
+    if plan.is_live:
+        details.append(style.yellow(LIVE))
+    if plan.group is not None:
+        details.append(f"repeat {plan.group.index} of {plan.group.size}, group {plan.group.id}")
+    return render_scorecard(
+        outcome.run_id,
+        summary,
+        shown_reasons(outcome),
+        stories,
+        style,
+        full=full,
+        first=first,
+        details=details,
+    )
+
+
+def _other_judges(plan: Plan, style: Style) -> list[str]:
+    """A warning where scores are not from the same judges."""
+    now = plan.panel.judges if plan.panel else []
+    before = plan.baseline.judges if plan.baseline else []
+    if sorted(now) == sorted(before):
+        return []
+    told = ", ".join(before) or "nobody"
+    return [f"  {style.yellow(f'the baseline was judged by {told}, so scores may not compare')}"]
+
+
+def agreement(log: EventLog, outcome: Outcome) -> float | None:
+    """How far the judges of a run agreed; None where nothing was judged."""
+    if outcome.plan.panel is None:
+        return None
+    by_task: dict[str, list[Judged]] = {}
+    for event in log.read(outcome.run_id, (Judged.TYPE,)):
+        by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
+    shares = [
+        rubric_result(task.expected.rubric, by_task[task.task_id]).agreement
+        for task in outcome.plan.suite.tasks
+        if task.expected.rubric is not None and task.task_id in by_task
+    ]
+    return mean(shares) if shares else None
+
+
+def shown_reasons(outcome: Outcome) -> list[str]:
+    """Every bar that was not reached, gated or not, and every other reason not to ship."""
+    return list(dict.fromkeys([*outcome.broken_bars, *outcome.reasons]))
+
+
+def _findings(outcome: Outcome) -> str:
+    found = Counter(
+        finding.severity for task in outcome.summary.tasks for finding in task.safety_findings or ()
+    )
+    if not found and outcome.plan.panel is None:
+        return "no safety findings by signals; what only words give away needs a --judge"
+    if not found:
+        return "no safety findings"
+    told = (f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])
+    return f"safety findings: {', '.join(told)}"
+
+
+def render_scorecard(
+    run_id: str,
+    summary: EvalSummary,
+    reasons: Sequence[str],
+    stories: Sequence[TaskStory],
+    style: Style,
+    *,
+    full: bool = False,
+    first: Sequence[str] = (),
+    details: Sequence[str] = (),
+) -> str:
+    """The scorecard of a completed run; `full` shortens nothing.
+
+    `first` are lines above all others, `details` more about the run below its verdict.
+    """
+    shown = stories if full else stories[:MOST_FAILURES]
+    lines = [*first, ""] if first else []
+    if shown:
+        lines += [style.bold("Failed tasks"), ""]
+    for story in shown:
+        lines += [*render_story(story, style, full=full), ""]
+    hidden = summary.task_count - summary.passed_count - len(shown)
+    if hidden > 0:
+        lines += [f"  … and {hidden} more: evalwright show {run_id}", ""]
+    passed = summary.passed and not reasons
+    verdict = style.green("PASSED") if passed else style.red("FAILED")
+    name = f"{summary.suite_id}@{summary.suite_version}"
+    facts = [
+        f"score {summary.aggregate_score:.4g}",
+        f"{summary.passed_count} of {summary.task_count} tasks passed",
+    ]
+    latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
+    if latencies:
+        facts.append(f"p95 {p95(latencies)} ms")
+    if summary.total_cost_usd is not None:
+        facts.append(f"${summary.total_cost_usd:.6g}")
+    lines += [
+        f"{style.bold(verdict)}  {name}",
+        f"  {' · '.join(facts)}",
+        *(f"  {style.red('✗')} {reason}" for reason in reasons),
+        *(f"  {line}" for line in details),
+        f"  {style.dim('run ' + run_id)}",
+    ]
+    return "\n".join(lines)
+
+
+def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[str]:
+    """One task: what was expected and what came."""
+    limit = None if full else SHORT
+    passed = story.scored is not None and story.scored.passed
+    mark = style.green("✓") if passed else style.red("✗")
+    if story.scored is None and story.answered:
+        mark = style.yellow("?")
+    lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(_facts(story))}"]
+    match = story.task.expected.match
+    if match is not None:
+        expected = one_line(match.value, limit)
+        lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
+    lines += [f"      finding   {each.severity} {each.kind}" for each in story.findings]
+    error = story.error
+    if error is None:
+        lines.append(f"      got       {one_line(story.decision, limit)}")
+        return lines + [
+            f"      {line}" for line in render_verdicts(story.task, story.judged, style, full=full)
+        ]
+    lines.append(
+        f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}"
+    )
+    details = error.get("details") or {}
+    if "answer" in details:
+        lines.append(f"      got       {one_line(details['answer'], limit)}")
+    trace = details.get("traceback")
+    if full and trace:
+        lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
+    return lines
+
+
+def _facts(story: TaskStory) -> str:
+    if story.scored is None:
+        return "no score"
+    latency = story.scored.latency_ms
+    return f"score {story.scored.score:.4g}" + (f", {latency} ms" if latency is not None else "")
