@@ -282,9 +282,9 @@ def test_refusals_carry_status_code_words_and_details(client):
     with pytest.raises(HostError) as refusal:
         client.summary("run_nobody")
     error = refusal.value
-    assert (error.status, error.code, error.message) == (404, "not_found", "there is no such run")
+    assert (error.status, error.code, error.message) == (404, "not_found", "no such run")
     assert error.details["correlationId"]
-    assert str(error) == "the host answered 404 not_found: there is no such run"
+    assert str(error) == "the host answered 404 not_found: no such run"
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])

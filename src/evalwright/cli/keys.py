@@ -1,4 +1,4 @@
-"""`evalwright keys`: make, list and revoke the keys of the host."""
+"""`evalwright keys`: create, list and revoke the keys of the host."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -23,39 +23,41 @@ _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
     epilog="Examples: evalwright keys create --tenant acme --expires 30d; evalwright keys list"
 )
 def command() -> None:
-    """Make, list and revoke keys: whoever calls the host sends one.
+    """Create, list and revoke the API keys of the host.
 
-    A key belongs to one tenant and sees nothing of any other.
+    A key belongs to one tenant and has no access to any other.
     """
 
 
 @command.command(epilog="Example: evalwright keys create --tenant acme --scope runs:read")
+@click.option("--tenant", required=True, metavar="T", help="The tenant that the key belongs to.")
 @click.option(
-    "--tenant", required=True, metavar="T", help="Whose runs, suites and agents it is for."
+    "--workspace",
+    metavar="W",
+    help="Restrict the key to a workspace of the tenant, with its own runs.",
 )
-@click.option("--workspace", metavar="W", help="A part of the tenant: it sees its runs only.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     metavar="S",
-    help="What it may do, as runs:read or deploy:*; repeat it for more. Without any: everything"
-    " with runs, suites, agents and annotations.",
+    help="A scope such as runs:read or deploy:*; repeat it for more. By default everything with"
+    " runs, suites, agents and annotations.",
 )
 @click.option(
     "--expires",
     "expires_at",
     callback=lambda _ctx, _param, text: _ending(text),
     metavar="D",
-    help="When it ends: 12h, 30d, 2030-12-31, 2030-12-31T18:00:00Z. Without: never.",
+    help="When it expires: 12h, 30d, 2030-12-31, 2030-12-31T18:00:00Z. By default never.",
 )
 @click.option(
-    "--test", "is_test", is_flag=True, help="A key for tests, with a prefix that says so."
+    "--test", "is_test", is_flag=True, help="Create a test key, which has its own prefix."
 )
 @json_option
 @db_option
 def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: Any) -> None:
-    """Make a key and print it, this once: only a hash of it is kept."""
+    """Create a key and print it once; only a hash of it is stored."""
     with opened_log(db) as log:
         text, key = create_key(log.records, _now(), scopes=scopes or DEFAULT_SCOPES, **asked)
     if as_json:
@@ -64,7 +66,7 @@ def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: A
     tell(text)
     ends = f"expires {_minute(key.expires_at)} UTC" if key.expires_at else "never expires"
     say(f"key {key.key_id} of tenant {key.tenant}, {ends}; may {' '.join(key.scopes)}")
-    say("Keep it now: it is not shown again, and it cannot be recovered.")
+    say("Save it now: it is not shown again and cannot be recovered.")
 
 
 @command.command("list", epilog="Example: evalwright keys list --tenant acme")
@@ -72,7 +74,7 @@ def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: A
 @json_option
 @db_option
 def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
-    """List keys, oldest first; what opens doors is not kept, so it cannot be listed."""
+    """List keys, oldest first, without their secrets, which are not stored."""
     keys, now = _keys(db, tenant), _now()
     if as_json:
         write_stdout(_json([{**msgspec.to_builtins(key), "state": key.state(now)} for key in keys]))
@@ -86,16 +88,16 @@ def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
 @click.argument("key_id", metavar="KEYID")
 @db_option
 def revoke(*, key_id: str, db: str | None) -> None:
-    """Let the key with this id open nothing from now on; doing it again changes nothing."""
+    """Revoke the key with this id, from now on; doing it again changes nothing."""
     if not log_exists(db):
         raise BadInput(_no_key(db))
     with opened_log(db) as log:
         key = revoke_key(log.records, key_id, _now())
-    tell(f"key {key.key_id} of tenant {key.tenant} is revoked since {_minute(key.revoked_at)} UTC")
+    tell(f"key {key.key_id} of tenant {key.tenant} was revoked at {_minute(key.revoked_at)} UTC")
 
 
 def _ending(text: str | None) -> datetime | None:
-    """The moment that is meant by a duration from now, or by a date or time, in UTC unless said."""
+    """The time given as a duration from now, or as a date or time, by default in UTC."""
     if text is None:
         return None
     try:
@@ -106,7 +108,7 @@ def _ending(text: str | None) -> datetime | None:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         forms = "12h, 30d, 2030-12-31 or 2030-12-31T18:00:00Z"
-        raise click.BadParameter(f"{text!r} is no end of a key; write {forms}.") from None
+        raise click.BadParameter(f"{text!r} is not an expiry; write {forms}.") from None
 
 
 def _keys(db: str | None, tenant: str | None) -> list[Key]:
@@ -117,7 +119,7 @@ def _keys(db: str | None, tenant: str | None) -> list[Key]:
 
 
 def _no_key(db: str | None, whose: str = "") -> str:
-    return f"{chosen_path(db)}: there is no key{whose}; make one with `evalwright keys create`"
+    return f"{chosen_path(db)}: no keys{whose}; create one with `evalwright keys create`"
 
 
 def _lines(key: Key, now: datetime) -> str:

@@ -24,7 +24,7 @@ Examples:
   evalwright serve --port 9000 --db evals.db --config evalwright.toml
 """
 FIRST_KEY = """
-A key for tenant {tenant}, shown this once:
+A key for tenant {tenant}, shown only now:
 
   {key}
 
@@ -39,7 +39,7 @@ More keys: evalwright keys create --tenant NAME{db}
 CONFORMANCE = """
 ******************************************************************************************
 * CONFORMANCE MODE: test seams and fixture workflows are open to every key of this host. *
-* Never use it where real data is.                                                       *
+* Never use it with real data.                                                           *
 ******************************************************************************************
 """
 
@@ -52,7 +52,7 @@ CONFORMANCE = """
     show_default=True,
     envvar="EVALWRIGHT_HOST",
     show_envvar=True,
-    help="Where to listen.",
+    help="The address to listen on.",
 )
 @click.option(
     "--port",
@@ -61,17 +61,19 @@ CONFORMANCE = """
     show_default=True,
     envvar="EVALWRIGHT_PORT",
     show_envvar=True,
-    help="The port; 0: any free one.",
+    help="The port to listen on; 0 means any free port.",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     envvar="EVALWRIGHT_CONFIG",
     show_envvar=True,
-    help="The settings; else the nearest evalwright.toml in this folder or above.",
+    help="The settings file; by default the nearest evalwright.toml in this folder or above.",
 )
 @click.option(
-    "--conformance", is_flag=True, help="Open the seams of the conformance suite; for tests only."
+    "--conformance",
+    is_flag=True,
+    help="Add the test seams of the conformance suite; for tests only.",
 )
 @db_option
 def command(
@@ -80,7 +82,7 @@ def command(
     """Serve evaluation runs over HTTP, for many tenants.
 
     Without configuration it keeps its log in SQLite, offers a bundled agent and suite, and prints a
-    key and a line to try. Ctrl-C stops it in good order: runs go on at the next start.
+    key and a command to try. Ctrl-C stops it cleanly: runs are resumed at the next start.
     """
     from evalwright.host.host import Host
     from evalwright.host.serving import create_server, open_socket, serve
@@ -136,7 +138,7 @@ def _url(address: str, port: int) -> str:
 
 
 def _first_key(host: "Host") -> str | None:
-    """A key for a host that has none yet."""
+    """A key for a host without keys."""
     from evalwright.host.keys import create_key, has_keys
 
     if has_keys(host.records):

@@ -1,4 +1,4 @@
-"""The application: routes of the wire under one set of rules for errors, limits and keys."""
+"""The ASGI application: authentication, limits, idempotency and errors around the routes."""
 
 import logging
 import random
@@ -33,14 +33,14 @@ _random = random.Random()  # noqa: S311 - ids need to differ, not to be secret
 
 
 class App:
-    """The application of a host, as a server calls it."""
+    """The application of a host, as the server calls it."""
 
     def __init__(self, host: Host, routes: list[Route]) -> None:
         self._host = host
         self._routes = RouteTable(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or take part in the beginning and end of the server."""
+        """Answer a request, or take part in the startup and shutdown of the server."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -55,7 +55,7 @@ class App:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as error:
-            _logger.exception("the host cannot begin, or not end in good order")
+            _logger.exception("the host failed to start or to stop")
             await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
             raise
         await send({"type": "lifespan.shutdown.complete"})
@@ -98,12 +98,12 @@ async def _answer(call: ApiCall, route: Route) -> Response:
             await route.read_body(call)
             response = await _once(call, route)
             return call.host.response_budget.counted(response, call.principal.tenant)
-    except Exception as error:  # noqa: BLE001 - every failure is answered, in one shape
+    except Exception as error:  # noqa: BLE001 - every failure gets a response, in one shape
         return error_response(error, call.correlation_id)
 
 
 def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
-    """Know the caller, count the request, and see whether the key may do this; in this order."""
+    """Authenticate the caller, count the request, and check the scopes, in this order."""
     host, headers = call.host, call.request.headers
     try:
         call.principal = authenticate(host.records, headers.get("authorization"), datetime.now(UTC))
@@ -117,7 +117,7 @@ def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
 
 
 async def _once(call: ApiCall, route: Route) -> Response:
-    """Handle a request; one that carries an Idempotency-Key only the first time it comes."""
+    """Handle a request; one with an Idempotency-Key only the first time it is sent."""
     key = call.request.headers.get("idempotency-key") if route.is_mutation else None
     if key is None:
         return await route.handler(call)
@@ -146,10 +146,10 @@ async def _with_ticket(call: ApiCall, route: Route, ticket: Ticket) -> Response:
 
 
 def error_response(error: Exception, correlation_id: str) -> Response:
-    """Any failure, in the envelope of the wire."""
+    """The response to any failure, in the error envelope of the protocol."""
     known = _known(error)
     if known is None:
-        # Neither message nor arguments: they may hold what a tenant sent.
+        # Neither message nor arguments are logged: they may hold what a tenant sent.
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -160,7 +160,7 @@ def error_response(error: Exception, correlation_id: str) -> Response:
             where,
             correlation_id,
         )
-        message = "the host failed; its operator finds out why by the correlation id"
+        message = "internal error; the operator can find the cause by the correlation id"
         known = ApiError(500, "internal_error", message)
     details = {**(known.details or {}), "correlationId": correlation_id}
     body = {"error": known.code, "message": known.message, "details": details}
@@ -171,19 +171,19 @@ def _known(error: Exception) -> ApiError | None:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, RunNotFound):
-        return ApiError(404, "not_found", "there is no such run")
+        return ApiError(404, "not_found", "no such run")
     if isinstance(error, InvalidDocument):
         return invalid(error.problems)
     if isinstance(error, RecordConflict):
-        return ApiError(409, "conflict", "somebody else changed it at the same time; look again")
+        return ApiError(409, "conflict", "it was changed at the same time; read it again")
     if isinstance(error, StoreError):
         _logger.error("the store failed: %s", error)
-        return unavailable("the store cannot be used; try again", STORE_RETRY_SECONDS)
+        return unavailable("the store is unavailable; try again", STORE_RETRY_SECONDS)
     return None
 
 
 def _run_id(call: ApiCall) -> str | None:
-    """The run that a path names; any other text in its place is no business of the log."""
+    """The run that a path names; text that is not a run id is not logged."""
     given = call.path.get("runId", "")
     return given if _RUN_ID.fullmatch(given) else None
 

@@ -1,4 +1,4 @@
-"""What tenants and the operator registered: suites, agents, and the packs that bring both."""
+"""The suites and agents that tenants and the operator registered, also through packs."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evalwright.host.egress import Egress
 
 SUITE, AGENT = "suite", "agent"
-OWN_PACK = "local"  # the name of the pack of agents that came without one
+OWN_PACK = "local"  # the pack name of agents that were registered without a pack
 ANSWERS = AnswerLimits(
     most_bytes=4 * 1024 * 1024,
     most_events=10_000,
@@ -35,14 +35,14 @@ ANSWERS = AnswerLimits(
     most_values=100_000,
     most_output_values=20_000,
 )
-MOST_LONG_ANSWERS = 8  # of a tenant's HTTP agents that are read at once
+MOST_LONG_ANSWERS = 8  # of a tenant's HTTP agents, read at once
 BUNDLED_AGENT = "core.evalwright.demo.support-desk"
 
 LoadModel = Callable[[str], Model]
 
 
 class RegisteredAgent(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An agent in one version; one of the last four says how it is reached."""
+    """One version of an agent; one of the last four fields says how it is invoked."""
 
     agent_id: str
     version: str
@@ -63,12 +63,12 @@ class RegisteredAgent(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
     @property
     def key(self) -> str:
-        """Where it is kept."""
+        """The key of its record."""
         return f"{self.agent_id}@{self.version}"
 
 
 def described(manifest: Manifest, version: str, /, **more: Any) -> RegisteredAgent:
-    """What is told of an agent, from its manifest."""
+    """The description of an agent, from its manifest."""
     handoff = manifest.handoff
     return RegisteredAgent(
         agent_id=manifest.agent_id,
@@ -86,7 +86,7 @@ def described(manifest: Manifest, version: str, /, **more: Any) -> RegisteredAge
 
 
 def pack_changes(tenant: str, pack: "Pack") -> list[RecordChange]:
-    """What installing a pack writes: the pack, its suites and its agents, all or nothing."""
+    """The records that install a pack: the pack, its suites and its agents, all or nothing."""
     changes = [RecordChange(PACK_KIND, tenant, pack.ref, pack.archive, expected=None)]
     for ref, held in pack.suites.items():
         changes.append(RecordChange(SUITE, tenant, ref, held.source, expected=None))
@@ -105,7 +105,7 @@ def pack_changes(tenant: str, pack: "Pack") -> list[RecordChange]:
 
 
 class Catalogue:
-    """Suites and agents by tenant; what the operator offers is everybody's."""
+    """Suites and agents by tenant; those of the operator are available to every tenant."""
 
     def __init__(
         self, records: Records, settings: HostSettings, load_model: LoadModel, egress: "Egress"
@@ -154,14 +154,14 @@ class Catalogue:
         return None if source is None else parse_suite(source, ref)
 
     def suite_refs(self, tenant: str, after: str = "", limit: int = 1000) -> list[str]:
-        """The names of the published suites, in order."""
+        """The references of the published suites, in order."""
         found = [*self._records.keys(SUITE, tenant, "", after, limit)]
         if self._bundled_suite is not None and self._bundled_suite[0] > after:
             found.append(self._bundled_suite[0])
         return sorted(set(found))[:limit]
 
     async def publish(self, tenant: str, source: bytes, suite: Suite) -> bool | None:
-        """Publish a suite: True if it is new, False if it was there, None if another one was."""
+        """Publish a suite: True if new, False if it exists, None if a different one does."""
         ref = _ref(suite)
         known = self.suite_source(tenant, ref)
         if known is None:
@@ -198,21 +198,21 @@ class Catalogue:
         return None if body is None else msgspec.json.decode(body, type=RegisteredAgent)
 
     def _offers(self, agent_id: str, tenant: str) -> bool:
-        """Whether the operator lets a tenant run an agent of its own."""
+        """Whether the operator offers an agent to a tenant."""
         settings = self._settings.agents.get(agent_id)
         return agent_id in self._offered and (
             settings is None or not settings.tenants or tenant in settings.tenants
         )
 
     def _registered(self, tenant: str, prefix: str = "") -> Iterable[str]:
-        """Where agents of a tenant are kept; they themselves may be long, and many."""
+        """The keys of a tenant's agents; the records themselves may be long, and many."""
         after = ""
         while page := self._records.keys(AGENT, tenant, prefix, after):
             yield from page
             after = page[-1]
 
     async def register(self, tenant: str, agent: RegisteredAgent) -> bool | None:
-        """Register a version: True if it is new, False if it was there, None if another was."""
+        """Register a version: True if new, False if it exists, None if a different one does."""
         body = msgspec.json.encode(agent)
         known = self._records.get(AGENT, tenant, agent.key)
         if known is None and agent.agent_id not in self._offered:
@@ -225,7 +225,7 @@ class Catalogue:
                 return True
         return False if known == body else None
 
-    # From what is registered to what can be invoked.
+    # From a registered agent to one that can be invoked.
 
     def model_of(self, agent: RegisteredAgent) -> str | None:
         """The model that a manifest agent runs on."""
@@ -237,7 +237,7 @@ class Catalogue:
         return self._settings.models.get(agent.model_class) or self._settings.model
 
     def load(self, tenant: str, agent: RegisteredAgent) -> Agent:
-        """The agent, ready to be invoked; raises `BadInput` where something is missing for it."""
+        """The agent, ready to be invoked; raises `BadInput` if something it needs is missing."""
         if agent.url is not None:
             return self._load_http(tenant, agent)
         name = self.model_of(agent)
@@ -245,8 +245,8 @@ class Catalogue:
             return _load_offered(agent, self._load_model(name) if name else None)
         if name is None:
             raise BadInput(
-                f"agent {agent.agent_id} runs on a model of class {agent.model_class}, and this "
-                "host has none for it"
+                f"agent {agent.agent_id} needs a model of class {agent.model_class}, "
+                "which this host does not have"
             )
         return self._load_manifest(tenant, agent, self._load_model(name))
 
@@ -279,11 +279,11 @@ class Catalogue:
 
 
 class _NoFiles:
-    """The files of a manifest that came alone."""
+    """The files of a manifest without a pack."""
 
     def read(self, ref: str, field: str) -> bytes:
-        """There are none."""
-        raise BadInput(f"{field} {ref!r}: a manifest without a pack has no files; send a pack")
+        """Raise `BadInput`: there are none."""
+        raise BadInput(f"{field} {ref!r}: a manifest without a pack has no files; install a pack")
 
 
 def _ref(suite: Suite) -> str:

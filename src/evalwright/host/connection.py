@@ -1,21 +1,21 @@
-"""Connections that cannot be held for nothing: a head comes soon and is short, answers are read.
+"""Connections with bounds: a request head comes soon and is short, and responses are read.
 
-The server bounds neither how long a client takes to send the head of a request, nor how long that
-is, nor for how long an answer lies in memory because its client does not read.
+uvicorn bounds neither the time to send the head of a request, nor its length, nor how long a
+response stays in memory because its client does not read it.
 """
 
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD_SECONDS = 30.0  # that a client has to send the first line and the headers
+HEAD_SECONDS = 30.0  # that a client has to send the request line and the headers
 MOST_HEAD_BYTES = 64 * 1024
-STALL_SECONDS = 30.0  # in which a client that has much to read must have read some of it
+STALL_SECONDS = 30.0  # in which a client with much to read must read LEAST_READ_BYTES
 LEAST_READ_BYTES = 64 * 1024
 
 
 class GuardedConnection(HttpToolsProtocol):
-    """One connection; a client that does not keep to the bounds loses it."""
+    """One connection; it is closed if the client exceeds the bounds."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
@@ -23,36 +23,36 @@ class GuardedConnection(HttpToolsProtocol):
     _is_answering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, but not for ever."""
+        """Wait for the first request, for a limited time."""
         super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Cancel the timers."""
         for timer in (self._head_timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come, unless it is more than a head may have."""
+        """Take in data, unless the request head is too long."""
         super().data_received(data)
         if self.transport.is_closing():
             return
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
-                self.send_400_response("The head of the request is too long.")
+                self.send_400_response("The request head is too long.")
         if self._head_timer is None and not self._is_answering:
             self._await_head()
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """A request head begins."""
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """A head has come; the body has its own bounds."""
+        """A request head is complete; the body has its own bounds."""
         self._head_bytes = None
         self._is_answering = True
         if self._head_timer is not None:
@@ -61,17 +61,17 @@ class GuardedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is sent; the next request may have come already."""
+        """A response is sent; the next request may have arrived already."""
         self._is_answering = bool(self.pipeline)
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """There is much that the client has not read: see to it that it does."""
+        """Much of the response is unread: watch that the client reads on."""
         super().pause_writing()
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """The client has read most of it."""
+        """The client has read most of the response."""
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None

@@ -1,4 +1,4 @@
-"""The one error that handlers raise, and its usual forms; the app turns it into the wire's."""
+"""The error that handlers raise, and its common forms; the app turns it into a response."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class ApiError(Exception):
 
 
 def invalid(problems: Sequence[Problem]) -> ApiError:
-    """The answer to a request that breaks rules: the first in words, all of them in details."""
+    """The error for an invalid request: the first problem as message, all of them in details."""
     shown = [_shown(problem) for problem in problems[:MOST_PROBLEMS]]
     return ApiError(400, "validation_error", str(problems[0]), {"problems": shown})
 
@@ -41,11 +41,11 @@ def _shown(problem: Problem) -> dict[str, str]:
 def try_again(
     status: int, code: str, message: str, seconds: int, details: dict[str, Any] | None = None
 ) -> ApiError:
-    """A refusal that may be none after so many seconds."""
-    told = {**(details or {}), "retryAfter": seconds}
-    return ApiError(status, code, message, told, {"Retry-After": str(seconds)})
+    """A refusal that may succeed when retried after some seconds."""
+    details = {**(details or {}), "retryAfter": seconds}
+    return ApiError(status, code, message, details, {"Retry-After": str(seconds)})
 
 
 def unavailable(message: str, seconds: int) -> ApiError:
-    """The answer of a host that cannot do it now."""
+    """The error of a host that cannot serve a request now."""
     return try_again(503, "service_unavailable", message, seconds)

@@ -1,7 +1,7 @@
-"""Live events: each subscriber has a place in a run's log and is told when there is more.
+"""Live events: subscribers to a run are notified when its log grows.
 
-The thread that writes the log tells the feed; the feed tells those who wait, on the event loop.
-Events are kept for nobody: a subscriber that was away, or slow, reads on from the log.
+The thread that writes the log notifies the feed; the feed notifies subscribers on the event loop.
+Few events are buffered: a subscriber that was away, or is slow, continues from the log.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from evalwright.store.protocol import EventLog, NewEvent
 
 Listener = Callable[[str, list[Event]], None]
 
-MOST_KEPT = 256  # events that a subscriber may be behind before it reads from the log again
+MOST_KEPT = 256  # events that a subscriber may be behind before it reads the log again
 
 
 class Notice(NamedTuple):
-    """Something about a run that is told to those who follow it and stands in no log."""
+    """A message about a run for its subscribers that is not in the log."""
 
     id: str
     type: str
@@ -27,7 +27,7 @@ class Notice(NamedTuple):
 
 
 class Subscriber:
-    """Somebody who follows one run; what has come lies in `events` until it is taken."""
+    """A subscriber to one run, with the events that it has not taken yet."""
 
     __slots__ = ("_events", "_lost", "_notices", "_wakened")
 
@@ -38,7 +38,7 @@ class Subscriber:
         self._wakened: asyncio.Future[None] | None = None
 
     def put(self, events: list[Event]) -> None:
-        """Hand over what has come."""
+        """Add events."""
         if len(self._events) + len(events) > MOST_KEPT:
             self._lost, self._events = True, []
         elif not self._lost:
@@ -46,33 +46,33 @@ class Subscriber:
         self.wake()
 
     def tell(self, notice: Notice) -> None:
-        """Hand over a notice; to one that takes none, no more than can be borne."""
+        """Add a notice; dropped if too many are waiting."""
         if len(self._notices) < MOST_KEPT:
             self._notices.append(notice)
         self.wake()
 
     def take_notices(self) -> list[Notice]:
-        """The notices that have come."""
+        """The notices since the last call."""
         notices, self._notices = self._notices, []
         return notices
 
     def take(self) -> tuple[list[Event], bool]:
-        """What has come, and whether some of it has to be read from the log."""
+        """The events since the last call, and whether some must be read from the log instead."""
         events, lost = self._events, self._lost
         self._events, self._lost = [], False
         return events, lost
 
     def wake(self) -> None:
-        """Let the one who waits go on."""
+        """End a wait."""
         if self._wakened is not None and not self._wakened.done():
             self._wakened.set_result(None)
 
     def has_end(self) -> bool:
-        """Whether what has come includes the end of the run, or is too much to wait any longer."""
+        """Whether the run has ended, or too much has come to wait any longer."""
         return self._lost or any(event.type in TERMINAL_TYPES for event in self._events[-1:])
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until something has come; False if nothing did."""
+        """Wait until there is something to take; False after a timeout."""
         if not self._has_any():
             await self.wait_more(seconds)
         return self._has_any()
@@ -81,7 +81,7 @@ class Subscriber:
         return bool(self._events or self._lost or self._notices)
 
     async def wait_more(self, seconds: float) -> None:
-        """Wait until something more has come."""
+        """Wait until something more has come, or for a timeout."""
         loop = asyncio.get_running_loop()
         self._wakened = loop.create_future()
         timer = loop.call_later(seconds, self.wake)
@@ -93,7 +93,7 @@ class Subscriber:
 
 
 class Feed:
-    """Hands the events of the log to those who follow a run, and to listeners of all runs."""
+    """Passes new events to the subscribers of a run, and to listeners of all runs."""
 
     def __init__(self) -> None:
         self._subscribers: dict[str, set[Subscriber]] = {}
@@ -101,17 +101,17 @@ class Feed:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, log: EventLog) -> None:
-        """Begin to listen, for the event loop that runs now."""
+        """Start to observe the log, on the running event loop."""
         self._loop = asyncio.get_running_loop()
         log.observe(self._observe)
 
     def listen(self, listener: Listener) -> None:
-        """Tell somebody of the events of every run."""
+        """Add a listener to the events of every run."""
         self._listeners.append(listener)
 
     @contextmanager
     def follow(self, run_id: str) -> Iterator[Subscriber]:
-        """Follow a run; what comes after this is not missed."""
+        """Subscribe to a run; no later event is missed."""
         subscriber = Subscriber()
         followers = self._subscribers.setdefault(run_id, set())
         followers.add(subscriber)
@@ -123,12 +123,12 @@ class Feed:
                 del self._subscribers[run_id]
 
     def tell(self, run_id: str, notice: Notice) -> None:
-        """Tell those who follow a run something that its log does not say."""
+        """Send a notice to the subscribers of a run."""
         for subscriber in tuple(self._subscribers.get(run_id, ())):
             subscriber.tell(notice)
 
     def stop(self) -> None:
-        """Wake everybody: there will be nothing more."""
+        """End all waits: there will be no more events."""
         self._loop = None
         for followers in self._subscribers.values():
             for subscriber in followers:
@@ -136,11 +136,11 @@ class Feed:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the host goes down, so that nobody should wait any longer."""
+        """Whether the host is stopping."""
         return self._loop is None
 
     def _observe(self, run_id: str, first: int, events: Sequence[NewEvent]) -> None:
-        """Called by the thread that writes."""
+        """Called on the thread that writes the log."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return

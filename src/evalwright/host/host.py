@@ -1,4 +1,4 @@
-"""The host: all that routes work with, from its start to its end."""
+"""The host: everything that routes use, from startup to shutdown."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
 
 SWEEP_SECONDS = 60.0
-MOST_LISTS = 32  # that are made at once
+MOST_LISTS = 32  # at once
 MOST_LISTS_PER_TENANT = 16
 MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
 MOST_EXPORTS_PER_TENANT = 8
@@ -39,11 +39,11 @@ MOST_COMPARISONS_PER_TENANT = 1
 
 _logger = logging.getLogger(__name__)
 
-OpenTelemetry = Callable[[Clock, str | None], Telemetry]  # the address of a collector, if any
+OpenTelemetry = Callable[[Clock, str | None], Telemetry]  # with the collector's address, if any
 
 
 class Host:
-    """What a running host consists of."""
+    """A running host: its services, limits and telemetry."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Host:
             self.settings.tools,
             extension.workflows,
         )
-        self._repeated: dict[str, range] = {}  # events of open runs that repeat those of others
+        self._repeated: dict[str, range] = {}  # events of open runs that only repeat another's
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
@@ -94,7 +94,7 @@ class Host:
         )
         self.is_ready = False
         self.telemetry.metrics.queue_depth.read_from(lambda: self.log.backlog)
-        self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of runs that are open
+        self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
 
     def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
@@ -118,7 +118,7 @@ class Host:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Begin, go on with what was interrupted; and in the end, leave everything resumable."""
+        """Start and resume interrupted runs; at shutdown, leave every run resumable."""
         self.feed.start(self.log)
         self.feed.listen(self._hear)
         await self.runs.recover(self._adopt)
@@ -153,7 +153,7 @@ class Host:
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _hear(self, run_id: str, events: list[Event]) -> None:
-        """Tell telemetry what became durable, and webhooks what is news."""
+        """Pass durable events to telemetry, and new ones to webhooks."""
         repeated = self._repeated.get(run_id, range(0))
         tenant, workspace, tags = self._owner(run_id, events)
         self.telemetry.on_events(run_id, tenant, events)

@@ -1,7 +1,9 @@
-"""Idempotency keys: a request that is sent again is answered again, and done only once.
+"""Idempotency keys: a request that is sent again gets the same response and is done only once.
 
-A record is written before anything is done, and completed in the very transaction that does it,
-where that is a run; so a crash leaves either both or neither. Keys themselves are not kept.
+A record is written before the request is handled. If the request creates a run, the record is
+completed in the same transaction, so a crash leaves both or neither. The response to a failure
+(5xx) or to a refusal that the client can correct is not kept: the request may be sent again. Only
+hashes of keys are stored.
 """
 
 import asyncio
@@ -19,10 +21,10 @@ from evalwright.host.principal import Principal
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
 KIND = "idempotency"
-KEPT_SECONDS = 25 * 3600  # a day, and an hour for clocks
-LEASE_SECONDS = 60  # after which a request that left no answer is taken for dead
-WAIT_SECONDS = 10  # that a duplicate waits for the first
-RETRY_SECONDS = 1  # that a client is to wait after that
+KEPT_SECONDS = 25 * 3600  # a day, and an hour for clock differences
+LEASE_SECONDS = 60  # after which a request without a response is considered dead
+WAIT_SECONDS = 10  # that a duplicate waits for the first request
+RETRY_SECONDS = 1  # after which a client may retry
 MAX_KEY = 255
 REPLAY_HEADER = "openwop-Idempotent-Replay"
 
@@ -41,7 +43,7 @@ class _IdempotencyRecord(msgspec.Struct, omit_defaults=True):
 
 
 class Ticket:
-    """The right to do what a key stands for; it ends with an answer, or is given back."""
+    """The right to handle the request of a key; it ends with a response, or is given back."""
 
     def __init__(
         self, records: Records, place: tuple[str, str], pending: bytes, digest: str
@@ -74,18 +76,18 @@ class Ticket:
         if response.status_code >= 500 or response.status_code in _NEVER_KEPT:
             await self.give_back()
             return
-        with suppress(RecordConflict):  # the lease ran out; what was done is answered all the same
+        with suppress(RecordConflict):  # the lease expired; the request is answered anyway
             await asyncio.wrap_future(self._records.write([self.completion(response)]))
 
     async def give_back(self) -> None:
-        """Let the request be made anew."""
+        """Allow the request to be sent again."""
         change = RecordChange(KIND, *self._place, None, self._pending)
-        with suppress(RecordConflict):  # the lease ran out, and somebody else has taken it
+        with suppress(RecordConflict):  # the lease expired, and a duplicate has taken over
             await asyncio.wrap_future(self._records.write([change]))
 
 
 class Idempotency:
-    """What was answered to requests that carried a key."""
+    """The responses to requests with a key."""
 
     def __init__(self, records: Records, now: Callable[[], float] = time.time) -> None:
         self._records = records
@@ -94,9 +96,9 @@ class Idempotency:
     async def enter(
         self, principal: Principal, endpoint: str, key: str, raw: bytes
     ) -> Ticket | Response:
-        """A ticket for the first request with a key; for those after it, the first one's answer."""
+        """A ticket for the first request with a key; for duplicates, the first response."""
         if not 0 < len(key) <= MAX_KEY:
-            message = f"an Idempotency-Key has 1 to {MAX_KEY} characters"
+            message = f"the Idempotency-Key must have 1 to {MAX_KEY} characters"
             raise ApiError(400, "validation_error", message)
         digest = hashlib.sha256(raw).hexdigest()
         hidden = hashlib.sha256(f"{principal.partition}\0{endpoint}\0{key}".encode()).hexdigest()
@@ -111,7 +113,7 @@ class Idempotency:
                     return ticket
                 continue
             if entry.digest != digest:
-                message = "this Idempotency-Key was used for another request; take a new one"
+                message = "this Idempotency-Key was used for a different request; use a new one"
                 raise ApiError(409, "idempotency_key_mismatch", message)
             if entry.state == "completed":
                 return _replayed(entry)
@@ -132,12 +134,12 @@ class Idempotency:
         change = RecordChange(KIND, *place, pending, found)
         try:
             await asyncio.wrap_future(self._records.write([change]))
-        except RecordConflict:  # another request with the same key came first
+        except RecordConflict:  # a duplicate came first
             return None
         return Ticket(self._records, place, pending, digest)
 
     async def forget_old(self) -> None:
-        """Delete what is older than a day."""
+        """Delete records older than KEPT_SECONDS."""
         before_us = int((self._now() - KEPT_SECONDS) * 1_000_000)
         await asyncio.wrap_future(self._records.forget(KIND, before_us))
 
@@ -147,6 +149,6 @@ def _replayed(entry: _IdempotencyRecord) -> Response:
 
 
 def in_flight() -> ApiError:
-    """The answer while the first request with a key is still being worked on."""
-    message = "the first request with this Idempotency-Key is still being worked on"
+    """The error while the first request with a key is still in progress."""
+    message = "the first request with this Idempotency-Key is still in progress"
     return try_again(409, "idempotency_in_flight", message, RETRY_SECONDS)

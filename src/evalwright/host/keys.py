@@ -1,4 +1,4 @@
-"""Keys: made once and shown once, kept as hashes, and the answer to whose a request is."""
+"""API keys: created and shown once, stored as hashes, and used to authenticate requests."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ from evalwright.store.records import RecordChange, RecordConflict, Records
 PREFIX = "ew_"
 TEST_PREFIX = "ew_test_"
 
-_KIND, _TENANT = "key", ""  # keys belong to the host: they say which tenant a request is of
+_KIND, _TENANT = "key", ""  # keys belong to the host: they decide the tenant of a request
 _ID_ALPHABET, _ID_LENGTH = "abcdefghijklmnopqrstuvwxyz234567", 16
 _SECRET_ALPHABET, _SECRET_LENGTH = string.digits + string.ascii_letters, 43  # 256 bits
 _ID = f"[{_ID_ALPHABET}]{{{_ID_LENGTH}}}"
@@ -28,11 +28,11 @@ _BEARER = re.compile(
     rf"(?P<secret>[0-9A-Za-z]{{{_SECRET_LENGTH}}}) *"
 )
 _NAME = re.compile(r"[a-z0-9._-]{1,64}")
-_NO_HASH = "0" * 64  # of no secret that anybody knows
+_NO_HASH = "0" * 64  # the hash of no known secret
 
 
 class Key(msgspec.Struct, kw_only=True, rename="camel"):
-    """What may be told of a key: everything but its secret and the hash of it."""
+    """The public part of a key: everything but its secret and the hash of it."""
 
     key_id: str
     tenant: str
@@ -64,16 +64,16 @@ def create_key(
     expires_at: datetime | None = None,
     is_test: bool = False,
 ) -> tuple[str, Key]:
-    """Make a key; its text, which cannot be had again, and what may be told of it.
+    """Create a key; returns its text, which cannot be recovered, and its public part.
 
-    Raises `BadInput` for names and scopes that there cannot be, and for an end that is past.
+    Raises `BadInput` for invalid names or scopes, and for an expiry in the past.
     """
     check_name("tenant", tenant)
     if workspace is not None:
         check_name("workspace", workspace)
     if expires_at is not None and expires_at <= now:
         end = f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
-        raise BadInput(f"the key would expire at {end}, which is over; name a later end")
+        raise BadInput(f"the expiry {end} is in the past; choose a later one")
     secret = _random_text(_SECRET_ALPHABET, _SECRET_LENGTH)
     kept = _KeptKey(
         key_id=_random_text(_ID_ALPHABET, _ID_LENGTH),
@@ -92,55 +92,55 @@ def create_key(
 
 
 def has_keys(records: Records) -> bool:
-    """Whether there is any key, of whomever."""
+    """Whether any key exists."""
     return bool(records.list(_KIND, _TENANT, limit=1))
 
 
 def list_keys(records: Records, tenant: str | None = None) -> list[Key]:
-    """The keys of a tenant, or of all, oldest first."""
+    """The keys of a tenant, or all keys, oldest first."""
     kept = (msgspec.json.decode(body, type=Key) for body in _bodies(records))
     chosen = [key for key in kept if tenant in (None, key.tenant)]
     return sorted(chosen, key=lambda key: (key.created_at, key.key_id))
 
 
 def revoke_key(records: Records, key_id: str, now: datetime) -> Key:
-    """Let a key open nothing from now on; one that is revoked already stays as it is."""
-    if not re.fullmatch(_ID, key_id):  # it is not repeated: it may be the key itself
+    """Revoke a key; one that is already revoked does not change."""
+    if not re.fullmatch(_ID, key_id):  # not repeated in the message: it may be the key itself
         raise BadInput(
-            f"a key is named by its id, {_ID_LENGTH} letters and digits, not by its text; "
+            f"not a key id: give the id, {_ID_LENGTH} letters and digits, not the key itself; "
             "see `evalwright keys list`"
         )
     while True:
         body = records.get(_KIND, _TENANT, key_id)
         if body is None:
-            raise BadInput(f"there is no key {key_id}; see `evalwright keys list`")
+            raise BadInput(f"no such key: {key_id}; see `evalwright keys list`")
         kept = _decode(body)
         if kept.revoked_at is None:
             kept.revoked_at = now
             change = RecordChange(_KIND, _TENANT, key_id, msgspec.json.encode(kept), expected=body)
             try:
                 records.write([change]).result()
-            except RecordConflict:  # somebody else revoked it in between
+            except RecordConflict:  # it was revoked at the same time
                 continue
         return _tellable(kept)
 
 
 def authenticate(records: Records, authorization: str | None, now: datetime) -> Principal:
-    """Whose key the Authorization header holds; raises `ApiError` 401 if it opens nothing.
+    """The holder of the key in the Authorization header; raises `ApiError` 401.
 
-    That a key has expired or was revoked is told only to those who know its secret.
+    Only a caller who knows the secret learns that a key has expired or was revoked.
     """
     if authorization is None:
-        raise _unauthenticated("a key is needed; send it as `Authorization: Bearer <key>`")
+        raise _unauthenticated("missing key; send `Authorization: Bearer <key>`")
     found = _BEARER.fullmatch(authorization)
     if found is None:
-        message = "the Authorization header holds no key; send `Authorization: Bearer <key>`"
+        message = "no key in the Authorization header; send `Authorization: Bearer <key>`"
         raise _unauthenticated(message, is_token_bad=True)
     body = records.get(_KIND, _TENANT, found["id"])
     kept = _decode(body) if body is not None else None
     is_right = hmac.compare_digest(_hash(found["secret"]), kept.hash if kept else _NO_HASH)
     if kept is None or not is_right or kept.is_test is not (found["prefix"] == TEST_PREFIX):
-        raise _unauthenticated("the key is not valid", is_token_bad=True)
+        raise _unauthenticated("invalid key", is_token_bad=True)
     _refuse_ended(kept, now)
     return Principal(
         key_id=kept.key_id,
@@ -155,7 +155,7 @@ def authenticate(records: Records, authorization: str | None, now: datetime) -> 
 def _refuse_ended(key: Key, now: datetime) -> None:
     state = key.state(now)
     if state != "active":
-        message = f"the key {key.key_id} is {state}; ask for a new one"
+        message = f"key {key.key_id} is {state}; request a new one"
         raise _unauthenticated(message, f"key_{state}", is_token_bad=True)
 
 
@@ -167,11 +167,10 @@ def _unauthenticated(
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise `BadInput` for what cannot be the name of a tenant or workspace."""
+    """Raise `BadInput` for an invalid name of a tenant or workspace."""
     if not _NAME.fullmatch(name):
         raise BadInput(
-            f"{what} {name[:80]!r} cannot be used; "
-            f"take 1 to 64 of the characters a-z, 0-9, dot, _ and -"
+            f"invalid {what} {name[:80]!r}; use 1 to 64 of the characters a-z, 0-9, dot, _ and -"
         )
 
 
@@ -191,7 +190,7 @@ def _tellable(kept: _KeptKey) -> Key:
 
 
 def _hash(secret: str) -> str:
-    # The secret is 256 random bits, which nobody can guess: a slow hash would protect nothing more.
+    # The secret has 256 random bits and cannot be guessed: a slow hash would add nothing.
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""How much is let in: requests per time, requests and streams at once, and what a body may be."""
+"""Limits: requests per second, requests and streams at once, and request bodies."""
 
 import ipaddress
 import json
@@ -13,22 +13,22 @@ import msgspec
 from evalwright.contracts.jsonvalue import NotJson, burden, child, parse, repeated_key
 from evalwright.host.errors import ApiError, unavailable
 
-MOST_BUCKETS = 100_000  # of a kind, however many clients come
+MOST_BUCKETS = 100_000  # per kind, however many clients there are
 FEWEST_TO_SWEEP = 1_000
 MAX_DEPTH = 64
 MOST_VALUES = 400_000  # of a body
-LONGEST_QUOTE = 200  # of what a body holds, in a message about it
-BUSY_SECONDS = 1  # after which a place may be free again
+LONGEST_QUOTE = 200  # characters of a body that a message repeats
+BUSY_SECONDS = 1  # after which a client may retry
 
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
-_LEAST, _GREATEST = -(2**63), 2**63 - 1  # of whole numbers
+_LEAST, _GREATEST = -(2**63), 2**63 - 1  # of integers
 
 ClockNs = Callable[[], int]
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many requests per second in the long run, and so many at once after a rest."""
+    """Requests per second in the long run, and the burst allowed after a pause."""
 
     per_second: float
     burst: int
@@ -37,12 +37,12 @@ class Rate(msgspec.Struct, frozen=True):
 class Buckets:
     """Token buckets of one rate, by id.
 
-    For each id it is only kept when its bucket will be full again; one that is full is forgotten.
+    For each id only the time when its bucket is full again is stored; full ones are forgotten.
     """
 
     def __init__(self, rate: Rate, most: int = MOST_BUCKETS) -> None:
-        assert rate.per_second > 0, "a rate of nothing would never let anybody in"
-        assert rate.burst >= 1, "a bucket must hold one request"
+        assert rate.per_second > 0, "a rate must be positive"
+        assert rate.burst >= 1, "a bucket must hold at least one request"
         self._interval = max(1, round(_SECOND_NS / rate.per_second))
         self._capacity = self._interval * rate.burst
         self._full_at: dict[str, int] = {}
@@ -53,27 +53,27 @@ class Buckets:
         return len(self._full_at)
 
     def wait_ns(self, name: str, now: int) -> int:
-        """How long until a request may be taken; 0 if one may be taken now."""
+        """How long until a request is allowed; 0 if one is allowed now."""
         full_at = max(self._full_at.get(name, now), now)
         return max(0, full_at + self._interval - self._capacity - now)
 
     def take(self, name: str, now: int) -> None:
-        """Take a request, which must not have to wait."""
+        """Count a request, for which `wait_ns` must be 0."""
         full_at = max(self._full_at.pop(name, now), now) + self._interval
         if len(self._full_at) >= min(self._sweep_at, self._most):
             self._sweep(now)
-        self._full_at[name] = full_at  # at the end: whoever came last is forgotten last
+        self._full_at[name] = full_at  # at the end of the order: forgotten last
 
     def _sweep(self, now: int) -> None:
         self._full_at = {name: at for name, at in self._full_at.items() if at > now}
-        # Half of the room must be free afterwards: a sweep for every request would take too long.
+        # Half of the room must be free afterwards: a sweep per request would take too long.
         for name in list(self._full_at)[: max(0, len(self._full_at) - self._most // 2)]:
             del self._full_at[name]
         self._sweep_at = max(FEWEST_TO_SWEEP, 2 * len(self._full_at))
 
 
 class RateLimits:
-    """The rates of keys, of tenants and of clients without a key."""
+    """The rate limits of keys, tenants, and clients without a valid key."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RateLimits:
         self._clock_ns = clock_ns
 
     def take(self, key_id: str, tenant: str) -> None:
-        """Count a request; raises `ApiError` 429, and counts nothing, where one is too many."""
+        """Count a request; raises `ApiError` 429 without counting if it is too many."""
         now = self._clock_ns()
         waits = {
             "key": self._keys.wait_ns(key_id, now),
@@ -102,7 +102,7 @@ class RateLimits:
         self._tenants.take(tenant, now)
 
     def take_address(self, address: str) -> None:
-        """Count a request without a valid key; raises `ApiError` 429 where one is too many."""
+        """Count a request without a valid key; raises `ApiError` 429 if it is too many."""
         now = self._clock_ns()
         client = _client(address)
         if wait := self._addresses.wait_ns(client, now):
@@ -111,14 +111,14 @@ class RateLimits:
 
     def _too_many(self, scope: str, wait_ns: int) -> ApiError:
         rate = self._rates[scope]
-        message = f"more than {rate.per_second:g} requests per second; wait and try again"
+        message = f"more than {rate.per_second:g} requests per second; retry later"
         return _rate_limited(message, scope, rate.per_second, wait_ns)
 
 
 class ConcurrencyLimit:
-    """Places for what goes on at the same time: so many in all, so many for one tenant.
+    """A limit on what happens at the same time, in total and per tenant.
 
-    They are held and given back on one thread, that of the event loop.
+    It is used on the event loop's thread only.
     """
 
     def __init__(self, things: str, most: int, most_per_tenant: int) -> None:
@@ -130,18 +130,18 @@ class ConcurrencyLimit:
 
     @property
     def held(self) -> int:
-        """How many are taken in all."""
+        """How many there are in total."""
         return self._held
 
     def held_by(self, tenant: str) -> int:
-        """How many a tenant has taken."""
+        """How many a tenant has."""
         return self._held_by_tenant.get(tenant, 0)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Take one of all places; raises `ApiError` 503 if there is none."""
+        """Count one in total; raises `ApiError` 503 at the limit."""
         if self._held >= self._most:
-            message = f"the host has as many {self._things} at once as it can bear; try again"
+            message = f"the host has reached its limit of {self._things} at once; retry later"
             raise unavailable(message, BUSY_SECONDS)
         self._held += 1
         try:
@@ -151,9 +151,9 @@ class ConcurrencyLimit:
 
     @contextmanager
     def hold_for(self, tenant: str) -> Iterator[None]:
-        """Take one of a tenant's places; raises `ApiError` 429 if there is none."""
+        """Count one for a tenant; raises `ApiError` 429 at the limit."""
         if self.held_by(tenant) >= self._most_per_tenant:
-            message = f"more than {self._most_per_tenant} {self._things} at once; try again"
+            message = f"more than {self._most_per_tenant} {self._things} at once; retry later"
             wait = BUSY_SECONDS * _SECOND_NS
             raise _rate_limited(message, "tenant", self._most_per_tenant, wait)
         self._held_by_tenant[tenant] = self.held_by(tenant) + 1
@@ -166,39 +166,39 @@ class ConcurrencyLimit:
 
 
 def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
-    """The JSON value of a request's body; raises `ApiError` 400 for what is no plain JSON.
+    """The JSON value of a request body; raises `ApiError` 400 for anything else.
 
-    Refused is whatever two parsers could read differently, and what cannot be written again.
+    Also refused: what parsers could read differently, and what cannot be encoded again.
     """
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        raise _bad_body("$", f"byte {error.start} is not UTF-8; send UTF-8") from None
+        raise _bad_body("$", f"byte {error.start} is not valid UTF-8; send UTF-8") from None
     if heavy := burden(body, MOST_VALUES):
         raise _bad_body("$", heavy)
     try:
         value = parse(body)
     except NotJson as error:
-        reason = "an escaped surrogate stands alone" if _has_surrogate(body) else error.reason
+        reason = "unpaired surrogate escape" if _has_surrogate(body) else error.reason
         raise _bad_body(error.path, f"{reason}; send one JSON value") from None
     fault = _find_fault([value], max_depth + 1)
     if fault is not None:
         raise _bad_body(reduce(child, fault.keys[1:], "$"), fault.reason)
     key = repeated_key(body)
     if key is not None:
-        raise _bad_body("$", f"the key {key[:LONGEST_QUOTE]!r} is there twice; give it once")
+        raise _bad_body("$", f"duplicate key {key[:LONGEST_QUOTE]!r}; send it once")
     return value
 
 
 class _Fault(NamedTuple):
-    keys: tuple[str | int, ...]  # the way to it
+    keys: tuple[str | int, ...]  # the path to it
     reason: str
 
 
 def _find_fault(container: dict[str, Any] | list[Any], levels: int) -> _Fault | None:
-    """What makes a value unfit, with few steps for each of its parts: a body may have a million."""
+    """The first fault in a value; with little work per part, as a body may have many."""
     if not levels:
-        return _Fault((), "this is nested too deeply; send it flatter")
+        return _Fault((), "nested too deeply; send a flatter value")
     members = container.items() if isinstance(container, dict) else enumerate(container)
     for key, member in members:
         kind = type(member)
@@ -206,7 +206,7 @@ def _find_fault(container: dict[str, Any] | list[Any], levels: int) -> _Fault | 
         if kind is dict or kind is list:
             fault = _find_fault(member, levels - 1)
         elif kind is int and not _LEAST <= member <= _GREATEST:
-            fault = _Fault((), "a whole number must fit into 64 bits; send it as a string")
+            fault = _Fault((), "an integer must fit into 64 bits; send it as a string")
         if fault is not None:
             return _Fault((key, *fault.keys), fault.reason)
     return None
@@ -234,7 +234,7 @@ def _rate_limited(message: str, scope: str, limit: float, wait_ns: int) -> ApiEr
 
 
 def _client(address: str) -> str:
-    """Whom an address stands for: in IPv6 one client has a whole network of 64 bits."""
+    """The client behind an address: in IPv6 a client usually has a /64 network."""
     if ":" not in address:
         return address
     try:

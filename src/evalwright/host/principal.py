@@ -1,12 +1,12 @@
-"""Who is asking: what the key of a request says about its holder."""
+"""The principal: what the key of a request says about its holder."""
 
 import msgspec
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """The holder of a key, as far as the host knows it; nothing of it comes from a request's body.
+    """The holder of a key; nothing in it comes from the body of a request.
 
-    `principal` is an opaque id that may stand in events and answers.
+    `principal` is an opaque id for events and responses.
     """
 
     key_id: str
@@ -18,7 +18,7 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def partition(self) -> str:
-        """Whose runs these are in the log: a workspace has its own, and so has a test key."""
+        """The holder's partition of the log: workspaces and test keys have separate ones."""
         place = self.tenant if self.workspace is None else f"{self.tenant}/{self.workspace}"
         return f"{place}~test" if self.is_test else place
 
@@ -28,5 +28,5 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 def tenant_of(partition: str) -> str:
-    """The tenant that a part of the log belongs to."""
+    """The tenant that a partition of the log belongs to."""
     return partition.removesuffix("~test").partition("/")[0]

@@ -1,4 +1,4 @@
-"""Answers on their way: how much of them may lie in memory because clients have not read it yet."""
+"""The response budget: how many bytes of responses may wait in memory to be read by clients."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,12 +11,12 @@ from evalwright.host.errors import ApiError
 MIB = 1024 * 1024
 MOST_UNREAD = 256 * MIB
 MOST_UNREAD_PER_TENANT = 64 * MIB
-LONG = 64 * 1024  # what is not longer is sent without counting it
+LONG = 64 * 1024  # shorter responses are sent uncounted
 RETRY_SECONDS = 1
 
 
 class ResponseBudget:
-    """Counts the bytes of long answers until they are sent; used on one event loop."""
+    """Counts the bytes of long responses until they are sent; used on one event loop."""
 
     def __init__(
         self, most: int = MOST_UNREAD, most_per_tenant: int = MOST_UNREAD_PER_TENANT
@@ -28,14 +28,14 @@ class ResponseBudget:
 
     @property
     def held(self) -> int:
-        """How many bytes are on their way."""
+        """How many bytes are being sent."""
         return self._held
 
     @contextmanager
     def hold(self, tenant: str, size: int) -> Iterator[None]:
-        """Count bytes; raises `ApiError` 429 or 503 where others have to be read first.
+        """Count bytes; raises `ApiError` 429 or 503 if others have to be read first.
 
-        One answer is always let through, however long it is.
+        One response at a time is always allowed, however long it is.
         """
         self.check(tenant, size)
         self._held += size
@@ -49,36 +49,36 @@ class ResponseBudget:
                 del self._held_by_tenant[tenant]
 
     def check(self, tenant: str, size: int) -> None:
-        """Raise as `hold` does, before an answer of about this length is made at all."""
+        """Raise as `hold` does, before a response of about this length is made."""
         mine = self._held_by_tenant.get(tenant, 0)
         if mine and mine + size > self._most_per_tenant:
             details = {"retryAfterMs": RETRY_SECONDS * 1000, "scope": "tenant"}
-            message = f"more than {self._most_per_tenant} bytes of answers are unread; read them"
+            message = f"more than {self._most_per_tenant} bytes of responses are unread; read them"
             raise ApiError(429, "rate_limited", message, details, _RETRY)
         if self._held and self._held + size > self._most:
-            message = "too many answers are unread; try again"
+            message = "too many responses are unread; retry later"
             details = {"retryAfter": RETRY_SECONDS}
             raise ApiError(503, "service_unavailable", message, details, _RETRY)
 
     def counted(self, response: Response, tenant: str) -> Response:
-        """The answer, counted until it is sent if it is long; raises as `hold` does."""
+        """The response, counted until it is sent if it is long; raises as `hold` does."""
         if type(response) is not Response or len(response.body) <= LONG:
             return response
         with ExitStack() as held:
             held.enter_context(self.hold(tenant, len(response.body)))
             return _BudgetedResponse(response, held.pop_all())
-        raise AssertionError("an answer that is neither refused nor given")
+        raise AssertionError("a response is either refused or returned")
 
 
 class _BudgetedResponse(Response):
-    """A long answer, which counts until it was read."""
+    """A long response, which counts until it is read."""
 
     def __init__(self, response: Response, held: ExitStack) -> None:
         super().__init__(response.body, response.status_code, response.headers)
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the answer."""
+        """Send the response."""
         with self._held:
             await send(
                 {
@@ -91,9 +91,9 @@ class _BudgetedResponse(Response):
 
 
 async def send_and_wait(send: Send, body: bytes, *, more: bool) -> None:
-    """Send part of an answer, and wait until most of it was read, or the client is gone.
+    """Send part of a response, and wait until most of it is read or the client is gone.
 
-    The server takes whatever it is given; it waits before it takes anything after that.
+    The server accepts the first part at once, and waits before it accepts the next.
     """
     await send({"type": "http.response.body", "body": body, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": more})

@@ -1,4 +1,4 @@
-"""A route and what stands before its handler: scopes, and the checks of a request."""
+"""Routes, with the checks before their handlers: scopes, query and body."""
 
 import asyncio
 import re
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from evalwright.host.idempotency import Ticket
 
 BODY_SECONDS = 30  # that a client has to send a body
-MOST_EXACT = 2**53  # up to here a float is just one whole number
+MOST_EXACT = 2**53  # up to here a float is exactly one integer
 SMALL_BODY = 16 * 1024
 
 Schema = dict[str, Any]
 
 
 class ResponseDoc(NamedTuple):
-    """A documented answer: what it means, and the schema of its body.
+    """The documentation of a response: its meaning, and the schema of its body.
 
-    Where a client may ask for JSON in place of the media type, `as_json` is the schema of that.
+    `as_json` is the schema of the JSON that a client may ask for instead of the media type.
     """
 
     description: str
@@ -45,7 +45,7 @@ class ResponseDoc(NamedTuple):
 
 
 class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a route does, as it is documented and as requests are checked."""
+    """What a route does: its documentation, by which requests are checked too."""
 
     id: str
     summary: str
@@ -57,7 +57,7 @@ class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiCall:
-    """A request that was let in, with what its handler needs."""
+    """A request, with what its handler needs."""
 
     def __init__(
         self, host: "Host", request: Request, principal: Principal, correlation_id: str
@@ -105,7 +105,7 @@ Handler = Callable[[ApiCall], Awaitable[Response]]
 
 
 class Route:
-    """A method and a path, with all that is known of them."""
+    """A method and a path, with their handler, documentation and scopes."""
 
     def __init__(
         self,
@@ -118,29 +118,29 @@ class Route:
         all_scopes: bool = False,
         is_open: bool = False,
     ) -> None:
-        assert scopes or is_open, f"{method} {path} is open to everybody, which has to be said"
+        assert scopes or is_open, f"{method} {path}: a route without scopes must be declared open"
         self.method = method
         self.path = path
         self.handler = handler
         self.operation = operation
-        self.scopes = scopes  # one of them is enough, unless all are needed
+        self.scopes = scopes  # any of them is enough, unless all_scopes
         self.all_scopes = all_scopes
         self.is_open = is_open
 
     @property
     def is_mutation(self) -> bool:
-        """Whether a repeated request could do something twice."""
+        """Whether repeating the request could do something twice."""
         return self.method != "GET"
 
     @cached_property
     def body_schema(self) -> ValueSchema | None:
-        """What the body is checked by."""
+        """The schema of the body."""
         body = self.operation.body
         return None if body is None else ValueSchema(body, f"{self.operation.id} body")
 
     @cached_property
     def query_schemas(self) -> dict[str, tuple[Schema, ValueSchema, bool]]:
-        """Of each query parameter its schema, what it is checked by, and whether it is needed."""
+        """The schema of each query parameter, its validator, and whether it is required."""
         return {
             parameter["name"]: (
                 parameter["schema"],
@@ -152,7 +152,7 @@ class Route:
         }
 
     def check_scopes(self, principal: Principal) -> None:
-        """Raise 403 where the key may not do this."""
+        """Raise 403 if the key lacks the scopes."""
         held = [principal.may(scope) for scope in self.scopes]
         if all(held) if self.all_scopes else any(held):
             return
@@ -162,14 +162,14 @@ class Route:
         )
 
     def read_query(self, call: ApiCall) -> None:
-        """Take the query's parameters as values; raises 400."""
+        """Read the query parameters as values; raises 400."""
         for name, (schema, check, needed) in self.query_schemas.items():
             given = call.request.query_params.getlist(name)
             if len(given) > 1:
-                raise invalid([Problem(name, "is given twice", "give it once")])
+                raise invalid([Problem(name, "duplicate parameter", "send it once")])
             if not given:
                 if needed:
-                    raise invalid([Problem(name, "is missing", "add it to the query")])
+                    raise invalid([Problem(name, "missing", "add it to the query")])
                 continue
             value = _value(given[0], schema)
             problems = check.problems(value)
@@ -178,7 +178,7 @@ class Route:
             call.query[name] = value
 
     async def read_body(self, call: ApiCall) -> None:
-        """Take the body as a value that keeps to the schema; raises 400, 408, 413, 415."""
+        """Read the body as a value that matches the schema; raises 400, 408, 413, 415."""
         if self.body_schema is None:
             return
         call.raw = await _read(call.request, call.host.settings.max_body_bytes)
@@ -188,7 +188,7 @@ class Route:
         _check_media_type(call.request)
         if len(call.raw) < SMALL_BODY:
             call.body = self._checked(call.raw)
-        else:  # others must not wait for it
+        else:  # in a thread, so that other requests do not wait
             call.body = await asyncio.to_thread(self._checked, call.raw)
 
     def _checked(self, raw: bytes) -> Any:
@@ -201,7 +201,7 @@ class Route:
 
 
 class RouteTable:
-    """Finds the route of a request; those with as many parts as its path are tried in order."""
+    """Finds the route of a request, in the order of the table."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._by_length: dict[int, list[tuple[re.Pattern[str], Route]]] = {}
@@ -212,7 +212,7 @@ class RouteTable:
             self._by_length.setdefault(route.path.count("/"), []).append((pattern, route))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | ApiError:
-        """The route and what its path holds, or why there is none."""
+        """The route and the parameters in its path, or the error if there is none."""
         method = "GET" if method == "HEAD" else method
         others: set[str] = set()
         for pattern, route in self._by_length.get(path.count("/"), ()):
@@ -224,20 +224,20 @@ class RouteTable:
             others.add(route.method)
         if others:
             allowed = {"Allow": ", ".join(sorted(others))}
-            message = "the path does not take this method"
+            message = "this path does not support the method"
             return ApiError(405, "method_not_allowed", message, None, allowed)
         if path.startswith(("/v1/", "/.well-known/")):
-            return ApiError(404, "not_found", "there is no such path")
-        return ApiError(400, "validation_error", "paths begin with /v1/ or /.well-known/")
+            return ApiError(404, "not_found", "no such path")
+        return ApiError(400, "validation_error", "paths start with /v1/ or /.well-known/")
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A value as JSON."""
+    """A response with a value as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """The same JSON value, with 3.0 as 3: to a schema both are integers, to Python only one is."""
+    """The value with 3.0 as 3: both are integers in JSON Schema, only one is in Python."""
     if isinstance(value, dict):
         return {key: _with_whole_numbers(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -274,10 +274,10 @@ async def _read(request: Request, most: int) -> bytes:
                     raise _too_large(most)
                 chunks.append(chunk)
     except TimeoutError:
-        message = f"the body did not come within {BODY_SECONDS} s"
+        message = f"the body did not arrive within {BODY_SECONDS} s"
         raise ApiError(408, "request_timeout", message) from None
     except ClientDisconnect:
-        raise ApiError(400, "validation_error", "the body was cut off") from None
+        raise ApiError(400, "validation_error", "the body is incomplete") from None
     return b"".join(chunks)
 
 

@@ -1,22 +1,22 @@
-"""What a key may be allowed to do: the vocabulary of scopes, and wildcards for many of them."""
+"""Scopes: what a key can be allowed to do, and wildcards for several of them."""
 
 from collections.abc import Iterable
 
 from evalwright.contracts.errors import BadInput
 
 SCOPES = {
-    "agents:read": "list agents and read what is told of them",
+    "agents:read": "list agents and read their descriptions",
     "agents:write": "register agents",
-    "approvals:respond": "approve or reject what waits for approval",
-    "artifacts:read": "download what runs produced",
-    "audit:read": "read the record of requests",
+    "approvals:respond": "approve or reject promotions",
+    "artifacts:read": "download the artifacts of runs",
+    "audit:read": "read the audit log",
     "deploy:pause": "pause or deprecate a deployment",
     "deploy:promote": "promote an agent's version, or change its share of the traffic",
     "deploy:rollback": "roll a deployment back",
-    "manifest:read": "read what the host can do for the holder of the key",
+    "manifest:read": "read the capabilities for the holder of the key",
     "packs:publish": "install packs",
     "packs:yank": "withdraw packs",
-    "packs:yank-revert": "bring withdrawn packs back",
+    "packs:yank-revert": "restore withdrawn packs",
     "runs:annotate": "annotate runs and override scores",
     "runs:cancel": "cancel, pause and resume runs",
     "runs:create": "start and fork runs",
@@ -24,13 +24,13 @@ SCOPES = {
     "suites:read": "read suites",
     "suites:write": "publish suites",
     "webhooks:manage": "register, list and remove webhooks",
-    "workspace:read": "read what belongs to the workspace",
-    "workspace:write": "change what belongs to the workspace",
+    "workspace:read": "read the workspace",
+    "workspace:write": "change the workspace",
 }
 
 
 def expand_scopes(asked: Iterable[str]) -> frozenset[str]:
-    """The scopes that are asked for; `deploy:*` asks for every scope that begins with `deploy:`."""
+    """The requested scopes; `deploy:*` means every scope that starts with `deploy:`."""
     return frozenset(scope for pattern in asked for scope in _matching(pattern))
 
 
@@ -43,13 +43,13 @@ def _matching(pattern: str) -> list[str]:
     if not found:
         families = sorted({scope.partition(":")[0] for scope in SCOPES})
         raise BadInput(
-            f"there is no scope {pattern!r}; known are {', '.join(SCOPES)}, "
+            f"no such scope: {pattern!r}; scopes are {', '.join(SCOPES)}, "
             f"and {', '.join(f'{family}:*' for family in families)} for all of a kind"
         )
     return found
 
 
-# What a key may do if nothing else is said: nothing that changes what others see of an agent.
+# The scopes of a key without explicit ones: none of them affects what other keys see of an agent.
 DEFAULT_SCOPES = expand_scopes(
     ["runs:*", "suites:*", "agents:*", "manifest:read", "artifacts:read"]
 )

@@ -1,4 +1,4 @@
-"""Serving: the application behind a socket, until somebody stops it."""
+"""Serving: the application on a socket, until it is stopped."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ MOST_CONNECTIONS = 10_000
 
 
 class Server(uvicorn.Server):
-    """A server that says when it listens, and that ends streams when it is told to stop."""
+    """A server that reports when it listens, and that ends event streams when it stops."""
 
     def __init__(self, config: uvicorn.Config, host: Host, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -30,9 +30,9 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop in good order on SIGINT and SIGTERM; that is a good end, not a death by signal."""
+        """Shut down cleanly on SIGINT and SIGTERM, with exit code 0."""
         if threading.current_thread() is not threading.main_thread():
-            yield  # signals are for the main thread to handle
+            yield  # only the main thread can handle signals
             return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -40,19 +40,19 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let those go who wait for events: they would wait for ever."""
+        """End the event streams, which would wait for ever."""
         self._host.feed.stop()
         await super().shutdown(sockets)
 
 
 def open_socket(address: str, port: int) -> socket.socket:
-    """A socket to listen on; raises `BadInput` where there is none to be had."""
+    """A socket to listen on; raises `BadInput` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,13 +61,13 @@ def open_socket(address: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
-        remedy = "name another with --host or --port"
-        raise BadInput(f"{address}:{port} cannot be listened on: {reason}; {remedy}") from None
+        remedy = "choose another with --host or --port"
+        raise BadInput(f"cannot listen on {address}:{port}: {reason}; {remedy}") from None
     return listener
 
 
 def create_server(host: Host, listening: Callable[[], None]) -> Server:
-    """The server of a host; it calls back when it listens."""
+    """The server of a host; it calls `listening` when it listens."""
     config = uvicorn.Config(
         App(host, v1_routes(host.extension.routes)),
         log_config=None,
@@ -87,6 +87,6 @@ def create_server(host: Host, listening: Callable[[], None]) -> Server:
 
 
 def serve(server: Server, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, or until the server is told to exit."""
+    """Serve until SIGINT or SIGTERM, or until `should_exit` is set."""
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))

@@ -1,4 +1,4 @@
-"""`[host]` of `evalwright.toml`: what the operator decides, with defaults for a first start."""
+"""`[host]` of `evalwright.toml`: the operator's settings and their defaults."""
 
 from typing import Annotated, Literal
 
@@ -14,18 +14,18 @@ Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class SettingsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of tables that know all their fields."""
+    """Base of tables, which refuse unknown fields."""
 
 
 class AgentSettings(SettingsTable, frozen=True):
-    """`[host.agents."<agentId>"]`: an agent that the operator offers.
+    """`[host.agents."<agentId>"]`: an agent of the operator.
 
-    `ref` is what `evalwright run --agent` takes; `model` is for a manifest.
+    `ref` is a reference as for `evalwright run --agent`; `model` is for a manifest.
     """
 
     ref: str
     version: str = "1.0.0"
-    tenants: tuple[str, ...] = ()  # none named: all of them
+    tenants: tuple[str, ...] = ()  # empty: all tenants
     model: str | None = None
     model_class: ModelClass | None = None
     persona: str | None = None
@@ -34,7 +34,7 @@ class AgentSettings(SettingsTable, frozen=True):
 
 
 class EgressSettings(SettingsTable, frozen=True):
-    """`[host.egress]`: where tenants' webhooks and HTTP agents may lead."""
+    """`[host.egress]`: which addresses tenants' webhooks and HTTP agents may have."""
 
     allow_private: bool = False
     allow_http: bool = False
@@ -42,7 +42,7 @@ class EgressSettings(SettingsTable, frozen=True):
 
 
 class ApprovalSettings(SettingsTable, frozen=True):
-    """`[host.deployments.approval]`: who has to agree before a version goes live."""
+    """`[host.deployments.approval]`: which approvals a promotion needs."""
 
     scope: str = "approvals:respond"
     quorum: Annotated[int, Meta(ge=1, le=100)] = 1
@@ -52,7 +52,7 @@ class ApprovalSettings(SettingsTable, frozen=True):
 
 
 class DeploymentSettings(SettingsTable, frozen=True):
-    """`[host.deployments]`: what a promotion needs."""
+    """`[host.deployments]`: which evidence a promotion needs."""
 
     require_eval: bool = True
     required_pass_score: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -62,7 +62,7 @@ class DeploymentSettings(SettingsTable, frozen=True):
 
 
 class RateSettings(SettingsTable, frozen=True):
-    """`[host.rates]`: requests per second, and how many may come at once after a rest."""
+    """`[host.rates]`: requests per second, and the burst allowed after a pause."""
 
     per_key: Positive = 5_000.0
     per_tenant: Positive = 10_000.0
@@ -77,7 +77,7 @@ class HostSettings(SettingsTable, frozen=True):
     judge_samples: Annotated[int, Meta(ge=1, le=99)] = 1
     tools: str | None = None
     models: dict[ModelClass, str] = {}
-    model: str | None = None  # for classes that `models` does not have
+    model: str | None = None  # for classes that are not in `models`
     agents: dict[str, AgentSettings] = {}
     bundled: bool = True  # offer the bundled agent and suite
     max_tasks_per_suite: Whole = 1_000
@@ -110,5 +110,5 @@ class HostSettings(SettingsTable, frozen=True):
 
 
 def host_settings(config: Config) -> HostSettings:
-    """The settings of the file; raises `InvalidDocument` where one cannot be."""
+    """The settings of the file; raises `InvalidDocument` if one is invalid."""
     return convert_table(config.host, HostSettings, "host", config.source)

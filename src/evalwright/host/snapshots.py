@@ -1,15 +1,15 @@
-"""Where a run stands, made once for all who follow it."""
+"""Snapshots of runs, made once for all clients that follow a run."""
 
 import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-LONG_LOG = 1_000  # events; to go through more would let others wait
-MOST_REMEMBERED = 16  # those who follow a run ask for the same state one after the other
+LONG_LOG = 1_000  # events; a longer log is read in a thread
+MOST_REMEMBERED = 16  # the followers of a run ask for the same snapshot within a short time
 
 
 class SnapshotKey(NamedTuple):
-    """What a state is of: its run, the newest event in it, and how the run stands."""
+    """What a snapshot shows: a run up to an event, with its status."""
 
     partition: str
     run_id: str
@@ -18,14 +18,14 @@ class SnapshotKey(NamedTuple):
 
 
 class SnapshotCache:
-    """The states that were asked for last, as bytes; used on one event loop."""
+    """The most recent snapshots, as bytes; used on one event loop."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
         self._made: dict[SnapshotKey, asyncio.Future[bytes]] = {}
 
     async def get(self, key: SnapshotKey, make: Callable[[], bytes]) -> bytes:
-        """The state, which is made unless it is known or being made; raises what `make` does."""
+        """The snapshot, made only if it is not cached or being made; raises what `make` raises."""
         state = self._made.get(key)
         if state is None:
             if key.sequence < LONG_LOG:
@@ -35,7 +35,7 @@ class SnapshotCache:
                 state = asyncio.ensure_future(asyncio.to_thread(make))
                 state.add_done_callback(lambda made: self._forget_failed(key, made))
             self._remember(key, state)
-        return await asyncio.shield(state)  # who leaves does not take it away from the others
+        return await asyncio.shield(state)  # a client that leaves does not cancel it for the others
 
     def _remember(self, key: SnapshotKey, state: "asyncio.Future[bytes]") -> None:
         self._made[key] = state

@@ -1,4 +1,4 @@
-"""What the settings name has to be there: it is tried once, before the host listens."""
+"""Startup checks: everything that the settings name is tried once, before the host listens."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -13,13 +13,13 @@ from evalwright.host.scopes import SCOPES
 from evalwright.host.settings import AgentSettings, ApprovalSettings
 from evalwright.store.records import LOCAL_TENANT
 
-Attempt = tuple[str, Callable[[], object]]  # the place of a setting, and what it must allow
+Attempt = tuple[str, Callable[[], object]]  # the path of a setting, and a try of it
 
 
 def check_provisions(host: Host, source: str) -> None:
-    """Try everything that the settings name; raises `InvalidDocument` for what cannot be had.
+    """Try everything that the settings name; raises `InvalidDocument` for what is missing.
 
-    A host that began without its judges or tools would offer modes that cannot run.
+    A host without its judges or tools would offer modes that cannot run.
     """
     problems = [problem for attempt in _attempts(host) for problem in _problems(*attempt)]
     if problems:
@@ -65,10 +65,10 @@ def _attempts_of_approval(approval: ApprovalSettings) -> Iterator[Attempt]:
 
 def _try_agent(host: Host, agent_id: str, agent: AgentSettings) -> None:
     if is_manifest(agent.ref) != (agent.model is not None):
-        raise BadInput('a manifest needs a model, and nothing else does: model = "provider:model"')
+        raise BadInput('set model = "provider:model" for a manifest, and only for a manifest')
     tenant = agent.tenants[0] if agent.tenants else LOCAL_TENANT
     registered = host.catalogue.agent(tenant, agent_id, agent.version)
-    assert registered is not None, "what the operator offers is in the catalogue"
+    assert registered is not None, "the operator's agents are in the catalogue"
     host.catalogue.load(tenant, registered)
 
 
@@ -83,4 +83,4 @@ def _try_tools(path: Path) -> None:
 
 def _try_scope(scope: str) -> None:
     if scope not in SCOPES:
-        raise BadInput(f"there is no scope {scope!r}; known are {', '.join(SCOPES)}")
+        raise BadInput(f"no such scope: {scope!r}; scopes are {', '.join(SCOPES)}")

@@ -1,4 +1,4 @@
-"""The order of versions: semantic ones by their precedence, all others before them."""
+"""The order of versions: semantic versions by precedence, all others before them."""
 
 import re
 
@@ -11,7 +11,7 @@ VersionKey = tuple[bool, tuple[int, ...], bool, tuple[_Identifier, ...], str]
 
 
 def version_key(version: str) -> VersionKey:
-    """A key that sorts versions, lowest first; no two versions have the same."""
+    """A sort key for versions, lowest first; different for different versions."""
     found = _SEMANTIC.fullmatch(version)
     if found is None:
         return (False, (), False, (), version)
@@ -22,6 +22,6 @@ def version_key(version: str) -> VersionKey:
 
 
 def _identifier(text: str) -> _Identifier:
-    """Numbers come before words, and are compared as numbers."""
+    """Numeric identifiers come first and are compared as numbers."""
     is_number = text.isascii() and text.isdigit()
     return (not is_number, int(text) if is_number else 0, text)

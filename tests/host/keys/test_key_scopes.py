@@ -43,7 +43,7 @@ def test_a_scope_that_does_not_exist_is_refused(text: str) -> None:
     "text", ["*", "runs", "runs:", ":*", "*:read", "run:*", "runs:re*", "RUNS:READ"]
 )
 def test_nothing_near_a_scope_is_taken_for_one(text: str) -> None:
-    with pytest.raises(BadInput, match="there is no scope"):
+    with pytest.raises(BadInput, match="no such scope"):
         expand_scopes([text])
 
 

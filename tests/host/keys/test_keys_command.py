@@ -93,8 +93,8 @@ def test_a_key_can_end_at_a_time(evalwright: Evalwright, written: str, end: str)
         (["--tenant", "acme", "--scope", "runs:fly"], "runs:create"),
         (["--tenant", "acme", "--expires", "soon"], "30d"),
         (["--tenant", "acme", "--expires", "999999999d"], "30d"),
-        (["--tenant", "acme", "--expires", "0d"], "later end"),
-        (["--tenant", "acme", "--expires", "2001-01-01"], "later end"),
+        (["--tenant", "acme", "--expires", "0d"], "choose a later one"),
+        (["--tenant", "acme", "--expires", "2001-01-01"], "choose a later one"),
         ([], "--tenant"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -156,4 +156,4 @@ def test_revoking_an_unknown_key_is_bad_input(evalwright: Evalwright, *, is_empt
         make(evalwright)
     refused = keys(evalwright, "revoke", "a" * 16)
     assert (refused.code, refused.out) == (2, "")
-    assert "there is no key" in refused.err
+    assert "no such key" in refused.err

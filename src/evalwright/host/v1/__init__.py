@@ -1,1 +1,1 @@
-"""All that is peculiar to version 1 of the wire: routes, shapes and codes."""
+"""Version 1 of the HTTP API: routes, shapes and codes."""

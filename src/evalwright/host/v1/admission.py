@@ -1,4 +1,4 @@
-"""What a request for a run must not ask for, and the rule of one run at a time for a scope."""
+"""What a request for a run must not ask for, and the rule of one active run per scope."""
 
 from typing import Any
 
@@ -16,55 +16,55 @@ MOST_METADATA_DEPTH = 4
 RETRY_SECONDS = 5
 SCOPE_KIND = "scope"
 
-# They would change what is evaluated; to record them and do otherwise would be a lie.
+# They would change what is evaluated; recording them without effect would be wrong.
 _NOT_HONOURED = ("model", "temperature", "maxTokens", "promptOverrides")
 
 
 def check_request(call: ApiCall) -> None:
-    """Refuse what this host does not do, before anything else is looked at."""
+    """Refuse what this host does not support, before anything else is checked."""
     body: dict[str, Any] = call.body
     check_tenant(call, body.get("tenantId"))
     if "x-force-engine-version" in call.request.headers and not call.principal.is_test:
-        message = "only a test key may choose the version of the engine"
+        message = "only a test key may set X-Force-Engine-Version"
         raise ApiError(403, "force_engine_version_forbidden", message)
     if "callbackUrl" in body:
-        message = "this host calls nobody back for one run; register a webhook"
+        message = "callbacks for single runs are not supported; register a webhook"
         raise invalid([Problem("$.callbackUrl", message)])
     check_metadata(body.get("metadata"))
     check_configurable(call, body.get("configurable") or {})
 
 
 def check_tenant(call: ApiCall, given: str | None) -> None:
-    """A request may name a tenant, but only the key's own."""
+    """Refuse a tenant other than the key's own."""
     if given not in (None, call.principal.tenant):
         message = "the key does not belong to this tenant"
         raise ApiError(403, "tenant_membership_required", message)
 
 
 def check_configurable(call: ApiCall, configurable: dict[str, Any]) -> None:
-    """Refuse what would change the agent: it is evaluated as it was registered."""
+    """Refuse options that would change the agent, which is evaluated as registered."""
     if "mockProvider" in configurable:
         if not call.principal.is_test:
-            raise ApiError(403, "mock_provider_forbidden", "only a test key may mock a provider")
-        raise ApiError(400, "unsupported_mock_provider", "this host mocks no provider")
+            raise ApiError(403, "mock_provider_forbidden", "only a test key may use mockProvider")
+        raise ApiError(400, "unsupported_mock_provider", "this host does not support mockProvider")
     refused = [name for name in configurable if name in _NOT_HONOURED or name.startswith("ai.")]
     if refused:
-        message = "an agent is evaluated as it was registered; register another version"
+        message = "not supported: an agent is evaluated as registered; register another version"
         raise invalid([Problem(f"$.configurable.{name}", message) for name in refused])
     if "agentVersion" in configurable and "agentChannel" in configurable:
-        message = "an agent is named by its version or by a channel, not by both"
+        message = "give agentVersion or agentChannel, not both"
         raise invalid([Problem("$.configurable", message)])
 
 
 def check_metadata(metadata: Any) -> None:
-    """Bound what is kept with a run."""
+    """Refuse metadata that is too long or nested too deeply."""
     if metadata is None:
         return
     if len(msgspec.json.encode(metadata)) > MOST_METADATA_BYTES:
-        message = f"is longer than {MOST_METADATA_BYTES} bytes"
+        message = f"longer than {MOST_METADATA_BYTES} bytes"
         raise invalid([Problem("$.metadata", message)])
     if _depth(metadata) > MOST_METADATA_DEPTH:
-        message = f"is nested more than {MOST_METADATA_DEPTH} levels deep"
+        message = f"nested more than {MOST_METADATA_DEPTH} levels deep"
         raise invalid([Problem("$.metadata", message)])
 
 
@@ -76,7 +76,7 @@ def _depth(value: Any) -> int:
 
 
 class ScopeClaim:
-    """The scope that a run takes, where its request names one; with `X-Dedup`, only if free."""
+    """The scope of a new run, if its request names one; with `X-Dedup`, only if it is free."""
 
     def __init__(self, call: ApiCall) -> None:
         self._scope: str | None = call.body.get("scopeId")
@@ -85,7 +85,7 @@ class ScopeClaim:
         if enforced not in (None, "enforce"):
             raise invalid([Problem("X-Dedup", "must be `enforce`")])
         if enforced and self._scope is None:
-            message = "is needed with X-Dedup: one run at a time of what?"
+            message = "required with `X-Dedup`"
             raise invalid([Problem("$.scopeId", message)])
         self._call = call
         self._is_enforced = bool(enforced)
@@ -98,7 +98,7 @@ class ScopeClaim:
         return self._call.host.records.get(SCOPE_KIND, self._partition, self._scope)
 
     def changes(self, run_id: str) -> list[RecordChange]:
-        """What goes with the creation of the run."""
+        """The changes to write with the creation of the run."""
         if self._scope is None:
             return []
         taken = run_id.encode()
@@ -106,7 +106,7 @@ class ScopeClaim:
         return [RecordChange(SCOPE_KIND, self._partition, self._scope, taken, expected)]
 
     def lost(self) -> ApiError:
-        """The answer where the run could not be created, as somebody else was quicker."""
+        """The error if the run could not be created because another request was first."""
         holder = self._holder() if self._is_enforced else None
         return in_flight() if holder in (None, self._before) else already_active(holder.decode())
 
@@ -122,7 +122,7 @@ def _refuse_active(call: ApiCall, run_id: str) -> None:
 
 
 def already_active(run_id: str) -> ApiError:
-    """The answer to a second run of a scope that is taken."""
+    """The error for a second active run of a scope."""
     details = {"activeRunId": run_id, "activeHost": "cloud"}
     message = "a run of this scope is active"
     return try_again(409, "run_already_active", message, RETRY_SECONDS, details)

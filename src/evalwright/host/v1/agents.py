@@ -1,4 +1,4 @@
-"""Agents: what is told of them, and how tenants register their own."""
+"""Agents: listed, read and registered."""
 
 import asyncio
 from typing import Any, get_args
@@ -34,7 +34,7 @@ _AGENT_ID = {
 _VERSION = {"type": "string", "pattern": r"^\d{1,9}\.\d{1,9}\.\d{1,9}$"}
 _CLASS = {"enum": list(get_args(ModelClass))}
 _SHORT = {"type": "string", "minLength": 1, "maxLength": 512}
-_REGISTRATION = {  # not `oneOf`, of which a refusal says only that none of them fits
+_REGISTRATION = {  # not `oneOf`, whose errors only say that no alternative matches
     "type": "object",
     "if": {"required": ["manifest"]},
     "then": closed({"version": _VERSION, "manifest": OBJECT}, ("version", "manifest")),
@@ -79,7 +79,7 @@ _ENTRY = closed(
 
 
 def _entry(agent: RegisteredAgent) -> dict[str, Any]:
-    """What is told of an agent: never its prompt, its schemas or how it is reached."""
+    """The public description of an agent: never its prompt, its schemas or its address."""
     entry: dict[str, Any] = {
         "agentId": agent.agent_id,
         "persona": agent.persona,
@@ -100,7 +100,7 @@ def _entry(agent: RegisteredAgent) -> dict[str, Any]:
 
 
 async def list_agents(call: ApiCall) -> Response:
-    """The agents that the caller can run, in their newest versions."""
+    """The agents that the caller can run, in their latest versions."""
     found = await asyncio.to_thread(call.host.catalogue.agents, call.principal.tenant)
     agents = [_entry(agent) for agent in found]
     return json_response({"agents": agents, "total": len(agents)})
@@ -111,16 +111,16 @@ async def read(call: ApiCall) -> Response:
     agent_id = call.path["agentId"]
     agent = call.host.catalogue.agent(call.principal.tenant, agent_id)
     if agent is None or agent_id in RESERVED:
-        raise ApiError(404, "not_found", "there is no such agent")
+        raise ApiError(404, "not_found", "no such agent")
     return json_response(_entry(agent))
 
 
 async def register(call: ApiCall) -> Response:
-    """Register an agent: a manifest, or one behind an address."""
+    """Register an agent: a manifest, or an HTTP agent by its URL."""
     agent = _from_manifest(call) if "manifest" in call.body else _from_url(call)
     is_new = await call.host.catalogue.register(call.principal.tenant, agent)
     if is_new is None:
-        message = f"{agent.key} is registered otherwise; give a changed agent a new version"
+        message = f"{agent.key} is already registered with other content; use a new version"
         raise ApiError(409, "conflict", message)
     headers = {"Location": f"/v1/agents/{agent.agent_id}"}
     return json_response(_entry(agent), 201 if is_new else 200, headers)
@@ -135,7 +135,7 @@ def _from_manifest(call: ApiCall) -> RegisteredAgent:
     refs = [manifest.system_prompt_ref, manifest.eval_suite_ref]
     refs += [manifest.handoff.task_schema_ref, manifest.handoff.return_schema_ref]
     if any(refs):
-        message = "refers to files, and there are none beside it; install a pack instead"
+        message = "refers to files, which a manifest alone does not have; install a pack instead"
         raise invalid([Problem("$.manifest", message)])
     return described(manifest, call.body["version"], manifest=document)
 
@@ -185,13 +185,13 @@ ROUTES = [
         register,
         ApiOperation(
             id="registerAgent",
-            summary="Register an agent by its manifest, or by the address it answers at.",
+            summary="Register an agent by its manifest or its URL.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
             body=_REGISTRATION,
             answers={
-                200: ResponseDoc("It was registered so before.", _ENTRY),
-                201: ResponseDoc("It is registered.", _ENTRY),
+                200: ResponseDoc("The agent was already registered with this content.", _ENTRY),
+                201: ResponseDoc("The agent is registered.", _ENTRY),
                 **refusals(409, with_body=True),
             },
         ),

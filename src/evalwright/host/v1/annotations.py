@@ -1,4 +1,4 @@
-"""Annotations on the wire: what people say of runs, and their word against a score."""
+"""Annotations on runs: ratings, labels, flags, and corrections of scores."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ _RATING: Schema = {"type": "integer", "minimum": 1, "maximum": 5}
 
 
 def _pair(kind: str) -> Schema:
-    """The field of a kind stands with this kind, and with no other."""
+    """The field named like a kind is required for this kind and forbidden for others."""
     return {
         "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
         "then": {"required": [kind]},
@@ -90,7 +90,7 @@ async def annotate(call: ApiCall) -> Response:
 
 
 def _tell(call: ApiCall, annotation: Annotation) -> None:
-    """Tell those who follow the run, and the record of who did what."""
+    """Notify the followers of the run, and write the audit log."""
     run_id, principal = annotation.target.run_id, call.principal
     body = msgspec.json.encode(annotation)
     at_us = call.host.clock.now_us()
@@ -108,7 +108,7 @@ def _tell(call: ApiCall, annotation: Annotation) -> None:
 
 
 async def list_annotations(call: ApiCall) -> Response:
-    """All that was said of a run, oldest first."""
+    """The annotations of a run, oldest first."""
     found = await asyncio.to_thread(call.host.annotations.of_run, call.run)
     return json_response({"annotations": found})
 
@@ -120,12 +120,12 @@ ROUTES = [
         annotate,
         ApiOperation(
             id="createAnnotation",
-            summary="Say something of a run; a correction of an eval.scored event overrules it.",
+            summary="Annotate a run; a correction of an eval.scored event overrides its score.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=BODY,
             answers={
-                201: ResponseDoc("It is kept, without secrets.", ANNOTATION),
+                201: ResponseDoc("The annotation, with secrets masked.", ANNOTATION),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -137,7 +137,7 @@ ROUTES = [
         list_annotations,
         ApiOperation(
             id="listAnnotations",
-            summary="What was said of a run.",
+            summary="The annotations of a run.",
             tag=TAG,
             parameters=(RUN_ID,),
             answers={

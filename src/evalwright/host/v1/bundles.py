@@ -1,4 +1,4 @@
-"""The debug bundle: all that is known of one run, masked, to be passed on to whoever may help."""
+"""The debug bundle: everything about one run, masked, to be shared for support."""
 
 import asyncio
 from typing import Any
@@ -27,11 +27,11 @@ from evalwright.host.v1.shapes import snapshot
 from evalwright.signals.masking.credentials import mask_json_strictly, mask_strings_strictly
 
 BUNDLE_VERSION = "1.0"
-MOST_BYTES = 8 * 1024 * 1024 - 64 * 1024  # of events and annotations; the rest is the frame
+MOST_BYTES = 8 * 1024 * 1024 - 64 * 1024  # of events and annotations; 64 KiB for the rest
 MOST_EVENTS = 100_000
 TAG = "runs"
 
-# A bundle has fewer words for how a run stands than a snapshot.
+# The statuses that a bundle knows; a snapshot has more.
 _STATUSES = ("pending", "running", "completed", "failed", "cancelled", "waiting-approval")
 
 BUNDLE: Schema = opened(
@@ -65,7 +65,7 @@ async def read(call: ApiCall) -> Response:
 def _bundle(call: ApiCall, status: str) -> dict[str, Any]:
     run = call.run
     shown = msgspec.to_builtins(snapshot(run, status))
-    gathered = _Gathered(call.query.get("maxEvents", MOST_EVENTS), MOST_BYTES)
+    gathered = _BundleContent(call.query.get("maxEvents", MOST_EVENTS), MOST_BYTES)
     for annotation in call.host.annotations.of_run(run):
         gathered.take_annotation(annotation)
     for event in run.log.read(run.run_id):
@@ -85,12 +85,12 @@ def _bundle(call: ApiCall, status: str) -> dict[str, Any]:
         },
         "redactionApplied": True,
         "redactionMode": "mask",
-        **gathered.told(),
+        **gathered.truncation(),
     }
 
 
-class _Gathered:
-    """Events, masked, as long as there is room for them; and the count of all."""
+class _BundleContent:
+    """The masked events and annotations that fit into the bundle, and the count of all."""
 
     def __init__(self, most_events: int, most_bytes: int) -> None:
         self.events: list[msgspec.Raw] = []
@@ -100,11 +100,11 @@ class _Gathered:
         self._most_events = most_events
         self._room = most_bytes
         self._kept_for_events = most_bytes // 2
-        self._reason: str | None = None  # why events are left out
+        self._reason: str | None = None  # why events are missing
         self._has_all_annotations = True
 
     def take_annotation(self, annotation: msgspec.Raw) -> None:
-        """Keep an annotation, which was masked before it was stored, if there is room."""
+        """Take an annotation, which was masked before it was stored, if it fits."""
         size = len(bytes(annotation))
         if self._room - size < self._kept_for_events:
             self._has_all_annotations = False
@@ -113,7 +113,7 @@ class _Gathered:
         self.annotations.append(annotation)
 
     def take(self, event: Event) -> None:
-        """Count an event, and keep it if there is room."""
+        """Count an event, and take it if it fits."""
         self.count += 1
         if event.task_id is not None:
             self.nodes.add(event.task_id)
@@ -131,8 +131,8 @@ class _Gathered:
         self._room -= len(document) + 1
         self.events.append(msgspec.Raw(document))
 
-    def told(self) -> dict[str, Any]:
-        """What is said of that which is left out."""
+    def truncation(self) -> dict[str, Any]:
+        """The fields that say what is missing."""
         reason = self._reason
         if reason is None and not self._has_all_annotations:
             reason = "annotations_truncated_to_size_cap"
@@ -140,7 +140,7 @@ class _Gathered:
 
 
 def _masked(event: Event) -> bytes:
-    if event.type in CONTENT_FREE:  # digits of a score are not to be taken for those of a card
+    if event.type in CONTENT_FREE:  # so that digits of a score are not masked as a card number
         return event.to_json()
     return msgspec.structs.replace(event, body=mask_json_strictly(event.body)).to_json()
 
@@ -161,14 +161,14 @@ ROUTES = [
         read,
         ApiOperation(
             id="getDebugBundle",
-            summary="All that is known of a run, masked, at most 8 MiB.",
+            summary="Everything about a run, masked, at most 8 MiB.",
             tag=TAG,
             parameters=(
                 RUN_ID,
                 query(
                     "maxEvents",
                     {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS},
-                    "How many events at most.",
+                    "The maximum number of events.",
                 ),
             ),
             answers={200: ResponseDoc("The bundle.", BUNDLE), **refusals(400, 404)},

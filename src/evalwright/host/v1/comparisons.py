@@ -20,7 +20,7 @@ _CHUNK = 256 * 1024
 
 
 class Download(StreamingResponse):
-    """A file that is gone once it was sent, or the client went away."""
+    """A file that is deleted when it was sent or the client has left."""
 
     def __init__(self, file: Path, held: AsyncExitStack) -> None:
         headers = {
@@ -44,7 +44,7 @@ def _chunks(file: Path) -> Iterator[bytes]:
 
 
 async def download(call: ApiCall) -> Response:
-    """Compare a run with a baseline, and hand the report out; secrets in it are masked."""
+    """Compare a run with a baseline and return the report, with secrets masked."""
     baseline, new = call.query["baseline"], call.path["runId"]
     tenant, places = call.principal.tenant, call.host.comparisons
     for run_id in (new, baseline):
@@ -58,7 +58,7 @@ async def download(call: ApiCall) -> Response:
         with places.hold(), places.hold_for(tenant):
             archive = await compare(call.log, baseline, new, work)
         return Download(archive, held.pop_all())
-    raise AssertionError("a report that is neither refused nor given")
+    raise AssertionError("a report is either refused or returned")
 
 
 ROUTES = [
@@ -68,9 +68,9 @@ ROUTES = [
         download,
         ApiOperation(
             id="downloadCompareReport",
-            summary="Compare a run with a baseline: a folder that opens anywhere, as an archive.",
+            summary="Compare a run with a baseline; returns the report folder as a ZIP archive.",
             tag=TAG,
-            parameters=(RUN_ID, query("baseline", ID, "The run that was good.", required=True)),
+            parameters=(RUN_ID, query("baseline", ID, "The run to compare with.", required=True)),
             answers={
                 200: ResponseDoc("The report.", {"type": "string", "format": "binary"}, MEDIA_TYPE),
                 **refusals(400, 404, 409, 422),

@@ -74,7 +74,7 @@ _DEDUP = {
     "name": "X-Dedup",
     "required": False,
     "schema": {"enum": ["enforce"]},
-    "description": "Refuse the run while another one of the same scopeId is active.",
+    "description": "Refuse the run while another one with the same scopeId is active.",
 }
 _ENGINE_VERSION = {
     "in": "header",
@@ -235,7 +235,7 @@ ROUTES = [
             parameters=(IDEMPOTENCY_KEY, _DEDUP, _ENGINE_VERSION),
             body=CREATE_BODY,
             answers={
-                201: ResponseDoc("The run exists and is being executed.", CREATED),
+                201: ResponseDoc("The run is created and being executed.", CREATED),
                 **refusals(404, 409, 501, with_body=True),
             },
         ),

@@ -1,4 +1,4 @@
-"""Deployments on the wire: list them, ask for a transition, answer what waits for approval."""
+"""Deployments: listed, changed by transitions, and approved."""
 
 import msgspec
 from starlette.responses import Response
@@ -32,7 +32,7 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 
-# Any key is let in: who may do what is decided where the decision is also put on record.
+# Any key passes: the service checks the scope and records the decision.
 _ANY_KEY = tuple(SCOPES)
 
 _STATUS: dict[type[DeploymentRefusal], int] = {
@@ -90,23 +90,23 @@ ANSWERED: Schema = closed(
 
 
 def api_error(refusal: DeploymentRefusal) -> ApiError:
-    """A refusal as version 1 of the wire has it."""
+    """A refusal as an error of version 1."""
     status = next(_STATUS[kind] for kind in type(refusal).__mro__ if kind in _STATUS)
     return ApiError(status, refusal.code, refusal.message, refusal.details or None)
 
 
 async def list_deployments(call: ApiCall) -> Response:
-    """The records of an agent, as a bare list."""
+    """The deployments of an agent, as a plain list."""
     try:
-        told = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
+        records = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
     except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
-    return json_response(told)
+    return json_response(records)
 
 
 async def transition_deployment(call: ApiCall) -> Response:
-    """The record after the transition, or as it is while people are asked."""
-    # Not strictly: to JSON Schema 10.0 is an integer.
+    """Request a transition; returns the record after it, or as it is until it is approved."""
+    # Not strictly: in JSON Schema 10.0 is an integer.
     request = msgspec.convert(call.body, TransitionRequest, strict=False)
     try:
         done = await call.host.deployments.request(call.principal, call.path["agentId"], request)
@@ -116,7 +116,7 @@ async def transition_deployment(call: ApiCall) -> Response:
 
 
 async def resolve_interrupt(call: ApiCall) -> Response:
-    """What the run has come to by this answer."""
+    """Vote on a promotion; returns the status of its run."""
     ballot = msgspec.convert(call.body["resumeValue"], Ballot)
     run_id, node_id = call.path["runId"], call.path["nodeId"]
     try:
@@ -135,7 +135,7 @@ ROUTES = [
         list_deployments,
         ApiOperation(
             id="listAgentDeployments",
-            summary="The deployments of an agent, lowest version first",
+            summary="The deployments of an agent, lowest version first.",
             tag="deployments",
             parameters=(AGENT_ID,),
             answers={200: ResponseDoc("The records.", listed(RECORD)), **refusals(404)},
@@ -148,12 +148,14 @@ ROUTES = [
         transition_deployment,
         ApiOperation(
             id="transitionAgentDeployment",
-            summary="Promote, pause, deprecate or roll back a version, or change its share",
+            summary="Promote, pause, deprecate or roll back a version, or change its share.",
             tag="deployments",
             parameters=(AGENT_ID, IDEMPOTENCY_KEY),
             body=TRANSITION,
             answers={
-                200: ResponseDoc("The record; its approvalGateId says whom it waits for.", RECORD),
+                200: ResponseDoc(
+                    "The record; with an approvalGateId while it waits for approval.", RECORD
+                ),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -165,12 +167,12 @@ ROUTES = [
         resolve_interrupt,
         ApiOperation(
             id="resolveInterruptByRun",
-            summary="Accept, reject or override what a run waits for",
+            summary="Accept, reject or override the approval that a run waits for.",
             tag="deployments",
             parameters=(RUN_ID, _NODE_ID, IDEMPOTENCY_KEY),
             body=ANSWER,
             answers={
-                200: ResponseDoc("What the run has come to.", ANSWERED),
+                200: ResponseDoc("The status of the run.", ANSWERED),
                 **refusals(404, 409, with_body=True),
             },
         ),

@@ -1,4 +1,4 @@
-"""The difference of two runs, on the wire."""
+"""The difference between two runs."""
 
 import asyncio
 from itertools import islice
@@ -23,7 +23,7 @@ from evalwright.host.v1.schemas import (
 )
 from evalwright.signals.masking.credentials import mask_strings_strictly
 
-MOST_EVENTS = 100_000  # of a run, that are compared
+MOST_EVENTS = 100_000  # of each run, compared
 MOST_SHOWN = 5_000  # differences
 TAG = "runs"
 

@@ -52,7 +52,7 @@ _ALWAYS: dict[str, Any] = {
 
 
 def capabilities(host: Host) -> dict[str, Any]:
-    """The capabilities, as they are now."""
+    """The discovery document."""
     settings = host.settings
     return {
         **_ALWAYS,
@@ -107,7 +107,7 @@ def _agents(host: Host) -> dict[str, Any]:
 
 
 async def discover(call: ApiCall) -> Response:
-    """The capabilities; with their ETag, only if they have changed."""
+    """The discovery document; 304 if the ETag matches."""
     body = msgspec.json.encode(capabilities(call.host))
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {
@@ -124,12 +124,12 @@ _STATUS = opened({"status": TEXT}, ("status",))
 
 
 async def is_alive(_call: ApiCall) -> Response:
-    """The process answers."""
+    """Whether the process answers."""
     return json_response({"status": "ok"})
 
 
 async def is_ready(call: ApiCall) -> Response:
-    """The store can be read, and the host has begun and is not being stopped."""
+    """Whether the store can be read, and the host is started and not stopping."""
     if not call.host.is_ready:
         raise unavailable("the host is not ready", RETRY_SECONDS)
     try:
@@ -140,7 +140,7 @@ async def is_ready(call: ApiCall) -> Response:
 
 
 async def metrics(call: ApiCall) -> Response:
-    """The metrics, in the text format of Prometheus; none of them tells tenants apart."""
+    """The metrics in the Prometheus text format; none of them identifies a tenant."""
     return Response(call.host.telemetry.metrics.render(), media_type=CONTENT_TYPE)
 
 
@@ -165,7 +165,7 @@ ROUTES = [
                     "The capabilities.",
                     opened({"protocolVersion": TEXT, "limits": OBJECT}, ("protocolVersion",)),
                 ),
-                304: ResponseDoc("They have not changed."),
+                304: ResponseDoc("Not changed."),
                 **refusals(is_open=True),
             },
         ),
@@ -178,7 +178,7 @@ ROUTES = [
             id="healthz",
             summary="Whether the process answers.",
             tag=OPERATIONS_TAG,
-            answers={200: ResponseDoc("It does.", _STATUS), **refusals(is_open=True)},
+            answers={200: ResponseDoc("The process answers.", _STATUS), **refusals(is_open=True)},
         ),
     ),
     _open(
@@ -188,7 +188,7 @@ ROUTES = [
             id="readyz",
             summary="Whether requests can be served.",
             tag=OPERATIONS_TAG,
-            answers={200: ResponseDoc("They can.", _STATUS), **refusals(is_open=True)},
+            answers={200: ResponseDoc("The host is ready.", _STATUS), **refusals(is_open=True)},
         ),
     ),
     _open(

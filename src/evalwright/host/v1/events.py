@@ -1,4 +1,4 @@
-"""Events of a run: as a stream, or by asking again and again."""
+"""Events of a run: streamed, or polled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -31,10 +31,10 @@ from evalwright.host.v1.schemas import (
 from evalwright.host.v1.shapes import snapshot
 
 KEEPALIVE_SECONDS = 15.0
-MOST_BYTES = 1024 * 1024  # of events that are held at a time for one client
-PAGE = 500  # events that are read from the log at a time
+MOST_BYTES = 1024 * 1024  # of events held at a time for one client
+PAGE = 500  # events read from the log at a time
 MOST_POLLED = 5_000
-REMEMBERED = 256  # frames of small events, for those who follow the same run
+REMEMBERED = 256  # frames of small events, for clients that follow the same run
 SMALL_BODY = 8 * 1024
 MOST_BUFFER_MS = 5_000
 TAG = "events"
@@ -61,7 +61,7 @@ _UPDATE_FAMILIES = ("eval.", "deployment.", "approval.", "interrupt.", "clarific
 
 
 def is_update(event_type: str) -> bool:
-    """Whether the mode `updates` shows an event of this type."""
+    """Whether the mode `updates` includes events of this type."""
     return event_type in _UPDATES or event_type.startswith(_UPDATE_FAMILIES)
 
 
@@ -82,12 +82,12 @@ def _modes(asked: str) -> list[str]:
     fits = all(mode in MODES for mode in modes) and len(set(modes)) == len(modes)
     if fits and ("values" not in modes or modes == ["values"]):
         return modes
-    message = "the stream mode is one of them, or several but values joined by commas"
+    message = "streamMode must be values, or one or more of the other modes joined by commas"
     raise ApiError(400, "unsupported_stream_mode", message, {"supported": list(MODES)})
 
 
 class Stream:
-    """The frames of one client: from its place in the log to the end of the run."""
+    """The frames for one client, from its position in the log to the end of the run."""
 
     def __init__(self, call: ApiCall, modes: list[str], after: int, buffer_ms: int) -> None:
         self._run = call.run
@@ -101,14 +101,14 @@ class Stream:
         self._is_over = False
 
     async def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
-        """What is recorded, then what comes, until the run ends or the host does."""
+        """The recorded events, then the new ones, until the run ends or the host stops."""
         if self._has_values and self._last().type not in TERMINAL_TYPES:
-            self._after = -1  # who returns is shown first where the run stands
+            self._after = -1  # a client that returns first gets the current state
         async for chunk in self._recorded():
             yield chunk
         while not self._is_over and not self._feed.is_stopped:
             if not await subscriber.wait(KEEPALIVE_SECONDS):
-                # Another process may have gone on with the run, of which nobody tells us.
+                # Another process may have resumed the run, and does not notify this one.
                 async for chunk in self._recorded():
                     yield chunk
                 yield b":keepalive\n\n"
@@ -117,7 +117,7 @@ class Stream:
                 await self._gather(subscriber)
             async for chunk in self._come(*subscriber.take()):
                 yield chunk
-            yield b"".join(self._told(subscriber.take_notices()))
+            yield b"".join(self._notices(subscriber.take_notices()))
 
     async def _come(self, events: list[Event], lost: bool) -> AsyncIterator[bytes]:  # noqa: FBT001
         if not lost:
@@ -127,7 +127,7 @@ class Stream:
             yield chunk
 
     async def _gather(self, subscriber: Subscriber) -> None:
-        """Let more events come together, unless the run has ended."""
+        """Wait for more events, unless the run has ended."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._buffer_s
         while not subscriber.has_end() and (left := until - loop.time()) > 0:
@@ -135,7 +135,7 @@ class Stream:
 
     async def _recorded(self) -> AsyncIterator[bytes]:
         if self._has_values:
-            yield await self._standing()
+            yield await self._current()
             return
         while not self._is_over:
             page = read_page(self._run, self._after, PAGE)
@@ -145,8 +145,8 @@ class Stream:
                 return
             yield await self._shown(page)
 
-    async def _standing(self) -> bytes:
-        """Where the run stands, in place of all that led there."""
+    async def _current(self) -> bytes:
+        """The current state of the run, instead of its events."""
         last = self._last()
         self._is_over = last.type in TERMINAL_TYPES
         if last.sequence <= self._after:
@@ -169,8 +169,8 @@ class Stream:
             return await self._state(shown[-1])
         return _batch(shown) if self._buffer_s else b"".join(map(_frame, shown))
 
-    def _told(self, notices: list[Notice]) -> Iterable[bytes]:
-        """Notices have no place in the log: they come with that of the event before them."""
+    def _notices(self, notices: list[Notice]) -> Iterable[bytes]:
+        """Notices are not in the log: they get the sequence of the event before them."""
         for notice in notices:
             if self._is_shown(notice.type) and not self._has_values:
                 body, at = msgspec.Raw(notice.body), iso_time(notice.at_us)
@@ -211,7 +211,7 @@ def _bytes(sequence: int, name: str, data: bytes) -> bytes:
 
 
 class EventStream(Response):
-    """A stream that ends with its run, or when its client leaves; then it gives its place back."""
+    """A stream that ends with its run, or when its client leaves."""
 
     media_type = "text/event-stream"
 
@@ -227,7 +227,7 @@ class EventStream(Response):
         self._subscriber = subscriber
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send what there is until there is no more."""
+        """Send the frames."""
         leaving = asyncio.ensure_future(_departure(receive))
         leaving.add_done_callback(lambda _: self._subscriber.wake())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -244,7 +244,7 @@ class EventStream(Response):
                 leaving.cancel()
 
     async def _send(self, send: Send, chunk: bytes) -> bool:
-        """Send a part; False where too much is unread, so that the client has to come again."""
+        """Send a part; False if too much is unread, and the client must reconnect."""
         if len(chunk) <= LONG:
             if chunk:
                 await send(_part(chunk, more=True))
@@ -254,7 +254,7 @@ class EventStream(Response):
                 await send_and_wait(send, chunk, more=True)
         except ApiError:
             return False
-        await asyncio.sleep(0)  # a client that reads fast must not keep all others waiting
+        await asyncio.sleep(0)  # a client that reads fast must not delay others
         return True
 
 
@@ -292,12 +292,12 @@ def _last_event_id(call: ApiCall) -> int:
     if given is None or given == "":
         return -1
     if not (given.isascii() and given.isdigit() and len(given) <= 18):
-        raise invalid([Problem("Last-Event-ID", "must be the sequence of an event")])
+        raise invalid([Problem("Last-Event-ID", "must be the sequence number of an event")])
     return int(given)
 
 
 async def poll(call: ApiCall) -> Response:
-    """The events after a sequence; waits for some where there are none yet."""
+    """The events after a sequence; waits for some if there are none yet."""
     run = call.run
     after = call.query.get("lastSequence", -1)
     edges = run.edges()
@@ -314,7 +314,7 @@ async def poll(call: ApiCall) -> Response:
 
 
 def read_page(run: RunHandle, after: int, most: int) -> list[Event]:
-    """The events after a sequence, as many as fit: one at least, where there is one."""
+    """The events after a sequence, as many as fit, but at least one if there is one."""
     page, size = list[Event](), 0
     for event in run.log.read(run.run_id, (), after, most):
         page.append(event)
@@ -334,11 +334,11 @@ def _page(run: RunHandle, after: int, found: list[Event]) -> Response:
     return json_response(body)
 
 
-_STREAM_MODE = query("streamMode", TEXT, "updates (unless said), values, messages or debug.")
+_STREAM_MODE = query("streamMode", TEXT, "updates (default), values, messages or debug.")
 _BUFFER = query(
     "bufferMs",
     {"type": "integer", "minimum": 0, "maximum": MOST_BUFFER_MS},
-    "Gather events for so long and send them as one batch.",
+    "Collect events for this long and send them as one batch.",
 )
 _LAST_ID = {"in": "header", "name": "Last-Event-ID", "required": False, "schema": TEXT}
 _PAGE = closed({"events": listed(ref("RunEvent")), "isComplete": FLAG}, ("events", "isComplete"))
@@ -354,11 +354,15 @@ ROUTES = [
             tag=TAG,
             parameters=(
                 RUN_ID,
-                query("lastSequence", {"type": "integer", "minimum": 0}, "The newest one seen."),
+                query(
+                    "lastSequence",
+                    {"type": "integer", "minimum": 0},
+                    "The sequence of the last event received.",
+                ),
                 query(
                     "timeout",
                     {"type": "integer", "minimum": 1, "maximum": 60},
-                    "Seconds to wait for one; 30 unless said.",
+                    "Seconds to wait for an event; 30 by default.",
                 ),
             ),
             answers={200: ResponseDoc("Events.", _PAGE), **refusals(400, 404)},
@@ -371,12 +375,12 @@ ROUTES = [
         stream,
         ApiOperation(
             id="streamRunEvents",
-            summary="The events of a run as they come, as server-sent events.",
+            summary="The events of a run as server-sent events.",
             tag=TAG,
             parameters=(RUN_ID, _STREAM_MODE, _BUFFER, _LAST_ID),
             answers={
                 200: ResponseDoc(
-                    "The stream; for who accepts JSON alone, the events so far.",
+                    "The stream; with `Accept: application/json`, the events so far.",
                     TEXT,
                     "text/event-stream",
                     as_json=_PAGE,

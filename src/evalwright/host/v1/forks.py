@@ -1,4 +1,4 @@
-"""Forks on the wire: a run replayed from its record, or branched off at one of its events."""
+"""Forks: a run replayed from its record, or branched at one of its events."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from evalwright.host.v1.schemas import (
 
 TAG = "runs"
 
-# What the facts that a branch takes over were found with.
+# Options that the facts copied by a branch depend on.
 _FIXED = ("evalModes", "baselineRunId", "agentVersion", "agentChannel", "allowMismatch")
 _MODE: Schema = {"enum": ["replay", "branch"]}
 
@@ -89,7 +89,7 @@ def _overlay(call: ApiCall, given: dict[str, Any]) -> Overlay:
     configurable = given.get("configurable", {})
     check_configurable(call, configurable)
     check_metadata(given.get("metadata"))
-    message = "cannot change: what the run takes over was found with it; start a new run"
+    message = "cannot be changed in a branch: its copied facts depend on it; start a new run"
     problems = [
         Problem(f"$.runOptionsOverlay.configurable.{name}", message)
         for name in _FIXED
@@ -124,7 +124,7 @@ ROUTES = [
         fork_run,
         ApiOperation(
             id="forkRun",
-            summary="Replay a run from its record, or branch off where it stood at an event.",
+            summary="Replay a run from its record, or branch it at an event.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=BODY,

@@ -81,7 +81,7 @@ def _answer(answer: ResponseDoc) -> dict[str, Any]:
 
 
 def openapi_route(routes: list[Route]) -> Route:
-    """The route that gives the document of all routes, itself among them."""
+    """The route of the OpenAPI document of all routes, including itself."""
     cached: list[bytes] = []
 
     async def read(_call: ApiCall) -> Response:

@@ -38,7 +38,7 @@ from evalwright.host.v1.shapes import ListedRun, listed_run, snapshot
 
 MOST_LISTED = 200
 MOST_SCANNED = 2_000
-SCANNED_AT_ONCE = 50  # runs; after these others get the thread
+SCANNED_AT_ONCE = 50  # runs; then other requests get the thread
 MOST_CANCELLED = 100
 TAG = "runs"
 
@@ -64,7 +64,7 @@ async def _page(call: ApiCall) -> dict[str, Any]:
 
 
 def _scan(call: ApiCall, before: str | None, most: int) -> tuple[list[ListedRun], str | None]:
-    """Some of the runs that are wanted, and the last that was looked at if others follow it."""
+    """Some matching runs, and the last run examined if there are more after it."""
     run_ids = call.log.run_ids(SCANNED_AT_ONCE + 1, before)
     found = list[ListedRun]()
     for number, run_id in enumerate(run_ids[:SCANNED_AT_ONCE], 1):
@@ -85,7 +85,7 @@ def _is_wanted(run: ListedRun, wanted: dict[str, Any]) -> bool:
 
 
 async def read(call: ApiCall) -> Response:
-    """One run as it stands; with its ETag, only if it has changed."""
+    """The current state of a run; 304 if the ETag matches."""
     run = call.run
     last = run.edges()[-1].sequence
     tag = f'"{run.run_id}.{last}"'
@@ -99,15 +99,15 @@ async def read(call: ApiCall) -> Response:
 
 
 async def read_summary(call: ApiCall) -> Response:
-    """The scorecard of a run that is complete; of any other run there is none."""
+    """The scorecard of a completed evaluation."""
     edges = call.log.edges(call.path["runId"])
     if not is_evaluation(edges):
-        raise RunNotFound("no eval run")
+        raise RunNotFound("not an evaluation")
     if edges[-1].type not in TERMINAL_TYPES:
         status = call.host.runs.status(call.run)
-        raise ApiError(409, "conflict", "the run has not ended yet", {"runStatus": status})
+        raise ApiError(409, "conflict", "the run has not ended", {"runStatus": status})
     if edges[-1].type != RunCompleted.TYPE:
-        raise RunNotFound("an eval run that came to no summary")
+        raise RunNotFound("an evaluation without a summary")
     return Response(_summary_bytes(edges[-1].body), media_type="application/json")
 
 
@@ -124,7 +124,7 @@ def _summary_bytes(body: bytes) -> bytes:
 
 
 async def cancel(call: ApiCall) -> Response:
-    """Give a run up."""
+    """Cancel a run."""
     status = await _cancelled(call, call.run)
     return json_response({"runId": call.run.run_id, "status": status})
 
@@ -140,10 +140,10 @@ async def _cancelled(call: ApiCall, run: RunHandle) -> str:
 
 
 async def bulk_cancel(call: ApiCall) -> Response:
-    """Give several runs up; each has its own result, in the order of the request."""
+    """Cancel several runs; one result for each, in the order of the request."""
     run_ids = call.body["runIds"]
     if len(run_ids) > MOST_CANCELLED:
-        message = f"$.runIds: more than {MOST_CANCELLED} at once; send them in parts"
+        message = f"$.runIds: more than {MOST_CANCELLED} runs; send several requests"
         raise ApiError(400, "validation_error", message, {"maxRunIds": MOST_CANCELLED})
     distinct = list(dict.fromkeys(run_ids))
     cancelled = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in distinct))
@@ -156,7 +156,7 @@ async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
     try:
         status = await _cancelled(call, call.run_with(run_id))
     except RunNotFound:
-        error = {"error": "not_found", "message": "there is no such run"}
+        error = {"error": "not_found", "message": "no such run"}
     except ApiError as refusal:
         has_ended = (refusal.details or {}).get("runStatus") in ENDED
         code = "run_terminal" if has_ended else refusal.code
@@ -167,7 +167,7 @@ async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
 
 
 async def pause(call: ApiCall) -> Response:
-    """Begin no new task; those at work are finished."""
+    """Pause a run: running tasks end, and no new ones start."""
     run, is_immediate = call.run, call.body.get("drainPolicy") == "immediate"
     event = await call.host.runs.pause(run, call.body.get("reason"), immediately=is_immediate)
     body = {"runId": run.run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
@@ -175,7 +175,7 @@ async def pause(call: ApiCall) -> Response:
 
 
 async def resume(call: ApiCall) -> Response:
-    """Let a paused run go on."""
+    """Resume a paused run."""
     event = await call.host.runs.resume(call.run, call.body.get("reason"))
     body = {"runId": call.run.run_id, "status": "running", "resumedAt": iso_time(event.at_us)}
     return json_response(body, 202)
@@ -187,7 +187,7 @@ _STATUS = opened({"runId": ID, "status": TEXT}, ("runId", "status"))
 
 
 def _with_time(name: str) -> Schema:
-    """A status, and since when the run has it."""
+    """A status with the time of its start."""
     return opened({**_STATUS["properties"], name: TIME}, ("runId", "status", name))
 
 
@@ -204,10 +204,10 @@ ROUTES = [
                 query(
                     "limit",
                     {"type": "integer", "minimum": 1, "maximum": MOST_LISTED},
-                    "How many at most; 50 unless said.",
+                    "The maximum number of runs; 50 by default.",
                 ),
-                query("before", ID, "The `next` of the page before."),
-                query("status", {"enum": list(STATUSES)}, "Only runs that stand so."),
+                query("before", ID, "The `next` of the previous page."),
+                query("status", {"enum": list(STATUSES)}, "Only runs with this status."),
                 query("agentId", TEXT, "Only runs of this agent."),
                 query("evalSuiteRef", TEXT, "Only runs of this suite, suiteId@version."),
                 query("tag", TEXT, "Only runs with this tag."),
@@ -222,7 +222,7 @@ ROUTES = [
         bulk_cancel,
         ApiOperation(
             id="bulkCancelRuns",
-            summary=f"Give several runs up, {MOST_CANCELLED} of them at most.",
+            summary=f"Cancel up to {MOST_CANCELLED} runs.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
             body=closed(
@@ -231,7 +231,7 @@ ROUTES = [
             ),
             answers={
                 200: ResponseDoc(
-                    "A result for each, also where none could be cancelled.",
+                    "A result for each run, even if none could be cancelled.",
                     closed(
                         {
                             "results": listed(
@@ -260,7 +260,7 @@ ROUTES = [
         pause,
         ApiOperation(
             id="pauseRun",
-            summary="Begin no new task of a run.",
+            summary="Pause a run.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=closed(
@@ -280,13 +280,13 @@ ROUTES = [
         resume,
         ApiOperation(
             id="resumeRun",
-            summary="Let a paused run go on.",
+            summary="Resume a paused run.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=_REASONED,
             needs_body=False,
             answers={
-                202: ResponseDoc("The run goes on.", _with_time("resumedAt")),
+                202: ResponseDoc("The run is resumed.", _with_time("resumedAt")),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -298,13 +298,13 @@ ROUTES = [
         cancel,
         ApiOperation(
             id="cancelRun",
-            summary="Give a run up.",
+            summary="Cancel a run.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
             body=_REASONED,
             needs_body=False,
             answers={
-                200: ResponseDoc("The run is cancelled, or about to be.", _STATUS),
+                200: ResponseDoc("The run is cancelled or being cancelled.", _STATUS),
                 **refusals(404, 409, with_body=True),
             },
         ),
@@ -316,7 +316,7 @@ ROUTES = [
         read_summary,
         ApiOperation(
             id="getEvalSummary",
-            summary="The scorecard of a complete evaluation.",
+            summary="The scorecard of a completed evaluation.",
             tag=TAG,
             parameters=(RUN_ID,),
             answers={
@@ -332,7 +332,7 @@ ROUTES = [
         read,
         ApiOperation(
             id="getRun",
-            summary="A run as it stands.",
+            summary="The current state of a run.",
             tag=TAG,
             parameters=(
                 RUN_ID,
@@ -340,7 +340,7 @@ ROUTES = [
             ),
             answers={
                 200: ResponseDoc("The run.", ref("RunSnapshot")),
-                304: ResponseDoc("It has not changed."),
+                304: ResponseDoc("Not changed."),
                 **refusals(404),
             },
         ),

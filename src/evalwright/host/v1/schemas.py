@@ -1,4 +1,4 @@
-"""JSON Schemas of version 1: what requests must be, and what answers are."""
+"""JSON Schemas of the requests and responses of version 1."""
 
 from typing import Any
 
@@ -19,17 +19,17 @@ def closed(properties: Schema, required: tuple[str, ...] = ()) -> Schema:
 
 
 def opened(properties: Schema, required: tuple[str, ...] = ()) -> Schema:
-    """An object with these properties and perhaps others."""
+    """An object with these and possibly other properties."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def listed(item: Schema, **bounds: Any) -> Schema:
-    """A list of such items."""
+    """A list of items."""
     return {"type": "array", "items": item, **bounds}
 
 
 def ref(name: str) -> Schema:
-    """A schema among the components of the document."""
+    """A reference to a schema in the components of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -126,26 +126,26 @@ COMPONENTS: dict[str, Schema] = {
 
 
 def summary_schema() -> Schema:
-    """The scorecard, as the contract has it, fit to stand within another document."""
+    """The schema of the scorecard, for use within another document."""
     schema = load_schema("eval-summary")
     return {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
 
 
 _REFUSALS = {
-    400: "The request breaks a rule; details say where.",
+    400: "The request is invalid; details say where.",
     401: "The key is missing, unknown, expired or revoked.",
-    403: "The key lacks the scope for this.",
-    404: "It is not there, or not the caller's.",
-    405: "The path does not take this method.",
-    408: "The body did not come in time.",
-    409: "It is not in the state for this.",
+    403: "The key lacks the required scope.",
+    404: "Not found, or not the caller's.",
+    405: "The path does not support the method.",
+    408: "The body did not arrive in time.",
+    409: "Not possible in the current state.",
     413: "The body is too long.",
     415: "The body is not application/json.",
-    422: "It cannot be done with what is recorded.",
-    429: "Too many requests; Retry-After says when to come again.",
-    500: "The host failed.",
-    501: "This host does not provide it.",
-    503: "The host is overloaded or being stopped; Retry-After says when to come again.",
+    422: "Not possible with what is recorded.",
+    429: "Too many requests; Retry-After says when to retry.",
+    500: "Internal error.",
+    501: "Not supported by this host.",
+    503: "The host is overloaded or stopping; Retry-After says when to retry.",
 }
 _ALWAYS = (429, 503)
 _WITH_KEY = (401, 403)
@@ -155,7 +155,7 @@ _WITH_BODY = (400, 408, 413, 415)
 def refusals(
     *statuses: int, with_body: bool = False, is_open: bool = False
 ) -> dict[int, ResponseDoc]:
-    """The refusals that a route can answer with, each in the one envelope."""
+    """The errors that a route can return, all in the same envelope."""
     known = {*statuses, *_ALWAYS}
     known |= set() if is_open else set(_WITH_KEY)
     known |= set(_WITH_BODY) if with_body else set()

@@ -1,4 +1,4 @@
-"""Suites: published once in a version, and the same for ever."""
+"""Suites: each version is published once and never changes."""
 
 import asyncio
 
@@ -33,20 +33,20 @@ def _named(ref: str) -> dict[str, str]:
 
 
 async def publish(call: ApiCall) -> Response:
-    """Publish a suite, which is the body."""
+    """Publish the suite in the body."""
     suite = await asyncio.to_thread(parse_suite, call.raw, "body")
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
     is_new = await call.host.catalogue.publish(call.principal.tenant, call.raw, suite)
     if is_new is None:
-        message = f"{ref} is published with another content; give a changed suite a new version"
+        message = f"{ref} is already published with other content; use a new version"
         raise ApiError(409, "conflict", message, {"evalSuiteRef": ref})
     named = {**_named(ref), "taskCount": len(suite.tasks), "maxTasksPerSuite": most}
     return json_response(named, 201 if is_new else 200, {"Location": f"/v1/suites/{ref}"})
 
 
 async def list_suites(call: ApiCall) -> Response:
-    """The names of the suites that the caller can run."""
+    """The references of the suites that the caller can run."""
     limit, after = call.query.get("limit", 100), call.query.get("after", "")
     refs = call.host.catalogue.suite_refs(call.principal.tenant, after, limit + 1)
     body: dict[str, object] = {"suites": [_named(ref) for ref in refs[:limit]]}
@@ -56,13 +56,13 @@ async def list_suites(call: ApiCall) -> Response:
 
 
 async def read(call: ApiCall) -> Response:
-    """A suite, byte by byte as it was published."""
+    """A suite, byte for byte as published."""
     ref = f"{call.path['suiteId']}@{call.path['version']}"
     source = await asyncio.to_thread(
         call.host.catalogue.suite_source, call.principal.tenant, ref
     )  # it may be long
     if source is None:
-        raise ApiError(404, "not_found", "there is no such suite")
+        raise ApiError(404, "not_found", "no such suite")
     return Response(source, media_type="application/json")
 
 
@@ -73,7 +73,7 @@ ROUTES = [
         publish,
         ApiOperation(
             id="publishSuite",
-            summary="Publish a suite; the body is the suite.",
+            summary="Publish the suite in the body.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
             body={
@@ -82,8 +82,8 @@ ROUTES = [
                 if key not in ("$schema", "$id")
             },
             answers={
-                200: ResponseDoc("It was published before, byte by byte.", _PUBLISHED),
-                201: ResponseDoc("It is published.", _PUBLISHED),
+                200: ResponseDoc("The same suite was already published.", _PUBLISHED),
+                201: ResponseDoc("The suite is published.", _PUBLISHED),
                 **refusals(409, with_body=True),
             },
         ),
@@ -101,9 +101,9 @@ ROUTES = [
                 query(
                     "limit",
                     {"type": "integer", "minimum": 1, "maximum": MOST_LISTED},
-                    "How many at most; 100 unless said.",
+                    "The maximum number of suites; 100 by default.",
                 ),
-                query("after", TEXT, "The `next` of the page before."),
+                query("after", TEXT, "The `next` of the previous page."),
             ),
             answers={
                 200: ResponseDoc(
@@ -120,7 +120,7 @@ ROUTES = [
         read,
         ApiOperation(
             id="getSuite",
-            summary="A suite as it was published.",
+            summary="A suite as published.",
             tag=TAG,
             parameters=(
                 {"in": "path", "name": "suiteId", "required": True, "schema": NAME},

@@ -1,4 +1,4 @@
-"""Webhooks on the wire: registered, listed without their secrets, removed."""
+"""Webhooks: registered, listed without their secrets, and removed."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ REGISTERED: Schema = opened({**_SHOWN, "secret": TEXT}, (*_SHOWN, "secret"))
 
 
 async def register(call: ApiCall) -> Response:
-    """Register a webhook; its secret is told in this answer and never again."""
+    """Register a webhook; only this response contains its secret."""
     body = call.body
     check_tenant(call, body.get("tenantId"))
     wanted = SubscriptionRequest(
@@ -89,7 +89,7 @@ async def register(call: ApiCall) -> Response:
 
 
 async def list_webhooks(call: ApiCall) -> Response:
-    """The webhooks of the caller's tenant, or of its workspace if the key has one."""
+    """The webhooks of the caller's tenant, or of the key's workspace if it has one."""
     workspace = call.principal.workspace
     found = [
         _shown(each)
@@ -107,13 +107,13 @@ async def unregister(call: ApiCall) -> Response:
         principal.tenant, principal.workspace, webhook_id
     )
     if not is_gone:
-        raise ApiError(404, "subscription_not_found", "there is no such webhook")
+        raise ApiError(404, "subscription_not_found", "no such webhook")
     _audit(call, "webhooks.unregister", webhook_id)
     return Response(status_code=204)
 
 
 def _shown(subscription: Subscription) -> dict[str, Any]:
-    """Under both names that versions of the wire have for an id and for the events."""
+    """A webhook, with both field names that versions of the protocol use for id and events."""
     return {
         "webhookId": subscription.webhook_id,
         "subscriptionId": subscription.webhook_id,
@@ -146,12 +146,14 @@ ROUTES = [
         register,
         ApiOperation(
             id="registerWebhook",
-            summary="Have events delivered to an address.",
+            summary="Deliver events to a URL.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
             body=BODY,
             answers={
-                201: ResponseDoc("It is registered; the secret is told once.", REGISTERED),
+                201: ResponseDoc(
+                    "The webhook, with its secret, which is shown only here.", REGISTERED
+                ),
                 **refusals(409, with_body=True),
             },
         ),
@@ -185,10 +187,10 @@ ROUTES = [
             tag=TAG,
             parameters=(
                 {"in": "path", "name": "webhookId", "required": True, "schema": ID},
-                query("tenantId", TEXT, "The key's own tenant, if it is said at all."),
+                query("tenantId", TEXT, "If given, must be the key's own tenant."),
                 IDEMPOTENCY_KEY,
             ),
-            answers={204: ResponseDoc("It is removed."), **refusals(400, 404, 409)},
+            answers={204: ResponseDoc("The webhook is removed."), **refusals(400, 404, 409)},
         ),
         ("webhooks:manage",),
     ),
