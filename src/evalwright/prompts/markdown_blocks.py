@@ -6,7 +6,6 @@ as fast as a full parser; tests hold it to what markdown-it-py says.
 """
 
 import re
-from itertools import islice
 from typing import Literal
 
 from evalwright.prompts.document import Block
@@ -286,7 +285,8 @@ class _BlockScanner:
         end = len(lines)
         closed = False
         listed = bool(self.items)
-        for at, line in enumerate(islice(lines, start + 1, None), start + 1):
+        for at in range(start + 1, end):
+            line = lines[at]
             if listed and not self.within(line):
                 end = at
                 break
