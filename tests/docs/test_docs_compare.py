@@ -35,7 +35,7 @@ from evalwright.contracts.schema import COMPARE_REPORT, load_schema
 from evalwright.signals.kinds import KIND_NAMES
 from evalwright.signals.sensitive import rule_ids
 from evalwright.signals.suppression import Suppression
-from evalwright.signals.trace_view import Origin
+from evalwright.signals.trace_view import ArgumentOrigin
 from evalwright.trace.integrity import ISSUES
 
 COMPARE = ROOT / "docs" / "compare.md"
@@ -216,7 +216,7 @@ def test_the_kinds_of_signals_are_documented() -> None:
 def test_severities_confidences_and_origins_are_documented() -> None:
     assert first_cells(SIGNALS, "Severity") == list(SEVERITIES)
     assert first_cells(SIGNALS, "Confidence") == list(CONFIDENCES)
-    assert sorted(first_cells(SIGNALS, "Provenance")) == sorted(get_args(Origin))
+    assert sorted(first_cells(SIGNALS, "Provenance")) == sorted(get_args(ArgumentOrigin))
 
 
 def test_the_fields_of_a_signal_are_documented() -> None:
