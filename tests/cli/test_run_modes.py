@@ -237,7 +237,7 @@ def test_a_spent_budget_ends_the_run_and_says_how_to_go_on(workplace: Evalwright
     failed = workplace("run", "suite.json", "--agent", "agents.py:costly", "--concurrency", "1",
                        "--max-cost", "2")  # fmt: skip
     assert failed.code == 3
-    assert "$3 are spent, and --max-cost is $2" in failed.err
+    assert "$3 was spent, and --max-cost is $2" in failed.err
     assert "--max-cost MORE" in failed.err
 
 

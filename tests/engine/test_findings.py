@@ -23,7 +23,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.report import SEVERITIES
 from evalwright.engine.findings import FINDING_KINDS, signal_findings
-from evalwright.scoring.safety import is_blocking
+from evalwright.scoring.thresholds import is_blocking
 from strategies import json_values
 
 KEY = "AKIAZ5GQ7LMNTRVB2XYC"

@@ -1,7 +1,8 @@
 """Is a change more than chance?"""
 
-from math import comb
+from math import comb, erfc, sqrt
 
+import msgspec
 import pytest
 import scipy.stats
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from evalwright.scoring.statistics import (
     LEVEL,
+    PairedChange,
     mcnemar,
     more_failures_needed,
     p_in_words,
@@ -189,3 +191,85 @@ def test_p_values_are_told_in_three_digits_and_tiny_ones_as_such():
     assert p_in_words(0.5) == "p = 0.5"
     assert p_in_words(0.03125) == "p = 0.0312"
     assert p_in_words(1e-9) == "p < 0.001"
+
+
+# Directions and limits.
+
+
+def test_a_rate_that_fell_has_a_difference_below_0_and_one_that_rose_above():
+    fell = paired_change(both=80, only_baseline=10, only_new=0, neither=10)
+    rose = paired_change(both=80, only_baseline=0, only_new=10, neither=10)
+    assert (fell.cases, fell.baseline_rate, fell.new_rate) == (100, 0.9, 0.8)
+    assert fell.difference == pytest.approx(-0.1)
+    assert fell.low < fell.difference < fell.high < 0
+    assert (rose.cases, rose.baseline_rate, rose.new_rate) == (100, 0.8, 0.9)
+    assert rose.difference == pytest.approx(0.1)
+    assert 0 < rose.low < rose.difference < rose.high
+
+
+def test_cases_that_failed_on_both_sides_count():
+    change = paired_change(both=0, only_baseline=0, only_new=1, neither=3)
+    assert (change.cases, change.baseline_rate, change.new_rate) == (4, 0.0, 0.25)
+
+
+def test_an_improvement_however_clear_does_not_tell_of_a_regression():
+    assert mcnemar(0, 20) < LEVEL
+    assert more_failures_needed(0, 20, both=1) is None
+    needed = more_failures_needed(0, 20, both=200)
+    assert needed is not None
+    assert needed > 20
+    assert mcnemar(needed, 20) < LEVEL <= mcnemar(needed - 1, 20)
+
+
+def test_all_that_passed_may_be_needed():
+    assert more_failures_needed(0, 0, both=6) == 6
+    assert more_failures_needed(0, 0, both=5) is None
+    assert more_failures_needed(6, 0, both=0) == 0
+
+
+def _exact(worse: int, better: int) -> float:
+    changed = worse + better
+    return 2 * sum(comb(changed, k) for k in range(min(worse, better) + 1)) / (1 << changed)
+
+
+def test_up_to_a_thousand_changes_the_test_is_exact_to_the_last_digit():
+    assert mcnemar(540, 460) == _exact(540, 460)
+    assert mcnemar(460, 540) == _exact(540, 460)
+    assert mcnemar(541, 460) != _exact(541, 460)
+    assert mcnemar(541, 460) == pytest.approx(_exact(541, 460), rel=1e-9)
+
+
+def test_up_to_300_changes_the_sign_flip_test_counts_and_above_it_is_the_normal_limit():
+    of_300 = [0.5, *[1.0] * 160, *[-1.0] * 139]
+    of_301 = [0.5, *[1.0] * 161, *[-1.0] * 139]
+    assert len(of_300) == 300
+    limits = [
+        float(erfc(abs(sum(values)) / sqrt(2 * sum(value**2 for value in values))))
+        for values in (of_300, of_301)
+    ]
+    assert sign_flip(of_300) != limits[0]
+    assert sign_flip(of_300) == pytest.approx(limits[0], abs=0.05)
+    assert sign_flip(of_301) == limits[1]
+
+
+def test_a_change_on_the_level_itself_is_not_significant():
+    on_it = PairedChange(10, 1.0, 0.5, -0.5, -0.8, -0.1, LEVEL)
+    assert not on_it.significant
+    assert msgspec.structs.replace(on_it, p_value=0.0499).significant
+
+
+def test_the_correlation_of_the_sides_narrows_the_interval():
+    alike = paired_change(both=50, only_baseline=5, only_new=5, neither=40)
+    unlike = paired_change(both=30, only_baseline=25, only_new=25, neither=20)
+    opposite = paired_change(both=5, only_baseline=50, only_new=40, neither=5)
+    widths = [change.high - change.low for change in (alike, unlike, opposite)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1] < widths[2]
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [(0.000999, "p < 0.001"), (0.001, "p = 0.001"), (0.04999, "p = 0.05"), (1.0, "p = 1")],
+)
+def test_p_values_in_words(p, words):
+    assert p_in_words(p) == words

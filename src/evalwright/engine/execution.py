@@ -302,9 +302,9 @@ class Execution:
 
     async def _fail_for_money(self, limit: float, cost: Cost) -> None:
         if cost.known_usd < limit:
-            await self._fail("price_unknown", cost.told_beside(limit))
+            await self._fail("price_unknown", cost.why_exhausted(limit))
         self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
-        await self._fail("budget_exhausted", cost.told_beside(limit))
+        await self._fail("budget_exhausted", cost.why_exhausted(limit))
 
     async def _out_of_time(self, limit_s: float) -> None:
         message = f"the run took longer than {limit_s:g} s"

@@ -14,10 +14,9 @@ from evalwright.engine.plan import Plan
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, score_golden
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from evalwright.scoring.rubric import rubric_result
-from evalwright.scoring.safety import is_blocking
 from evalwright.scoring.statistics import LEVEL
 from evalwright.scoring.summary import task_cost
-from evalwright.scoring.thresholds import pass_score
+from evalwright.scoring.thresholds import is_blocking, pass_score
 
 
 def score_answer(

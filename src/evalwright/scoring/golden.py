@@ -67,6 +67,6 @@ def match_problems(suite: Suite) -> list[Problem]:
         if known is None:
             message = f"unknown strategy {match.strategy!r}"
             problems.append(Problem(f"{path}.strategy", message, f"one of {', '.join(STRATEGIES)}"))
-        elif (reason := known.refuse(match.value)) is not None:
+        elif known.refuse is not None and (reason := known.refuse(match.value)) is not None:
             problems.append(Problem(f"{path}.value", reason))
     return problems

@@ -1,6 +1,6 @@
 """What a golden strategy is, and the strategies of the published suite schema.
 
-To add one: write a module with a `Strategy`, and name it in `golden.STRATEGIES`.
+To add one: write a module with a `GoldenStrategy`, and name it in `golden.STRATEGIES`.
 """
 
 from collections.abc import Callable
@@ -22,25 +22,20 @@ _LONGEST_QUOTE = 80
 _JSON_MARKS = frozenset('{}[]"')
 
 
-class Strategy(msgspec.Struct, frozen=True):
+class GoldenStrategy(msgspec.Struct, frozen=True):
     """One way to hold an output against the expected value of a task.
 
-    `refuse` says why a value cannot be expected, or None; it runs before the run does, so that
-    `matches` and `explain` see valid values only. `explain` says where an output that does not
-    match differs. `assertion` gives the fields that a case of a compare report gets under
-    `expected`: empty where only the score can tell.
+    `refuse` says why a value cannot be expected, or None; without it all values can. It is asked
+    before the run starts, so `matches` and `explain` see valid values only. `explain` says where
+    an output that does not match differs. `assertion` gives the fields that a case of a compare
+    report gets under `expected`: empty where only the score can tell.
     """
 
     name: str
-    refuse: Callable[[Any], str | None]
+    refuse: Callable[[Any], str | None] | None
     matches: Callable[[Any, Any], bool]
     explain: Callable[[Any, Any], str]
     assertion: Callable[[Any], dict[str, Any]]
-
-
-def accept_any(value: Any) -> str | None:  # noqa: ARG001
-    """Refuses no value."""
-    return None
 
 
 def left_to_score(value: Any) -> dict[str, Any]:  # noqa: ARG001
@@ -122,6 +117,6 @@ def _first_difference(got: Any, wanted: Any, path: JsonPath) -> str:
     return f"{path}: expected {quoted(wanted)}, got {quoted(got)}"
 
 
-EXACT = Strategy("exact", accept_any, _is_exact, _explain_exact, _text_included)
-CONTAINS = Strategy("contains", accept_any, _contains, _explain_contains, _text_included)
-JSON_MATCH = Strategy("json-match", accept_any, _is_same_json, _explain_json, left_to_score)
+EXACT = GoldenStrategy("exact", None, _is_exact, _explain_exact, _text_included)
+CONTAINS = GoldenStrategy("contains", None, _contains, _explain_contains, _text_included)
+JSON_MATCH = GoldenStrategy("json-match", None, _is_same_json, _explain_json, left_to_score)

@@ -28,8 +28,8 @@ class Tally:
         self._looks_for_findings = looks_for_findings
         self.results: dict[str, TaskResult] = {}  # of the tasks that have their score
         self._findings: dict[str, list[SafetyFinding]] = {}
-        self._bill = _Bill()
-        self._spent = _Bill()
+        self._costs = _CallCosts()
+        self._spent = _CallCosts()
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
@@ -57,7 +57,7 @@ class Tally:
 
     def add_usage(self, usage: ProviderUsage) -> None:
         """Take the usage of one model call."""
-        self._bill.add(usage)
+        self._costs.add(usage)
         if not usage.cache_hit:
             self._spent.add(usage)
 
@@ -69,7 +69,7 @@ class Tally:
     @property
     def cost(self) -> Cost:
         """What is known of the cost so far."""
-        return self._bill.cost
+        return self._costs.cost
 
     @property
     def spent(self) -> Cost:
@@ -101,8 +101,8 @@ class Tally:
         )
 
 
-class _Bill:
-    """What model calls cost."""
+class _CallCosts:
+    """The exact cost of model calls."""
 
     def __init__(self) -> None:
         self._known_usd = Decimal(0)

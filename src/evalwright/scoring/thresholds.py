@@ -1,4 +1,4 @@
-"""The bars of a run: what it must reach, and in words why it did not."""
+"""The bars of a run: what it must reach, and a sentence for each that it missed."""
 
 import math
 import sys
@@ -8,8 +8,10 @@ from decimal import Decimal
 import msgspec
 
 from evalwright.contracts.suite import Thresholds
+from evalwright.contracts.summary import SafetyFinding
 
 DEFAULT_PASS_SCORE = 0.7
+BLOCKING = frozenset(("high", "critical"))
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -25,19 +27,20 @@ class Cost(msgspec.Struct, frozen=True):
         return self.known_usd if self.calls and not self.unpriced_calls else None
 
     def exhausts(self, budget_usd: float, unpriced_before: int = 0) -> bool:
-        """Whether a budget is spent, or cannot be watched over any more.
+        """Whether a budget is spent, or can no longer be enforced.
 
-        Calls without a price that were made before count no more: whoever goes on knows of them.
+        The first `unpriced_before` calls without a price do not count: the user who resumes the
+        run knows of them.
         """
         return self.known_usd >= budget_usd or self.unpriced_calls > unpriced_before
 
-    def told_beside(self, budget_usd: float) -> str:
-        """Why nothing more is spent, as a sentence."""
+    def why_exhausted(self, budget_usd: float) -> str:
+        """Why nothing more may be spent, as a sentence."""
         if self.known_usd >= budget_usd:
-            return f"${self.known_usd:.6g} are spent, and --max-cost is ${budget_usd:.6g}"
+            return f"${self.known_usd:.6g} was spent, and --max-cost is ${budget_usd:.6g}"
         return (
             f"{self.unpriced_calls} of {self.calls} model calls have no known price, so --max-cost "
-            f"${budget_usd:.6g} cannot be watched over; give prices in evalwright.toml"
+            f"${budget_usd:.6g} cannot be enforced; add prices to evalwright.toml"
         )
 
 
@@ -55,7 +58,7 @@ def broken_bars(
     bar = pass_score(thresholds)
     if aggregate < bar:
         origin = "passScore" if thresholds.pass_score is not None else "the default bar"
-        got, wanted = _told_apart(aggregate, bar, 4)
+        got, wanted = _in_digits(aggregate, bar, 4)
         reasons.append(f"score {got} is below {wanted} ({origin})")
     if thresholds.max_cost_usd is not None:
         reasons += _cost_over(thresholds.max_cost_usd, cost)
@@ -88,7 +91,7 @@ def p95(latencies_ms: Sequence[int]) -> int:
 def _cost_over(limit: float, cost: Cost) -> list[str]:
     reasons = []
     if cost.known_usd > limit:
-        got, wanted = _told_apart(cost.known_usd, limit, 6)
+        got, wanted = _in_digits(cost.known_usd, limit, 6)
         reasons.append(f"cost ${got} is above ${wanted} (maxCostUsd)")
     if cost.unpriced_calls:
         reasons.append(
@@ -98,7 +101,12 @@ def _cost_over(limit: float, cost: Cost) -> list[str]:
     return reasons
 
 
-def _told_apart(value: float, bar: float, digits: int) -> tuple[str, str]:
+def _in_digits(value: float, bar: float, digits: int) -> tuple[str, str]:
     """Both in a few digits, or in all of them where a few would make them look the same."""
     short = f"{value:.{digits}g}", f"{bar:.{digits}g}"
     return short if short[0] != short[1] else (repr(value), repr(bar))
+
+
+def is_blocking(findings: Iterable[SafetyFinding]) -> bool:
+    """Whether a task with these findings cannot pass, whatever its score."""
+    return any(finding.severity in BLOCKING for finding in findings)

@@ -16,7 +16,7 @@ from evalwright.host.deployments.refusals import EvalGateUnmet, IllegalTransitio
 from evalwright.host.deployments.request import Proof, TransitionRequest
 from evalwright.host.deployments.transition import Decision, transition
 from evalwright.host.settings import DeploymentSettings
-from evalwright.scoring.safety import is_blocking
+from evalwright.scoring.thresholds import is_blocking
 from evalwright.store.protocol import EventLog
 
 
