@@ -16,6 +16,7 @@ from evalwright.contracts.planning import (
     from_configurable,
     to_configurable,
 )
+from evalwright.engine import plan
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.resume import CHANGEABLE, resume
@@ -68,9 +69,9 @@ def test_a_baseline_is_read_from_the_log(workshop: Workshop) -> None:
     options = RunOptions(baseline=before.run_id)
     with pytest.raises(BadInput, match="none is given"):
         Session(as_agent(right), options).plan(suite, "suite.json")
-    (plan,) = Session(as_agent(right), options).plan(suite, "suite.json", workshop.log)
-    assert plan.baseline is not None
-    assert plan.baseline.run_id == before.run_id
+    (planned,) = Session(as_agent(right), options).plan(suite, "suite.json", workshop.log)
+    assert planned.baseline is not None
+    assert planned.baseline.run_id == before.run_id
 
 
 def test_a_failed_run_is_resumed_with_its_recorded_options(workshop: Workshop) -> None:
@@ -114,14 +115,14 @@ def test_a_model_or_a_gateway_is_refused_for_an_agent_object() -> None:
 
 def test_a_chosen_setting_wins_over_the_one_before() -> None:
     before = RunSettings(concurrency=3, task_timeout_s=5.0, fail_on=("none",), record=True)
-    merged = RunOptions(concurrency=7, tags=("ci",)).over(before)
+    merged = plan.merged(RunOptions(concurrency=7, tags=("ci",)), before)
     assert merged == RunSettings(concurrency=7, task_timeout_s=5.0, fail_on=("none",), record=True)
     assert type(merged) is RunSettings
 
 
 def test_settings_stay_within_limits_that_are_also_the_defaults() -> None:
     limits = RunSettings(concurrency=10, run_timeout_s=60.0)
-    limited = RunOptions(concurrency=50, max_cost_usd=2.0, tags=("ci",)).within(limits)
+    limited = plan.limited(RunOptions(concurrency=50, max_cost_usd=2.0, tags=("ci",)), limits)
     assert limited == RunOptions(concurrency=10, run_timeout_s=60.0, max_cost_usd=2.0, tags=("ci",))
 
 

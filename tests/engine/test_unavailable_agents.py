@@ -9,8 +9,8 @@ import pytest
 from builders import a_suite, a_task
 from evalwright.agents.python import PythonAgent
 from evalwright.contracts.errors import RunBusy, RunFailed
+from evalwright.engine.continuation import resume_run
 from evalwright.engine.history import read_history
-from evalwright.engine.run import resume_run
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
 from subjects.runs import AGENT_ID, Workshop

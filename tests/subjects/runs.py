@@ -17,10 +17,10 @@ from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.clock import Clock
-from evalwright.engine.execution import Means, Outcome
+from evalwright.engine.continuation import resume_run
+from evalwright.engine.execution import Means, Outcome, start_run
 from evalwright.engine.history import read_history
-from evalwright.engine.plan import plan_run
-from evalwright.engine.run import resume_run, start_run
+from evalwright.engine.plan import merged, plan_run
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
 
@@ -105,7 +105,7 @@ class Workshop:
         """Go on with a run, with other settings where they are given."""
         subject = as_agent(agent)
         history = read_history(self.log, run_id)
-        changed = RunOptions(**settings).over(history.plan.settings)
+        changed = merged(RunOptions(**settings), history.plan.settings)
         history.plan = msgspec.structs.replace(history.plan, settings=changed)
         return self._recorded(subject, lambda: resume_run(self.log, subject, history, means=means))
 

@@ -9,10 +9,8 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.forms import form_options, wanted_forms
-from evalwright.cli.options import db_option
 from evalwright.cli.output import Streams, check_place, reserve_stdout, say, tell, write_file
-from evalwright.cli.parameters import json_option
+from evalwright.cli.parameters import db_option, form_options, json_option, wanted_forms
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.figures import short_significance
 from evalwright.reports.folder.build import CompareOptions, WrittenReport, compare_runs

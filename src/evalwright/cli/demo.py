@@ -11,8 +11,8 @@ import msgspec
 
 from evalwright.agents.bundled import bundled
 from evalwright.cli.evaluation import RunRequest, evaluate
-from evalwright.cli.options import db_option
 from evalwright.cli.output import Emit, tell, write_stdout
+from evalwright.cli.parameters import db_option
 from evalwright.cli.results import Results
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.summary import EvalSummary

@@ -5,9 +5,8 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import say, tell, write_stdout
-from evalwright.cli.parameters import json_option
+from evalwright.cli.parameters import db_option, json_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.listing import find_run, is_live
 from evalwright.reports.console import one_line

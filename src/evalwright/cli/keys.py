@@ -7,9 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import say, tell, write_stdout
-from evalwright.cli.parameters import json_option
+from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.host.keys import Key, create_key, list_keys, revoke_key
 from evalwright.host.scopes import DEFAULT_SCOPES

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import check_place, tell, write_file, write_stdout
-from evalwright.cli.parameters import json_option, read_input
+from evalwright.cli.parameters import db_option, json_option, read_input
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.pack import is_integrity

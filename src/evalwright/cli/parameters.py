@@ -1,18 +1,28 @@
-"""Parameters that several commands share; those about the log are in `options`."""
+"""Parameters that several commands share."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from evalwright.contracts.errors import BadInput
+from evalwright.reports.forms import FORMS_OF, Subject
+from evalwright.store.location import VARIABLE
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+db_option = click.option(
+    "--db",
+    metavar="URL",
+    help=f"The event log, a file or sqlite:///path; else ${VARIABLE}, else the user's data folder.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
 
 
 class _AboveZero(click.FloatRange):
-    """A limit: above 0, and a number in earnest."""
+    """A limit: a finite number above 0."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -20,7 +30,7 @@ class _AboveZero(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Refuse what is no finite number."""
+        """Refuse infinity and NaN."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number of {self.name}.", param, ctx)
@@ -45,3 +55,22 @@ def read_input(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def form_options(subject: Subject, help_text: str) -> Callable[[_Command], _Command]:
+    """An option per form of a subject, with its `{title}` in the help text."""
+
+    def with_options(command: _Command) -> _Command:
+        for form in reversed(FORMS_OF[subject].values()):
+            about = help_text.format(title=form.title)
+            path = click.Path(path_type=Path)
+            command = click.option(f"--{form.name}", type=path, help=about)(command)
+        return command
+
+    return with_options
+
+
+def wanted_forms(subject: Subject, given: dict[str, Any]) -> dict[str, Path]:
+    """The forms that were asked for, and where to write them; taken out of the options."""
+    asked = {name: given.pop(name) for name in FORMS_OF[subject]}
+    return {name: path for name, path in asked.items() if path is not None}

@@ -2,9 +2,8 @@
 
 import click
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import Streams, say, tell, write_stdout
-from evalwright.cli.parameters import json_option
+from evalwright.cli.parameters import db_option, json_option
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run

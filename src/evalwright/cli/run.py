@@ -6,10 +6,15 @@ from typing import Any, get_args
 import click
 
 from evalwright.cli.evaluation import RunRequest, evaluate
-from evalwright.cli.forms import form_options, wanted_forms
-from evalwright.cli.options import db_option
 from evalwright.cli.output import reserve_stdout, write_stdout
-from evalwright.cli.parameters import Dollars, Seconds, json_option
+from evalwright.cli.parameters import (
+    Dollars,
+    Seconds,
+    db_option,
+    form_options,
+    json_option,
+    wanted_forms,
+)
 from evalwright.cli.results import Results
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import FailOn, RunOptions

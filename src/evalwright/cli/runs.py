@@ -3,9 +3,8 @@
 import click
 import msgspec
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import say, tell, write_stdout
-from evalwright.cli.parameters import json_option
+from evalwright.cli.parameters import db_option, json_option
 from evalwright.engine.listing import RunRow, list_runs
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
 

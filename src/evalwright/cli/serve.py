@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import say
+from evalwright.cli.parameters import db_option
 from evalwright.contracts.errors import BadInput
 from evalwright.models.config import Config, load_config, read_config
 from evalwright.store.location import opened_log

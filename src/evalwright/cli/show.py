@@ -5,9 +5,8 @@ from contextlib import suppress
 import click
 import msgspec
 
-from evalwright.cli.options import db_option
 from evalwright.cli.output import Streams, say, tell, write_stdout
-from evalwright.cli.parameters import json_option
+from evalwright.cli.parameters import db_option, json_option
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event

@@ -1,7 +1,7 @@
 """What a run is planned with: options, agent, judges, baseline, group of repeats, origin."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -41,23 +41,6 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     record: bool = False  # calls that the cassette does not hold are made, and added to it
     fail_on: tuple[FailOn, ...] = ()
     flaky_as: Literal["fail", "warn"] | None = None
-
-    def over(self, before: "RunSettings") -> "RunSettings":
-        """What was chosen here; where nothing was, what `before` says."""
-        names = RunSettings.__struct_fields__
-        return RunSettings(*[getattr(self, name) or getattr(before, name) for name in names])
-
-    def within(self, most: "RunSettings") -> Self:
-        """The same, with every number that `most` has as the upper limit, and as the default."""
-        limits = {name: getattr(most, name) for name in most.__struct_fields__}
-        return msgspec.structs.replace(
-            self,
-            **{
-                name: min(getattr(self, name) or limit, limit)
-                for name, limit in limits.items()
-                if limit
-            },
-        )
 
 
 class RunOptions(RunSettings, frozen=True, kw_only=True):

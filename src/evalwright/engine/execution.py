@@ -1,7 +1,7 @@
 """Executing a run: workers take tasks, everything goes to the log, the end is a summary."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.summary import EvalSummary
-from evalwright.engine.clock import Clock
+from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
 from evalwright.engine.judging import JudgeFailed, Panel, Review
@@ -37,6 +37,9 @@ from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
 PAUSE_EVERY = 32  # tasks after which a worker waits for the disk, and lets others have their turn
+
+
+Announce = Callable[[History], None]  # called with a run that is about to be worked on
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -328,3 +331,21 @@ class Execution:
 
     def _duration_ms(self) -> int:
         return max(0, self._clock.now_us() - self._history.started_at_us) // 1000
+
+
+async def start_run(
+    log: EventLog,
+    agent: Agent,
+    plan: Plan,
+    announce: Announce = lambda _: None,
+    clock: Clock | None = None,
+    means: Means | None = None,
+) -> Outcome:
+    """Execute a new run."""
+    clock = clock or SystemClock()
+    history = History(new_run_id(clock), plan, clock.now_us())
+    with log.claim(history.run_id):
+        announce(history)
+        execution = Execution(log, agent, history, clock, means or Means())
+        execution.open()
+        return await execution.run()

@@ -1,7 +1,7 @@
 """The plan of a run: which modes, which agent, which settings; refused before anything starts."""
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -30,6 +30,24 @@ MAX_TAG_LENGTH = 256
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
 DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
 SCORING_MODES: frozenset[str] = frozenset(("golden", "rubric"))
+
+
+AnySettings = TypeVar("AnySettings", bound=RunSettings)
+
+
+def merged(chosen: RunSettings, before: RunSettings) -> RunSettings:
+    """The settings that were chosen; where nothing was, those before."""
+    names = RunSettings.__struct_fields__
+    return RunSettings(*[getattr(chosen, name) or getattr(before, name) for name in names])
+
+
+def limited(chosen: AnySettings, most: RunSettings) -> AnySettings:
+    """The same settings, with every number in `most` as the upper limit, and as the default."""
+    limits = {name: getattr(most, name) for name in most.__struct_fields__}
+    within = {
+        name: min(getattr(chosen, name) or limit, limit) for name, limit in limits.items() if limit
+    }
+    return msgspec.structs.replace(chosen, **within)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -88,7 +106,9 @@ def plan_run(
     if not problems:
         problems += _unscorable_tasks(suite, modes)
         problems += _option_problems(suite, modes, agent, options, baseline)
-    problems += match_problems(suite) + _agent_problems(agent) + _tag_problems(options.tags)
+    problems += match_problems(suite) + _agent_problems(agent)
+    if options.tags:
+        problems += _tag_problems(options.tags)
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
     if problems:
@@ -105,7 +125,7 @@ def plan_run(
             },
             AgentFacts,
         ),
-        settings=options.over(DEFAULT_SETTINGS),
+        settings=merged(options, DEFAULT_SETTINGS),
         tags=list(options.tags),
         panel=(
             JudgePanel(list(options.judges), PROMPT_VERSION, options.judge_samples or 1)
@@ -123,7 +143,7 @@ def _choose_modes(
     wanted = dict.fromkeys(asked or (mode for mode in DEFAULT_MODES if mode in suite.modes))
     if has_baseline:
         wanted["regression"] = None
-    problems = [problem for mode in wanted for problem in _mode_problem(suite, mode)]
+    problems = [_undeclared(suite, mode) for mode in wanted if mode not in suite.modes]
     if "regression" in wanted and not has_baseline:
         message = "mode 'regression' compares with a run, and none is named"
         problems.append(Problem("$.modes", message, "name it with --baseline"))
@@ -133,15 +153,13 @@ def _choose_modes(
     return [mode for mode in suite.modes if mode in wanted], problems
 
 
-def _mode_problem(suite: Suite, mode: str) -> list[Problem]:
-    if mode in suite.modes:
-        return []
+def _undeclared(suite: Suite, mode: str) -> Problem:
     declared = ", ".join(suite.modes)
     message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
     remedy = "choose a declared mode with --mode"
     if mode == "regression":
         remedy = "add it to the suite's modes, or leave out --baseline"
-    return [Problem("$.modes", message, remedy)]
+    return Problem("$.modes", message, remedy)
 
 
 def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
@@ -170,7 +188,8 @@ def _option_problems(
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
         problems.append(Problem("--read-only", message, "it goes with --mode live-shadow"))
-    problems += _blind_options(agent, options)
+    if agent.is_outside and not options.gateway:
+        problems += _blind_options(options)
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
         problems.append(Problem("--fail-on findings", message, "it goes with --mode adversarial"))
@@ -181,11 +200,9 @@ def _option_problems(
     return problems
 
 
-def _blind_options(agent: Agent, options: RunOptions) -> list[Problem]:
-    """Options that need to see the calls of an agent which makes them by itself."""
-    if not agent.is_outside or options.gateway:
-        return []
-    message = "this agent calls its tools by itself, so this would change nothing"
+def _blind_options(options: RunOptions) -> list[Problem]:
+    """Options that need to see the tool calls of an agent in another process."""
+    message = "this agent calls its tools in its own process, so this would change nothing"
     remedy = "offer it the tools with --gateway"
     given = {"--read-only": options.read_only, "--tools": options.tools}
     return [Problem(name, message, remedy) for name, value in given.items() if value]

@@ -7,13 +7,13 @@ import msgspec
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import AgentFacts, Group, RunOptions
+from evalwright.engine.continuation import recall_answers
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
-from evalwright.engine.plan import Plan
+from evalwright.engine.plan import Plan, merged
 from evalwright.engine.replay import project
-from evalwright.engine.run import recall_answers
 from evalwright.engine.session import Session
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
@@ -65,7 +65,7 @@ def resume(
     session = _session(history, options, agent, agent_id, config)
     facts = _agent_facts(history, session.agent) if agent is not None else history.plan.agent
     session.agent.agent_id, session.agent.model_class = facts.agent_id, facts.model_class
-    settings = options.over(history.plan.settings)
+    settings = merged(options, history.plan.settings)
     plan = history.plan = msgspec.structs.replace(history.plan, agent=facts, settings=settings)
     starts = [msgspec.structs.replace(plan, group=group) for group in missing]
     return Remaining(session, [*([] if is_complete else [history]), *starts], done)
@@ -133,7 +133,7 @@ def _session(
     config: Config | None,
 ) -> Session:
     plan = history.plan
-    settings = msgspec.structs.asdict(options.over(plan.settings))
+    settings = msgspec.structs.asdict(merged(options, plan.settings))
     recorded = RunOptions(
         **settings,
         model=plan.agent.model,

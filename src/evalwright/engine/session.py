@@ -14,33 +14,114 @@ one event loop: it may be made anywhere, and `run` is awaited once.
 A host keeps one `ModelPool` for all its runs and asks `gather_means` for the rest of each.
 """
 
-from collections.abc import Sequence
+import asyncio
+import functools
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from evalwright.agents.load import load_agent
+from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, RunOptions
-from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
 from evalwright.engine.clock import SystemClock, new_group_id
-from evalwright.engine.execution import Means, Outcome
+from evalwright.engine.continuation import resume_run
+from evalwright.engine.execution import Means, Outcome, start_run
 from evalwright.engine.history import History
 from evalwright.engine.judging import Panel
-from evalwright.engine.model_pool import ModelPool
 from evalwright.engine.plan import Plan, plan_run
-from evalwright.engine.run import resume_run, start_run
-from evalwright.models.config import Config
+from evalwright.models.config import Config, known_secrets, load_config
+from evalwright.models.protocol import Model, Reply, Request
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
+    from evalwright.models.cassette import Cassette
+    from evalwright.models.load import Providers
+    from evalwright.models.providers import ModelName
+
+
+class ModelPool:
+    """The models of a session, of a host, or of an evaluation of prompts.
+
+    Models of one provider share its connections and limits. With a cassette they are answered
+    from it. `redactor` removes every secret that the configuration and the environment name.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        cassette: str | Path | None = None,
+        *,
+        record: bool = False,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.config = load_config() if config is None else config
+        self.secrets = known_secrets(self.config, environment, [TOKEN_VARIABLE])
+        self.redactor = Redactor(self.secrets) if self.secrets else NOTHING_SECRET
+        self.is_used = cassette is not None  # whether there is anything to close
+        self.cassette: Cassette | None = None
+        if cassette is not None:
+            from evalwright.models import cassette as cassettes
+
+            self.cassette = cassettes.Cassette(cassette, record, self.redactor.redact_text)
+        self._environment = environment
+        self._loaded: dict[str, Model] = {}
+
+    @functools.cached_property
+    def _providers(self) -> "Providers":
+        from evalwright.models.load import Providers  # a run without models needs none
+
+        return Providers(self.config, self._environment)
+
+    def name(self, name: str) -> "ModelName":
+        """A model's name in full, `provider:model`; raises `BadInput`."""
+        from evalwright.models.endpoints import known_providers
+        from evalwright.models.providers import parse_name
+
+        return parse_name(name, known_providers(self.config))
+
+    def load(self, name: str) -> Model:
+        """A model by its name; raises `BadInput` for an unknown provider or a missing key."""
+        if name not in self._loaded:
+            self.is_used = True
+            self._loaded[name] = self._providers.load(name, self.cassette)
+        return SharedModel(self._loaded[name])
+
+    def panel(self, judges: Sequence[str], samples: int) -> Panel:
+        """The judges of a run."""
+        return Panel([self.load(judge) for judge in judges], samples)
+
+    async def close(self) -> None:
+        """Close all connections, and the cassette."""
+        try:
+            await asyncio.gather(*(model.close() for model in self._loaded.values()))
+        finally:
+            if self.cassette is not None:
+                self.cassette.close()
+
+
+class SharedModel:
+    """A model of a pool: closing it leaves its connections to the others."""
+
+    def __init__(self, model: Model) -> None:
+        self.name = model.name
+        self._model = model
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask once."""
+        return await self._model.ask(request)
+
+    async def close(self) -> None:
+        """Nothing: the pool closes its models."""
 
 
 class Observer(Protocol):

@@ -20,7 +20,7 @@ from evalwright.contracts.planning import Baseline, Origin, RunOptions
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baseline import read_baseline
-from evalwright.engine.plan import DEFAULT_MODES, Plan, plan_run
+from evalwright.engine.plan import DEFAULT_MODES, Plan, limited, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.settings import HostSettings
@@ -159,7 +159,7 @@ class Planner:
         judges = settings.judges if is_judged else ()
         model = self._catalogue.model_of(registered)
         return msgspec.structs.replace(
-            options.within(settings.limits),
+            limited(options, settings.limits),
             model=model,
             judges=judges,
             judge_samples=settings.judge_samples if judges else None,

@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import ForkedFrom, Origin, Owner, RunSettings
 from evalwright.engine.clock import Clock
 from evalwright.engine.history import History, read_history
-from evalwright.engine.plan import Plan
+from evalwright.engine.plan import Plan, limited, merged
 from evalwright.engine.replay import replay_run
 from evalwright.host.deployments import management as deployments
 from evalwright.host.errors import ApiError
@@ -152,7 +152,7 @@ class Forks:
             )
             raise ApiError(422, "capability_required", message)
         overlay, origin = request.overlay, plan.origin
-        settings = overlay.settings.over(plan.settings).within(self._settings.limits)
+        settings = limited(merged(overlay.settings, plan.settings), self._settings.limits)
         if settings.tools is not None:
             settings = msgspec.structs.replace(settings, tools=self._settings.tools)
         configurable = {**(origin.configurable or {}), **overlay.configurable}

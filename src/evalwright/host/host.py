@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.engine.model_pool import ModelPool
+from evalwright.engine.session import ModelPool
 from evalwright.host.annotations import AnnotationStore
 from evalwright.host.catalogue import Catalogue
 from evalwright.host.deployments.service import Deployments

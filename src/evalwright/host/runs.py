@@ -22,13 +22,12 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
+from evalwright.engine.continuation import recall_answers
 from evalwright.engine.execution import Means
 from evalwright.engine.history import History, read_history
-from evalwright.engine.model_pool import ModelPool
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.run import recall_answers
-from evalwright.engine.session import gather_means
+from evalwright.engine.session import ModelPool, gather_means
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import PlannedEvaluation, Planner
 from evalwright.host.executors import EvaluationExecutor, RunExecutor

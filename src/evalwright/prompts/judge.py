@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.prompt_result import ModelFacts
-from evalwright.engine.model_pool import ModelPool
+from evalwright.engine.session import ModelPool
 from evalwright.models.protocol import Model
 from evalwright.prompts.cases import CaseRun, run_cases
 from evalwright.prompts.document import Prompt, UnfitPrompt

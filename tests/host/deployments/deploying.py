@@ -12,8 +12,8 @@ from evalwright.agents.python import PythonAgent
 from evalwright.contracts.events import Event, Planned
 from evalwright.contracts.planning import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
+from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
-from evalwright.engine.run import start_run
 from evalwright.host.deployments.gate import Ballot
 from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.deployments.service import Deployments, Transitioned

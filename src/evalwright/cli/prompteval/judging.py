@@ -15,7 +15,7 @@ from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import CannotEvaluate, Interrupted
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
-from evalwright.engine.model_pool import ModelPool
+from evalwright.engine.session import ModelPool
 from evalwright.prompts.evaluate import EvaluationSettings, Linted
 from evalwright.prompts.judge import load_judges
 from evalwright.prompts.judged import BudgetSpent, JudgedEvaluation

@@ -1,6 +1,6 @@
-"""Starting a run, and resuming one: a resumed run asks its judges again, not its agent."""
+"""Resuming a run in the log: scores stay, and recorded answers are judged, not asked for again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,11 +16,10 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.engine.execution import Execution, Means, Outcome
+from evalwright.engine.execution import Announce, Execution, Means, Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import Answer
 from evalwright.engine.listing import last_continuation
-from evalwright.engine.plan import Plan
 from evalwright.engine.replay import project
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -31,26 +30,6 @@ _OF_ANSWERS = (
     InvocationCompleted.TYPE,
     Judged.TYPE,
 )
-
-Announce = Callable[[History], None]  # called with a run that is about to be worked on
-
-
-async def start_run(
-    log: EventLog,
-    agent: Agent,
-    plan: Plan,
-    announce: Announce = lambda _: None,
-    clock: Clock | None = None,
-    means: Means | None = None,
-) -> Outcome:
-    """Execute a new run."""
-    clock = clock or SystemClock()
-    history = History(new_run_id(clock), plan, clock.now_us())
-    with log.claim(history.run_id):
-        announce(history)
-        execution = Execution(log, agent, history, clock, means or Means())
-        execution.open()
-        return await execution.run()
 
 
 async def resume_run(
