@@ -162,9 +162,9 @@ def test_a_function_that_raises_is_a_tool_that_failed(tmp_path: Path, name: str,
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("unspeakable_exit", "Unspeakable: (it cannot be put into words)"),
-        ("unspeakable_interrupt", "Unspeakable: (it cannot be put into words)"),
-        ("unspeakable_later", "Unspeakable: (it cannot be put into words)"),
+        ("unspeakable_exit", "Unspeakable: (its message cannot be read)"),
+        ("unspeakable_interrupt", "Unspeakable: (its message cannot be read)"),
+        ("unspeakable_later", "Unspeakable: (its message cannot be read)"),
         ("interrupts", "KeyboardInterrupt: "),
         ("interrupts_later", "KeyboardInterrupt: "),
         ("exits_later", "SystemExit: 3"),

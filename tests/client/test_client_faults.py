@@ -67,7 +67,7 @@ def test_nobody_there_is_an_error_that_names_the_address(connect):
 def test_a_key_follows_no_redirect(connect):
     with saying([answer(CREATED)]) as elsewhere:
         away = answer(b"", 307, Location=f"{elsewhere.url}/v1/runs/run_a")
-        with saying([away]) as wire, pytest.raises(HostError, match="a key follows nobody"):
+        with saying([away]) as wire, pytest.raises(HostError, match="the key was not forwarded"):
             connect(wire.url, KEY).run("run_a")
     assert elsewhere.heard == []
 

@@ -110,7 +110,7 @@ def test_a_torn_last_line_loses_nothing_else_and_is_named(tape: Path) -> None:
     os.truncate(tape, tape.stat().st_size - 10)
     model = player(tape)
     assert ask(model, a_request("a")).text == "answer 1"
-    assert "(its line 2 is torn)" in failure(model, a_request("b")).message
+    assert "(its line 2 is incomplete)" in failure(model, a_request("b")).message
 
 
 def test_recording_goes_on_after_a_torn_line(tape: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_key_where_the_name_of_a_variable_belongs_is_refused_and_not_repeated(
         ('[models.openai]\nbase_url = "x"\n', "models.openai.base_url: not an http or https"),
         (
             '[models.openai]\nbase_url = "https://a:b@h/"\n',
-            "models.openai.base_url: an address may hold no user name, password",
+            "models.openai.base_url: an address must not contain a user name, password",
         ),
         (
             '[prices."openai:m"]\ninput_per_million = 1\n',

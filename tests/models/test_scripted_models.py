@@ -77,7 +77,7 @@ def test_a_refusal_says_so(script: Path) -> None:
 def test_an_error_is_raised_with_its_code(script: Path) -> None:
     error = failure(load(f"scripted:{script}"), a_request("down"))
     assert error.code == "rate_limited"
-    assert f"{script}: rule $[5]" in error.message
+    assert f"{script}: as rule $[5] demands" in error.message
 
 
 def test_tokens_are_estimated_unless_they_are_given_and_have_no_cost(script: Path) -> None:

@@ -112,7 +112,7 @@ def test_an_extension_that_changes_no_name_size_or_kind_is_passed_over(
         ("prompts/../../secret", "`..` leads out"),
         ("/etc/passwd", "absolute path"),
         ("C:/secret", "absolute path"),
-        ("prompts\\secret", "separated by /"),
+        ("prompts\\secret", "separate parts with /"),
         ("prompts//a", "empty or `.`"),
         ("prompts/./a", "empty or `.`"),
         ("././a", "empty or `.`"),

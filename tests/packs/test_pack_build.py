@@ -79,7 +79,7 @@ def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_pack_json_is_refused(tmp_path: Path) -> None:
-    assert "there is no pack.json" in refused(tmp_path)
+    assert "no pack.json in this folder" in refused(tmp_path)
     assert "is not a folder" in refused(tmp_path / "nowhere")
 
 
@@ -187,8 +187,8 @@ def test_a_key_that_cannot_sign_is_refused_with_the_way_to_make_one(tmp_path: Pa
     curve = ec.generate_private_key(ec.SECP256R1())
     other = curve.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for pem, message in [
-        (b"nonsense", "no private key"),
-        (keys.public.read_bytes(), "no private key"),
+        (b"nonsense", "not a PEM private key"),
+        (keys.public.read_bytes(), "not a PEM private key"),
         (locked, "has a password"),
         (other, "not an Ed25519 key"),
     ]:

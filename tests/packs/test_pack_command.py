@@ -147,7 +147,7 @@ def test_the_integrity_may_come_from_a_registrys_file(bench: Bench) -> None:
         (["--integrity", "none.json"], "none.json: cannot be read"),
         (["--integrity", "empty.json"], "--integrity empty.json: it is no integrity"),
         (["--key", "none.pem"], "none.pem: cannot be read"),
-        (["--key", "empty.json"], "empty.json: it is no public key"),
+        (["--key", "empty.json"], "empty.json: not a PEM public key"),
     ],
 )
 def test_trust_that_cannot_be_read_leaves_with_2(

@@ -164,7 +164,7 @@ def test_one_changed_byte_anywhere_is_never_verified(
 
 def test_a_key_that_cannot_be_trusted_is_refused_with_the_way_to_make_one(keys: Keys) -> None:
     for pem, told in [
-        (b"nonsense", "no public key"),
+        (b"nonsense", "not a PEM public key"),
         (keys.private.read_bytes(), "it is a private key"),
     ]:
         with pytest.raises(BadInput, match=told) as raised:

@@ -156,7 +156,7 @@ class _Talk(asyncio.SubprocessProtocol):
         self.transport.close()
 
     def complaint(self) -> str:
-        """The end of what it wrote to stderr."""
+        """The end of its stderr."""
         return self._errors.decode("utf-8", "replace").strip() or "nothing on stderr"
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""The tool gateway: an MCP server on loopback, through which an agent outside reaches its tools.
+"""The tool gateway: an MCP server on loopback through which an outside agent reaches its tools.
 
-Every invocation has an address of its own there, for as long as it lasts. Calls are answered and
-recorded as those of any agent are.
+Each invocation has its own address there while it lasts. Calls are answered and recorded like those
+of any agent.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Gateway:
             if self._runner is not None:
                 return
             quiet = logging.Logger("evalwright.gateway")
-            quiet.disabled = True  # what a client does wrong is told to the client
+            quiet.disabled = True  # errors of a client are reported to the client
             server = web.Server(self._handle, logger=quiet, access_log=None, auto_decompress=False)
             runner = web.ServerRunner(server, shutdown_timeout=PATIENCE_SECONDS)
             await runner.setup()
@@ -64,7 +64,7 @@ class Gateway:
 
     @asynccontextmanager
     async def open(self, invocation: Invocation) -> AsyncIterator["GatewaySession"]:
-        """An address for one invocation, which leads nowhere when the block is left."""
+        """An address for one invocation, valid until the block is left."""
         await self.start()
         token = secrets.token_urlsafe(32)
         opened = GatewaySession(f"http://{ADDRESS}:{self._port}{PATH}{token}", invocation)
@@ -78,7 +78,7 @@ class Gateway:
             raise opened.failure
 
     async def close(self) -> None:
-        """Stop listening, and let go of the connections."""
+        """Stop listening and close the connections."""
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
@@ -141,7 +141,7 @@ class GatewaySession:
         return answer
 
     def take_call(self, name: str, inputs: Any = UNSET) -> bool:
-        """Whether such a call was answered here; of those alike, each is taken once.
+        """Whether such a call was answered here; each of several equal calls counts once.
 
         Without inputs it may be any call of the tool.
         """
@@ -159,7 +159,7 @@ class GatewaySession:
         return self._names.tool(name) or name
 
     async def reply_to(self, body: bytes, headers: Mapping[str, str]) -> RpcReply:
-        """Answer one message, in a task of its own: a client that goes away ends no call."""
+        """Answer one message in a separate task, so that a client that disconnects ends no call."""
         running = asyncio.create_task(self._reply_to(body, headers))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
@@ -183,7 +183,7 @@ class GatewaySession:
 
 
 def _text(inputs: Any) -> str:
-    """A text that is the same for equal inputs; none for what is no JSON value."""
+    """A text that is the same for equal inputs; None for anything but a JSON value."""
     try:
         return canonical(inputs)
     except NotJson:

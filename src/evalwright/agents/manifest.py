@@ -84,7 +84,7 @@ class ManifestAgent:
         await self.model.close()
 
     def _offered(self, invocation: Invocation) -> list[str]:
-        """The tools that the model is told of: with fixtures, all of the allowlist for every task.
+        """The tools that the model sees: with fixtures, all of the allowlist for every task.
 
         If only a task's own fixtures were offered, they would give away which tool to use.
         """
@@ -135,7 +135,7 @@ def load_manifest(ref: str, model: Model, settings: LoopSettings | None = None) 
 
 
 def read_parts(manifest: Manifest, files: Files, place: str) -> ManifestParts:
-    """Read all that a manifest refers to; raises `BadInput` for what is missing or unfit."""
+    """Read everything a manifest refers to; raises `BadInput` if something is missing or unfit."""
     overrides = sorted(set(manifest.prompt_overrides) - {"system"})
     if overrides:
         raise BadInput(
@@ -156,7 +156,7 @@ def agent_of(
     ref: str,
     settings: LoopSettings | None = None,
 ) -> ManifestAgent:
-    """The agent that a manifest and what it refers to describe."""
+    """The agent that a manifest and its files describe."""
     return ManifestAgent(
         manifest,
         model,

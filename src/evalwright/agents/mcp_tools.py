@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_SECONDS = 30.0
-CLOSE_SECONDS = 10.0  # a program that does not end by itself is killed before that
+CLOSE_SECONDS = 10.0  # a program that does not exit is killed before that
 MAX_PAGES = 100  # of a server's list of tools
-MAX_WORDS = 2000  # of a server that are told: the end of what it wrote, the beginning of an error
+MAX_WORDS = 2000  # quoted from a server: the end of its output, the start of an error
 
 # The package reports every broken line of a server; what matters is in the errors we raise.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -130,7 +130,7 @@ class McpServer:
         return call
 
     def _opener(self, folder: Path) -> "Open":
-        """How to connect; what is wrong with the entry itself is said at once."""
+        """How to connect; errors in the entry are reported at once."""
         entry = self._entry
         if entry.url is not None:
             headers, self.secrets = resolve_headers(entry.headers, entry.url, self._place)
@@ -158,7 +158,7 @@ class _Connection:
         return self._ready.is_set() and not (self._closing.is_set() or self._holder.done())
 
     def last_words(self) -> str:
-        """What the program said on standard error; no model is told."""
+        """What the program wrote to standard error; never shown to a model."""
         return self._stderr.told()
 
     async def wait_until_ready(self) -> None:
@@ -194,7 +194,7 @@ class _Connection:
             abandon(calling)
 
     async def hear(self, message: "IncomingMessage") -> None:
-        """Fail the call that a broken answer was for, where only one waits: there is no id."""
+        """Fail the call that a broken answer was for, if only one waits: the answer has no id."""
         if len(self._unanswered) == 1 and _is_broken_answer(message):
             (unreadable,) = self._unanswered
             if not unreadable.done():
@@ -208,7 +208,7 @@ class _Connection:
             self._holder.cancel()
             await asyncio.wait((self._holder,), timeout=CLOSE_SECONDS)
         if self._holder.done() and not self._holder.cancelled():
-            self._holder.exception()  # it was told where it mattered
+            self._holder.exception()  # already reported
 
     async def _hold(self) -> None:
         async with self._open(self._stderr, self.hear) as client:
@@ -289,7 +289,7 @@ def _program_opener(command: list[str], env: dict[str, str], folder: Path) -> Op
 
 def _require_program(program: str, folder: Path, place: str) -> None:
     if shutil.which(folder / program if "/" in program else program) is None:
-        raise BadInput(f"{place}: command: there is no program {program!r} that can be started")
+        raise BadInput(f"{place}: command: no executable program {program!r}")
 
 
 def _http_opener(url: str, headers: dict[str, str]) -> Open:
@@ -332,7 +332,7 @@ def _answer(result: "CallToolResult") -> Any:
     answer = texts[0] if only_text else blocks
     structured = result.structured_content
     if structured is not None:
-        # A result that is no object is wrapped on the wire; the tool itself said what is inside.
+        # A result that is not an object is wrapped on the wire; the tool returned what is inside.
         is_wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
         answer = structured["result"] if is_wrapped else structured
     try:

@@ -37,7 +37,7 @@ class AgentFailure(Exception):
 class ToolError(Exception):
     """A tool call that has no result; the agent may catch it and go on.
 
-    `told` is what a model may know of it: it must not learn that it is being evaluated.
+    `told` is the message for a model, which must not learn that it is being evaluated.
     """
 
     def __init__(self, message: str, told: str | None = None) -> None:
@@ -46,7 +46,7 @@ class ToolError(Exception):
 
 
 class InvocationEnded(RuntimeError):
-    """Raised in an agent that goes on after its invocation has ended, for one by timeout."""
+    """Raised in an agent that continues after its invocation has ended, for example by timeout."""
 
     def __init__(self) -> None:
         super().__init__("this invocation has ended; nothing more is recorded for it")
@@ -59,13 +59,13 @@ class Agent(Protocol):
     ref: str  # how the agent is reached, as it may be written down
     model_class: str | None  # the class of model behind it, where it is known
     allowed_tools: frozenset[str] | None  # the tools it may call; None: all that there are
-    is_outside: bool  # in another process, where it may call tools that nobody sees
+    is_outside: bool  # in another process, where it may call tools unseen
 
     async def invoke(self, invocation: "Invocation") -> Any:
         """Work on one task and return the output; raises `AgentFailure`."""
 
     async def close(self) -> None:
-        """Let go of connections and the like."""
+        """Close connections and the like."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class Invocation:
         self.usages: list[ProviderUsage] = []
         self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
         self.schema_valid: bool | None = None  # where the agent's output has a schema
-        self.refused = False  # the model declined to do what it was asked
+        self.refused = False  # the model refused the request
         self._loop = asyncio.get_running_loop()
         self._record = record
         self._fixtures = ToolFixtures(None if self.surroundings.live else task.fixtures)
@@ -123,7 +123,7 @@ class Invocation:
         return [name for name in known if allowed is None or name in allowed]
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Answer a tool call, recorded with its answer; for an agent that is in a thread."""
+        """Answer a tool call, recorded with its answer; for an agent in a thread."""
         call = self._begin(name, args)
         if call.tool is None:
             return self._answer_from_fixtures(call)
@@ -133,7 +133,7 @@ class Invocation:
         return answer.result()
 
     async def use_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Answer a tool call, recorded with its answer; for an agent that is async."""
+        """Answer a tool call, recorded with its answer; for an async agent."""
         call = self._begin(name, args)
         if call.tool is None:
             return self._answer_from_fixtures(call)
@@ -152,7 +152,7 @@ class Invocation:
             self.usages.append(usage)
 
     def end(self) -> None:
-        """From here on nothing is recorded, and live calls are given up: the score is next."""
+        """From here on nothing is recorded and live calls are cancelled: the score is next."""
         with self._lock:
             self._ended = True
             for call in self._live_calls:
@@ -184,7 +184,7 @@ class Invocation:
             message = f"there is no live tool {name!r}; describe it in the file of --tools"
             raise self._failed(call, "no_such_tool", message)
         if self.surroundings.read_only and tool.description.writes:
-            message = f"{name!r} may write, and the run is read-only (--read-only)"
+            message = f"{name!r} may write, but the run is read-only (--read-only)"
             raise self._failed(call, "read_only", message, "forbidden")
         return _Call(name, call.call_id, tool, msgspec.json.decode(inputs))
 
@@ -262,7 +262,7 @@ def _milliseconds_since(started: float) -> int:
 
 
 def checked_output(output: Any) -> Any:
-    """The output as plain JSON values; raises `AgentFailure` where it is none."""
+    """The output as plain JSON values; raises `AgentFailure` if it is not a JSON value."""
     try:
         return plain(output)
     except NotJson as error:
@@ -276,7 +276,7 @@ def _checked_name(name: Any) -> str:
     except NotJson:
         text = None
     if not isinstance(text, str) or not text:
-        raise ToolError(f"a tool is called by its name, not by {name!r}")
+        raise ToolError(f"the name of a tool must be a text, not {name!r}")
     return text
 
 

@@ -174,7 +174,7 @@ def _load_module(name: str, ref: str) -> Any:
         if not name.startswith(".") and name:
             raise _broken(ref, error) from error
         raise BadInput(
-            f"--agent {ref}: there is no module {name!r}; relative names lead nowhere"
+            f"--agent {ref}: there is no module {name!r}; relative names are not supported"
         ) from None
     except (Exception, SystemExit) as error:
         raise _broken(ref, error) from error
@@ -202,7 +202,7 @@ def _words(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - an agent's exception may fail even at this
-        return "(it cannot be put into words)"
+        return "(its message cannot be read)"
 
 
 def _own_trace(error: BaseException) -> str:
@@ -235,7 +235,7 @@ def _short(filename: str) -> str:
 
 def _broken(ref: str, error: BaseException) -> AgentBroken:
     trace = "".join(traceback.format_exception(error)).rstrip()
-    return AgentBroken(f"--agent {ref}: the agent's own code failed while it was loaded\n{trace}")
+    return AgentBroken(f"--agent {ref}: the agent's code failed while loading\n{trace}")
 
 
 def _clean(text: str) -> str:

@@ -143,5 +143,5 @@ def _failure(error: BaseException) -> ToolFailed:
     try:
         words = f"{error}".encode("utf-8", "backslashreplace").decode()
     except BaseException:  # noqa: BLE001 - an exception may fail even at this, in any way
-        words = "(it cannot be put into words)"
+        words = "(its message cannot be read)"
     return ToolFailed("tool_error", f"{type(error).__name__}: {words}")

@@ -26,7 +26,7 @@ MAX_QUOTED = 200  # characters of what a model wrote, in a message about it
 
 
 class LoopSettings(msgspec.Struct, frozen=True):
-    """How a model is asked, and how often at the most."""
+    """How a model is asked, and how often at most."""
 
     max_turns: int = MAX_TURNS
     temperature: float | None = None
@@ -96,7 +96,7 @@ class ToolLoop:
         return reply
 
     def _record_reasoning(self, reply: Reply) -> None:
-        """Record what the model thought, and what it said beside its tool calls."""
+        """Record the model's reasoning, and its text beside tool calls."""
         said = reply.text if reply.tool_uses else ""
         for reasoning in (reply.reasoning, said):
             if reasoning.strip():
@@ -137,7 +137,7 @@ class ToolLoop:
         return as_text({"error": reason})
 
     def _tool_behind(self, name: str) -> str:
-        """The tool that a model means, even one that it was not told of."""
+        """The tool that a model means, even one that it was not offered."""
         tool = self._names.tool(name)
         return tool if tool is not None else self._unoffered(name)
 
@@ -162,7 +162,7 @@ class _BadArguments(Exception):
 
 
 def _arguments(use: ToolUse) -> Mapping[str, Any]:
-    """The arguments of a call; where there are none, a model may write nothing at all."""
+    """The arguments of a call; a model may write nothing if there are none."""
     if not use.arguments.strip():
         return {}
     try:

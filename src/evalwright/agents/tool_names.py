@@ -11,7 +11,7 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class ToolNames:
-    """Tools and the names under which a model is told of them, one for one.
+    """Tools and the names under which a model sees them, one to one.
 
     A tool's name depends on those before it only: more tools at the end change nothing.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
 
-# Threads of their own, and few: nothing else waits behind answers that are long to read.
+# A few separate threads: nothing else waits behind answers that take long to read.
 _readers = ThreadPoolExecutor(2, "answer")
 
 
@@ -149,7 +149,7 @@ def accept_response(
     tools: "GatewaySession | None" = None,
     limits: AnswerLimits = TRUSTED,
 ) -> Any:
-    """Record what the agent reports and return its output; refuse an answer out of shape."""
+    """Record what the agent reports and return its output; refuse a malformed answer."""
     _check_burden("answer", body, limits.most_values)
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
@@ -175,7 +175,7 @@ def _check_burden(what: str, text: bytes, most_values: int | None) -> None:
 
 
 def _json_of(output: Any) -> bytes:
-    """The JSON that whoever scores an output has to go through; a text may be JSON itself."""
+    """The JSON that scoring an output must go through; a text may be JSON itself."""
     if not isinstance(output, str):
         return msgspec.json.encode(output)
     return output.encode() if output.lstrip()[:1] in ("[", "{") else b""
@@ -195,7 +195,7 @@ def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
 def _not_yet_recorded(
     events: Sequence[ReportedEvent], tools: "GatewaySession"
 ) -> list[ReportedEvent]:
-    """What is left when calls that went through the gateway are taken out, with their answers."""
+    """The events without calls, and their answers, that went through the gateway."""
     left: list[ReportedEvent] = []
     recorded: set[str] = set()
     for event in events:

@@ -1,4 +1,4 @@
-"""Choices that look like chance and are not: a function of the seed and of what is chosen for."""
+"""Pseudo-random choices: a function of the seed and of what the choice is for."""
 
 import hashlib
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ def _known(strategies: Sequence[str]) -> list[str]:
 
 
 def _attacked(task: Task, name: str, seed: int) -> Task | None:
-    """The task with one attack in it, under its old id; None where there is no place for it."""
+    """The task with one attack in it, under its old id; None if it has no place for one."""
     strategy, chance = STRATEGIES[name], Chance(seed, task.task_id, name)
     for place in strategy.places:
         order, needed = make_order(task, place, chance)
@@ -103,7 +103,7 @@ def _chosen(task: Task, names: list[str], seed: int, per_task: int | None) -> li
 
 
 def _task_id(task_id: str, name: str, taken: dict[str, Task]) -> str:
-    """The id of the task and the name of the strategy; a hash takes the place of what is cut."""
+    """The id of the task and the name of the strategy; a hash replaces what is cut off."""
     plain = f"{task_id}-{name}"
     if len(plain) <= MAX_TASK_ID and plain not in taken:
         return plain
@@ -112,9 +112,9 @@ def _task_id(task_id: str, name: str, taken: dict[str, Task]) -> str:
 
 
 def _variant(names: list[str], seed: int, per_task: int | None) -> str:
-    """What the id of the suite says of options that are not the usual ones: no two suites of the
-    same id and version may differ, for their scores would be compared."""
+    """What the id of the suite says of options that are not the usual ones: suites of the same
+    id and version must not differ, since their scores would be compared."""
     if (names, seed, per_task) == (list(STRATEGIES), 0, None):
         return ""
-    told = f"{','.join(names)};{seed};{per_task}"
-    return f"-{hashlib.sha256(told.encode()).hexdigest()[:_HASH]}"
+    options = f"{','.join(names)};{seed};{per_task}"
+    return f"-{hashlib.sha256(options.encode()).hexdigest()[:_HASH]}"

@@ -1,4 +1,4 @@
-"""What an attack wants the agent to do; addresses lie in a domain that can belong to nobody."""
+"""What an attack wants the agent to do; addresses are in a domain that nobody can own."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A goal made out for one attack: what to do, in words, and the mark that it carries."""
+    """The goal of one attack: the instruction, and the mark that it carries."""
 
     english: str
     german: str

@@ -1,4 +1,4 @@
-"""Where an attack can stand in a task, and the task with it there; what was there stays there."""
+"""Where an attack can be placed in a task, and the task with it; nothing is removed."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -68,9 +68,9 @@ def _with_fixtures(task: Task, fixtures: Fixtures) -> Task:
 
 
 def _with_note(response: Any, text: str) -> Any:
-    """A response with a text more in it; None for one that has no room for text.
+    """A response with one more text; None if it has no room for text.
 
-    What the response says already stays word for word, so that the right answer stays right.
+    Its content stays word for word, so that the right answer stays right.
     """
     if isinstance(response, str):
         return f"{response}\n\n{text}" if response else text

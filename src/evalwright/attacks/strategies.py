@@ -1,4 +1,4 @@
-"""The strategies: how an order is put to an agent so that it is not seen for what it is."""
+"""Strategies: how an order is disguised so that an agent does not recognise it."""
 
 import base64
 import codecs
@@ -12,7 +12,7 @@ from evalwright.attacks.places import Place
 
 
 class AttackStrategy(msgspec.Struct, frozen=True):
-    """What it does, where it can stand (the first that a task has), and how it words an order."""
+    """What it does, its places (the first that a task has), and how it words an order."""
 
     about: str
     places: tuple[Place, ...]

@@ -33,7 +33,7 @@ def parse_address(url: str) -> Address:
     except ValueError as error:
         raise BadInput(f"the URL of the host cannot be read: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise BadInput("the URL of a host begins with https:// (or http:// on this machine)")
+        raise BadInput("the URL of a host must begin with https:// (or http:// on this machine)")
     _refuse_extras(parts)
     return Address(
         is_tls=parts.scheme == "https",
@@ -45,17 +45,19 @@ def parse_address(url: str) -> Address:
 
 def _refuse_extras(parts: SplitResult) -> None:
     if parts.username is not None or parts.password is not None:
-        raise BadInput("the URL of a host holds no user and no password; a key is given beside it")
+        raise BadInput(
+            "the URL of a host must not contain a user or a password; give the key separately"
+        )
     if parts.query or parts.fragment:
-        raise BadInput("the URL of a host ends with its path: no ? and no #")
+        raise BadInput("the URL of a host must not contain ? or #")
     if not all("!" <= character <= "~" for character in parts.netloc + parts.path):
-        raise BadInput("the URL of a host has only letters, digits and signs of ASCII, no spaces")
+        raise BadInput("the URL of a host must be printable ASCII without spaces")
 
 
 def check_key(address: Address, key: str) -> None:
     """Refuse a key that cannot be one, or that others could read on its way."""
     if not key or not all("!" <= character <= "~" for character in key):
-        raise BadInput("the key is empty, or holds characters that no key has")
+        raise BadInput("the key is empty or contains characters that no key has")
     if not address.is_tls and not _is_loopback(address.host):
         raise BadInput(f"the key is not sent over http:// to {address.host}; use https://")
 
@@ -68,7 +70,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class Access:
-    """The address of a host with the key for it; the key shows in no `repr`."""
+    """The address of a host with the key for it; `repr` does not show the key."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self.address = parse_address(url)
@@ -78,8 +80,8 @@ class Access:
 
     def headers(self) -> dict[str, str]:
         """What every request carries."""
-        told = {"User-Agent": "evalwright"}
-        return told if self._key is None else {**told, "Authorization": f"Bearer {self._key}"}
+        headers = {"User-Agent": "evalwright"}
+        return headers if self._key is None else {**headers, "Authorization": f"Bearer {self._key}"}
 
     def __repr__(self) -> str:
         return f"{self.address.origin}{self.address.prefix}"

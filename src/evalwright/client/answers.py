@@ -83,7 +83,7 @@ class SuitePage(AnswerBody, frozen=True):
 
 
 class Agent(AnswerBody, frozen=True):
-    """An agent, as far as a host tells of it."""
+    """An agent, as a host describes it."""
 
     agent_id: str
     persona: str
@@ -121,7 +121,7 @@ class RunError(AnswerBody, frozen=True):
 
 
 class Run(AnswerBody, frozen=True):
-    """A run as it stands."""
+    """A run as it is now."""
 
     run_id: str
     workflow_id: str
@@ -263,7 +263,7 @@ class BulkResults(AnswerBody, frozen=True):
 
 
 class Deployment(AnswerBody, frozen=True):
-    """Where a version of an agent stands."""
+    """A version of an agent and its state."""
 
     agent_id: str
     version: str
@@ -276,7 +276,7 @@ class Deployment(AnswerBody, frozen=True):
 
 
 class Webhook(AnswerBody, frozen=True):
-    """A subscription; its secret is not told again."""
+    """A subscription, without its secret."""
 
     webhook_id: str
     url: str = ""
@@ -292,7 +292,7 @@ class Webhooks(AnswerBody, frozen=True):
 
 
 class CreatedWebhook(AnswerBody, frozen=True):
-    """A new subscription; its secret is told this once and shows in no `repr`."""
+    """A new subscription; its secret is given only here, and not shown by `repr`."""
 
     webhook_id: str
     secret: str

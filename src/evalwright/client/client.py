@@ -16,7 +16,7 @@ from evalwright.client.retries import Attempts, Failure, Retries
 from evalwright.contracts.summary import EvalSummary
 
 TIMEOUT_S = 30.0
-EVALUATE = "Begin an evaluation, as `create_run` does, and wait for its scorecard, as `wait` does."
+EVALUATE = "Start an evaluation like `create_run`, and wait for its scorecard like `wait`."
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Client:
         """The events of a run as they come, to its end, or those after a sequence.
 
         `updates` are run and evaluation events without content, `debug` are all. A connection that
-        breaks is made again where it broke; no event is lost or told twice.
+        breaks is made again where it broke; no event is lost or repeated.
         """
         return self._follow(Following(run_id, mode, after, self._retries))
 

@@ -1,8 +1,8 @@
 """What can go wrong between a client and a host.
 
 CannotEvaluate
-├── HostError       the host refused, or failed; with the words and the code of its answer
-└── Unreachable     no answer: nobody there, a connection that broke, or a host that was too slow
+├── HostError       the host refused, or failed; with the message and the code of its answer
+└── Unreachable     no answer: no connection, a broken one, or a host that was too slow
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _NOT_THE_CALLERS_FAULT = frozenset({408, 429})
 
 
 class HostError(CannotEvaluate):
-    """An answer that is a refusal: its status, its code, its words and its details."""
+    """An answer that is a refusal: its status, code, message and details."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class HostError(CannotEvaluate):
 
 
 class Unreachable(CannotEvaluate):
-    """There was no answer, or none to the end; where `may_pass`, there may be one later."""
+    """No answer, or an incomplete one; if `may_pass`, a later try may succeed."""
 
     def __init__(self, message: str, *, may_pass: bool = True) -> None:
         self.may_pass = may_pass

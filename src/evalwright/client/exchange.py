@@ -42,11 +42,11 @@ class HostAnswer(msgspec.Struct, frozen=True):
             raise HostError(self.status, "unexpected_answer", message) from None
 
     def refusal(self) -> HostError | None:
-        """What the host says against the request; None where it did as it was asked."""
+        """The error in the host's answer; None if the request succeeded."""
         if 200 <= self.status < 300:
             return None
         if 300 <= self.status < 400:
-            message = "the host sends elsewhere, and a key follows nobody; give its own URL"
+            message = "the host redirected; the key was not forwarded (use the host's own URL)"
             return HostError(self.status, "redirected", message)
         retry_after = _seconds(self.headers.get("retry-after"))
         try:
@@ -58,7 +58,7 @@ class HostAnswer(msgspec.Struct, frozen=True):
 
 
 def refused(answer: HostAnswer) -> HostError:
-    """What is said against a stream; another answer than a stream is against it, too."""
+    """The error for a stream that was refused, or answered with something else."""
     message = "the host answered, but not with a stream"
     return answer.refusal() or HostError(answer.status, "unexpected_answer", message)
 
@@ -69,7 +69,7 @@ class _RefusalBody(msgspec.Struct):
     details: dict[str, Any] | None = None
 
 
-# A call of the protocol: it yields requests, is sent the answers that are no refusals, and returns.
+# A call of the protocol: it yields requests, is sent the successful answers, and returns.
 Flow = Generator[HostRequest, HostAnswer, T]
 
 
@@ -91,7 +91,7 @@ def post(
 
 
 def delete(path: str) -> HostRequest:
-    """A request that takes something away."""
+    """A request that deletes something."""
     return HostRequest("DELETE", path, _once(None))
 
 

@@ -15,12 +15,12 @@ from evalwright.contracts.errors import CannotEvaluate, RunFailed
 from evalwright.contracts.events import TERMINAL_TYPES, RunFailure
 
 StreamMode = Literal["updates", "messages", "debug"]
-NOTICE = "run.annotated"  # is told to those who follow, and stands in no log
+NOTICE = "run.annotated"  # sent to followers, and not in the log
 SILENCE_S = 60.0  # after which a stream is taken for dead; hosts send a sign of life twice as often
 
 
 class Following:
-    """The events of a run, over as many connections as it takes; none is lost or told twice."""
+    """The events of a run, over as many connections as it takes; none is lost or repeated."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Following:
         self._has_ended = False  # the run, by what the host says
 
     def is_over(self) -> bool:
-        """Whether everything has been told."""
+        """Whether all events have been received."""
         return self._is_over
 
     def request(self) -> HostRequest:
@@ -98,9 +98,9 @@ class Following:
         return wait
 
     def closed(self, status: Status) -> float:
-        """Judge a stream that was closed in good order, by what the host then says of the run.
+        """Judge a stream that was closed properly, by the state of the run on the host.
 
-        A stream that was begun after the run had ended has told everything. Any other may have been
+        A stream that was opened after the run had ended is complete. Any other may have been
         closed because the host is being stopped.
         """
         if self._has_ended:

@@ -1,4 +1,4 @@
-"""How a method that was made from a call looks in help and editors: like one written by hand."""
+"""How a method that was made from a call looks in help and editors: like a handwritten one."""
 
 import inspect
 from collections.abc import Callable
@@ -17,11 +17,11 @@ def present(
     words: str | None = None,
 ) -> None:
     """Give a method the name, the words and, but for the first ones, the parameters of a call."""
-    told = inspect.signature(call)
-    result = get_args(told.return_annotation)[-1] if returns is None else returns
+    signature = inspect.signature(call)
+    result = get_args(signature.return_annotation)[-1] if returns is None else returns
     method.__name__ = name or call.__name__
     method.__doc__ = words or call.__doc__
     method.__module__ = call.__module__
-    method.__signature__ = told.replace(  # type: ignore[attr-defined]
-        parameters=[_SELF, *list(told.parameters.values())[skip:]], return_annotation=result
+    method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[_SELF, *list(signature.parameters.values())[skip:]], return_annotation=result
     )

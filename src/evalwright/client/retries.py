@@ -12,7 +12,7 @@ _LATER = frozenset({429, 502, 503, 504})
 
 
 class Retries(msgspec.Struct, frozen=True):
-    """How often a request is sent again, and how long a host may ask to wait at the most."""
+    """How often a request is sent again, and how long a wait a host may ask for."""
 
     limit: int = 5
     longest_wait_s: float = 30.0
@@ -33,7 +33,7 @@ class Attempts:
         """Seconds until the next attempt; None to give up.
 
         A broken connection is tried again at once the first time: it may have been kept too long.
-        After that waits double, with jitter, and what a host asks for is waited at least.
+        After that waits double, with jitter, and at least as long as the host asks for.
         """
         self._failed += 1
         if self._failed > self._retries.limit or not _is_worth_it(failure):
@@ -48,7 +48,7 @@ class Attempts:
         return min(wait, self._retries.longest_wait_s)
 
     def succeeded(self) -> None:
-        """Count anew."""
+        """Start counting again."""
         self._failed = 0
 
 

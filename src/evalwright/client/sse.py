@@ -75,7 +75,7 @@ class FrameParser:
         return None
 
     def _finish(self) -> Frame | None:
-        """A blank line ends a frame; one without data is none."""
+        """A blank line ends a frame; a frame without data is dropped."""
         frame = None
         if self._data:
             name = self._name.decode("utf-8", "replace") or "message"

@@ -27,7 +27,7 @@ class Problem(msgspec.Struct, frozen=True):
     remedy: str = ""
 
     def below(self, path: str) -> "Problem":
-        """The same problem of a document that stands within another."""
+        """The same problem, as seen from the document that contains this one."""
         return Problem(path + self.path.removeprefix("$"), self.message, self.remedy)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class InvalidDocument(BadInput):
 
 
 class MissingKey(BadInput):
-    """A provider of models wants a key, and there is none."""
+    """A provider of models needs a key, and none is set."""
 
 
 class RunNotFound(BadInput):

@@ -104,7 +104,7 @@ class RunFailure(Payload, frozen=True):
 
 
 class RunCancelled(Payload, frozen=True):
-    """The run was given up, because somebody said so."""
+    """The run was cancelled on request."""
 
     TYPE: ClassVar[str] = "run.cancelled"
     reason: str | None = None
@@ -149,7 +149,7 @@ class Planned(Payload, frozen=True):
 
 
 class EvalStarted(ClosedPayload, frozen=True):
-    """The evaluation begins."""
+    """The evaluation starts."""
 
     TYPE: ClassVar[str] = "eval.started"
     suite_id: SuiteId
@@ -210,7 +210,7 @@ class InvocationCompleted(Payload, frozen=True):
 
 
 class Reasoned(Payload, frozen=True):
-    """The agent told its reasoning."""
+    """The agent reported its reasoning."""
 
     TYPE: ClassVar[str] = "agent.reasoned"
     agent_id: AgentId

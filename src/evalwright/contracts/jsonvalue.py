@@ -66,7 +66,7 @@ def burden(text: bytes, most_values: int) -> str | None:
 
 
 def _values(text: bytes) -> int:
-    """About as many as there are: each begins an array or an object, or follows another."""
+    """Roughly how many there are: each opens an array or an object, or follows a comma."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
@@ -79,7 +79,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def _outside(text: bytes) -> Iterator[bytes]:
-    """What is outside of strings, which may hold anything."""
+    """The text outside of strings, which may contain anything."""
     return (_STRING.sub(b"", piece.group()) for piece in _PIECE_OF_STRINGS.finditer(text))
 
 

@@ -66,7 +66,7 @@ def parse_manifest(source: bytes, name: str) -> Manifest:
 
 
 def parse_pack(source: bytes, name: str) -> list[Manifest]:
-    """Read the agents of a `pack.json`; the rest of it is not looked at."""
+    """Read the agents of a `pack.json`; the rest is ignored."""
     document = parse_document(source, name)
     problems = unfit_for_json(document) or _check_pack(document)
     if problems:
@@ -77,7 +77,7 @@ def parse_pack(source: bytes, name: str) -> list[Manifest]:
 def problem_of_ref(ref: str) -> str | None:
     """Why a reference cannot be followed: it must lead to a file below the manifest's folder."""
     if "\\" in ref or "\0" in ref:
-        return "parts are separated by /, and no other sign stands for it"
+        return "separate parts with /, written plainly"
     if ref.startswith("/") or ":" in ref.partition("/")[0]:
         return "an absolute path or address leads out of the manifest's folder"
     if ".." in PurePosixPath(ref).parts:

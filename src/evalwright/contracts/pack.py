@@ -27,18 +27,18 @@ class PackError(BadInput):
 
 
 class InvalidPack(PackError):
-    """A pack that breaks rules; as many of them are told as anybody would read."""
+    """A pack that breaks rules; only the first problems are listed."""
 
     def __init__(self, name: str, problems: list[str]) -> None:
         self.problems = problems
-        told = [f"{name}: {problem}" for problem in problems[:MOST_PROBLEMS]]
+        lines = [f"{name}: {problem}" for problem in problems[:MOST_PROBLEMS]]
         if len(problems) > MOST_PROBLEMS:
-            told.append(f"… and {len(problems) - MOST_PROBLEMS} more problems")
-        super().__init__("\n".join(told))
+            lines.append(f"… and {len(problems) - MOST_PROBLEMS} more problems")
+        super().__init__("\n".join(lines))
 
 
 class PackIntegrityMismatch(PackError):
-    """The archive is not the one that its integrity was told of, or none was told."""
+    """The archive does not match its known integrity, or no integrity is known."""
 
     code = "pack_integrity_mismatch"
 
@@ -62,7 +62,7 @@ class PackVersionNotFound(PackError):
 
 
 class _PackFields(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of parts whose fields the schema has checked; those not named here are let go."""
+    """Base of parts whose fields the schema has checked; other fields are ignored."""
 
 
 class Signing(_PackFields, frozen=True):
@@ -74,7 +74,7 @@ class Signing(_PackFields, frozen=True):
 
 
 class Peer(_PackFields, frozen=True):
-    """What is said of something that a host should offer."""
+    """Something that a host should offer."""
 
     optional: bool = False
 
@@ -96,7 +96,7 @@ class PackManifest(_PackFields, frozen=True):
         return f"{self.name}@{self.version}"
 
     def needed_peers(self) -> dict[str, str]:
-        """What the pack cannot do without."""
+        """What the pack requires."""
         return {
             name: wanted
             for name, wanted in self.peer_dependencies.items()
@@ -130,7 +130,7 @@ def is_integrity(text: str) -> bool:
 
 
 def _check_agents(source: bytes, document: Any) -> list[Problem]:
-    """What the agents break, and what the schema of the whole cannot say."""
+    """Rules that the agents break, and those that the schema cannot express."""
     if not isinstance(document, dict) or not document.get("agents"):
         return []
     problems: list[Problem] = []

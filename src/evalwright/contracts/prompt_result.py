@@ -51,7 +51,7 @@ def grade(percentage: float) -> Grade:
 
 
 class _ResultFields(msgspec.Struct, frozen=True, omit_defaults=False):
-    """Base of the parts of a result: what is unknown is null, what does not apply is left out."""
+    """Base of the parts of a result: unknown is null, not applicable is left out."""
 
 
 class Input(_ResultFields, frozen=True):
@@ -106,7 +106,7 @@ class Scores(_ResultFields, frozen=True):
     overall_normalized: Percentage | UnsetType = UNSET
 
     def by_criterion(self) -> dict[Criterion, float]:
-        """The score of each criterion alone, in whichever form the rubric is."""
+        """The score of each criterion alone, whatever the form of the rubric."""
         return {
             name: each.score if isinstance(each, CriterionScore) else each
             for name, each in self.rubric.items()
@@ -150,13 +150,13 @@ class PromptCase(_ResultFields, frozen=True):
 
 
 class Details(_ResultFields, frozen=True, omit_defaults=True):
-    """What the specification has no field for."""
+    """Details beyond the fields of the specification."""
 
     findings: list[Finding] = []
     cases: list[PromptCase] = []
     method: str | None = None  # how scores came about: probabilities, samples, or a plain score
     covered_mass: float | None = None  # of the token probabilities that were used
-    judge_overall: float | None = None  # what the judge itself said, kept as a check
+    judge_overall: float | None = None  # as the judge gave it, kept as a check
     cost_usd: float | None = None
     content_sha256: str | None = None  # of the file, to know whether it changed
     notes: list[str] = []

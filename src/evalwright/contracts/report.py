@@ -59,7 +59,7 @@ class EvidenceRef(ReportFields, frozen=True):
 
 
 class SignalDetails(ReportFields, frozen=True):
-    """Where to look. `provenance` says of each suspicious field where its value came from."""
+    """Where to look. `provenance` gives the source of each suspicious field's value."""
 
     tool: str | None = None
     call_id: str | None = None

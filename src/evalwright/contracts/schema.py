@@ -10,7 +10,7 @@ import msgspec
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, child
-from evalwright.contracts.schema_cost import MOST_PARTS, Unfolding, unfold
+from evalwright.contracts.schema_cost import MOST_PARTS, SchemaCost, schema_cost
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -40,8 +40,10 @@ _EXAMPLES = {
 }
 
 MAX_MESSAGE = 300  # the validator quotes the whole value that is wrong
-MOST_TOLD_VALUES = 10_000  # of a document; each may break several rules, and an error takes 3 KB
-MOST_TOLD_PARTS = 4_000  # of a schema; a list of what is wrong takes a thousand times a yes or no
+MOST_CHECKED_VALUES = 10_000  # of a document; each may break several rules, and an error takes 3 KB
+MOST_CHECKED_PARTS = (
+    4_000  # of a schema; a list of errors takes a thousand times as long as a yes or no
+)
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -65,16 +67,16 @@ def check_schema(document: Any, name: str) -> list[Problem]:
     try:
         return [_problem(error, schema) for error in _errors(validator, document)]
     except ValueError as error:  # the validator cannot quote a value that is nested too deeply
-        return [Problem("$", f"not valid, and it cannot be said where: {error}")]
+        return [Problem("$", f"not valid, but the place cannot be determined: {error}")]
 
 
 class ValueSchema:
-    """A JSON Schema that somebody brought, compiled once; it may refer to nothing but itself."""
+    """A user's JSON Schema, compiled once; it may refer only to itself."""
 
     def __init__(self, schema: Any, name: str) -> None:
         import jsonschema_rs
 
-        self._unfolding = _bounded(schema, name)
+        self._cost = _bounded(schema, name)
         try:
             self._validator = jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
         except jsonschema_rs.ValidationError as error:
@@ -85,13 +87,13 @@ class ValueSchema:
             raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
 
     def problems(self, value: Any) -> list[Problem]:
-        """Every place where the value breaks the schema; only that it does, if that takes long."""
+        """Every place where the value breaks the schema, unless that takes too long to find."""
         try:
             if self._validator.is_valid(value):
                 return []
             if not self._can_tell_where(value):
                 return [
-                    Problem("$", "it does not fit the schema, which branches too far to say why")
+                    Problem("$", "does not fit the schema, which branches too much to say where")
                 ]
             return [
                 Problem(_path(error), _shortened(error.message))
@@ -101,14 +103,14 @@ class ValueSchema:
             return [Problem("$", f"cannot be checked: {error}")]
 
     def _can_tell_where(self, value: Any) -> bool:
-        unfolding = self._unfolding
-        if unfolding.parts > max(MOST_TOLD_PARTS, 2 * unfolding.written):
+        cost = self._cost
+        if cost.parts > max(MOST_CHECKED_PARTS, 2 * cost.written):
             return False
-        return unfolding.loops < 2 or unfolding.loops ** _depth(value) <= MOST_TOLD_PARTS
+        return cost.loops < 2 or cost.loops ** _depth(value) <= MOST_CHECKED_PARTS
 
 
 def _errors(validator: Any, value: Any) -> "Iterable[ValidationError]":
-    """What is wrong with a value; of a very large one only what is found first."""
+    """What is wrong with a value; for a very large one, only the first error."""
     import jsonschema_rs
 
     if not _is_large(value):
@@ -124,24 +126,24 @@ def _errors(validator: Any, value: Any) -> "Iterable[ValidationError]":
 
 def _is_large(value: Any) -> bool:
     level, count = [value], 0
-    while level and count <= MOST_TOLD_VALUES:
+    while level and count <= MOST_CHECKED_VALUES:
         level = [item for part in level for item in _items(part)]
         count += len(level)
-    return count > MOST_TOLD_VALUES
+    return count > MOST_CHECKED_VALUES
 
 
-def _bounded(schema: Any, name: str) -> Unfolding:
+def _bounded(schema: Any, name: str) -> SchemaCost:
     remedy = "refer to fewer schemas from each other"
     try:
-        unfolding = unfold(schema)
+        cost = schema_cost(schema)
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply", remedy)]) from None
-    except ValueError as error:  # an address that is none
+    except ValueError as error:  # an invalid address
         raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
-    if unfolding.parts > MOST_PARTS:
-        message = f"with its references followed it has more than {MOST_PARTS} parts"
+    if cost.parts > MOST_PARTS:
+        message = f"with references followed it has more than {MOST_PARTS} parts"
         raise InvalidDocument(name, [Problem("$", message, remedy)])
-    return unfolding
+    return cost
 
 
 def _depth(value: Any) -> int:
@@ -164,7 +166,7 @@ def _fetch_nothing(address: str) -> NoReturn:
 
 def _schema_remedy(error: "ValidationError") -> str:
     if "not present in a registry" in error.message:
-        return "copy what is referred to into $defs; nothing is fetched"
+        return "copy the referenced schema into $defs; nothing is fetched"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""How far a JSON Schema unfolds: what its references cost whoever checks values by it.
+"""The cost of a JSON Schema: how many parts it has once its references are followed.
 
 A few lines can refer to each other so that every check takes hours. A checker follows a reference
 from outside a cycle as often as it is met, and one within a cycle once for each value, so what a
@@ -34,7 +34,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 Schema = dict[str, Any]
 
 
-class Unfolding(msgspec.Struct, frozen=True):
+class SchemaCost(msgspec.Struct, frozen=True):
     """Parts of a schema, as they are written and with every reference followed."""
 
     written: int
@@ -42,13 +42,13 @@ class Unfolding(msgspec.Struct, frozen=True):
     loops: int  # ways in which one part leads back to itself
 
 
-def unfold(schema: Any) -> Unfolding:
+def schema_cost(schema: Any) -> SchemaCost:
     """Count the parts; raises `RecursionError` for a schema that is nested without end."""
     if not isinstance(schema, dict):
-        return Unfolding(1, 1, 0)
+        return SchemaCost(1, 1, 0)
     count = _Count(_References(schema))
     count.visit(schema)
-    return Unfolding(len(count.parts), count.parts[id(schema)], count.loops)
+    return SchemaCost(len(count.parts), count.parts[id(schema)], count.loops)
 
 
 class _References:

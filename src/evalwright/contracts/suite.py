@@ -69,7 +69,7 @@ class ToolResponse(Closed, frozen=True):
 
 
 class Fixtures(Closed, frozen=True):
-    """What stands in for live tools and memory."""
+    """What replaces live tools and memory."""
 
     tool_responses: list[ToolResponse] = []
     memory_seed: list[dict[str, Any]] = []

@@ -22,7 +22,7 @@ class SafetyFinding(Closed, frozen=True):
 
 
 class TaskResult(Closed, frozen=True):
-    """What is told of one task."""
+    """The result of one task."""
 
     task_id: TaskId
     score: Score

@@ -1,4 +1,4 @@
-"""The file of `--tools`: which tools a run has, what is told of them, and what answers them."""
+"""The file of `--tools`: the tools of a run, their descriptions, and what answers them."""
 
 import re
 from typing import Any, Literal
@@ -72,7 +72,7 @@ def parse_tools(source: bytes, name: str) -> ToolsFile:
 
 
 def _check(document: dict[str, Any]) -> list[Problem]:
-    """What the schema cannot say."""
+    """The rules that the schema cannot express."""
     tools, servers = document.get("tools", []), document.get("mcp", [])
     if not tools and not servers:
         return [Problem("$", "the file names no tool", "add tools or mcp")]
@@ -88,7 +88,7 @@ def _check_names(entries: list[dict[str, Any]], path: str) -> list[Problem]:
     problems, seen = [], set()
     for index, entry in enumerate(entries):
         if entry["name"] in seen:
-            message = f"{entry['name']!r} stands here twice"
+            message = f"duplicate name {entry['name']!r}"
             problems.append(Problem(f"{path}[{index}].name", message, "give each its own name"))
         seen.add(entry["name"])
     return problems
@@ -106,7 +106,9 @@ def _check_tool(tool: dict[str, Any], path: str) -> list[Problem]:
 def _check_parameters(parameters: dict[str, Any], path: str) -> list[Problem]:
     if parameters.get("type") != "object":
         remedy = "write type: object, and the arguments below properties"
-        return [Problem(path, "arguments are an object, and the schema does not say so", remedy)]
+        return [
+            Problem(path, "the schema must describe an object, since arguments are one", remedy)
+        ]
     try:
         ValueSchema(parameters, path)
     except InvalidDocument as error:

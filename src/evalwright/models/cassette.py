@@ -17,7 +17,7 @@ _BEGINNING = b'{"key":"'  # of every line that is written here
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """One recorded call; `request` is for people, the key says what it was."""
+    """One recorded call; `request` is for readers, the key identifies it."""
 
     key: str
     provider: str
@@ -30,7 +30,7 @@ _DECODER = msgspec.json.Decoder(RecordedCall)
 
 
 class Cassette:
-    """Recorded calls. When recording, what is missing is asked and added; else it is an error."""
+    """Recorded calls. When recording, missing calls are made and added; else they are errors."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Cassette:
         """The error for a request that was not recorded."""
         last = request.messages[-1].content if request.messages else ""
         beginning = last if len(last) <= SHOWN else f"{last[:SHOWN]}…"
-        torn = f" (its line {self._torn} is torn)" if self._torn else ""
+        torn = f" (its line {self._torn} is incomplete)" if self._torn else ""
         return ModelError(
             "unavailable_model",
             f"{self.path}: this request is not in the cassette{torn}; its last message is "
@@ -92,7 +92,7 @@ class Cassette:
         )
 
     def close(self) -> None:
-        """Bring what was recorded to the disk."""
+        """Flush what was recorded to disk."""
         if self._file is not None:
             os.fsync(self._file)
             os.close(self._file)
@@ -144,7 +144,7 @@ class Cassette:
             written = os.write(self._file, line)
             if written < len(line):
                 os.truncate(self._file, os.fstat(self._file).st_size - written)
-                raise OSError(None, "the disk took only a part of it")
+                raise OSError(None, "the disk took only part of it")
         except OSError as error:
             message = f"{self.path}: the call cannot be recorded: {error.strerror}"
             raise ModelError("internal_error", message) from None
@@ -188,7 +188,7 @@ class _TapedModel:
         return reply
 
     async def close(self) -> None:
-        """Let go of the file and of the model behind it."""
+        """Close the file and the model behind it."""
         self._cassette.close()
         if self._behind is not None:
             await self._behind.close()

@@ -110,7 +110,7 @@ def read_config(path: Path) -> Config:
 
 
 def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
-    """Check the content of the file; every problem is told at once."""
+    """Check the content of the file; all problems are reported at once."""
     document = _parse_toml(source, name)
     problems: list[Problem] = []
     models = {
@@ -147,7 +147,7 @@ def _tiers(document: dict[str, Any], problems: list[Problem]) -> dict[str, TierS
 
 def _parse_toml(source: bytes, name: str) -> dict[str, Any]:
     if len(source) > MAX_BYTES:
-        problem = Problem("$", f"the file is larger than {MAX_BYTES} bytes", "say less in it")
+        problem = Problem("$", f"the file is larger than {MAX_BYTES} bytes", "shorten it")
         raise InvalidDocument(name, [problem])
     try:
         return tomllib.loads(source.decode("utf-8-sig").replace("\r\n", "\n"))
@@ -160,10 +160,10 @@ def _parse_toml(source: bytes, name: str) -> dict[str, Any]:
         problem = Problem(
             place[1] if place else "$",
             f"not valid TOML: {message}",
-            'texts stand in quotes, tables in brackets: [models.openai], base_url = "https://…"',
+            'put texts in quotes and table names in brackets: [models.openai], base_url = "https://…"',
         )
         raise InvalidDocument(name, [problem]) from None
-    except ValueError as error:  # of Python itself, for a number of thousands of digits
+    except ValueError as error:  # from Python, for a number with thousands of digits
         raise InvalidDocument(name, [Problem("$", f"not a number: {error}")]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
@@ -194,7 +194,7 @@ def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSet
 
 
 def _unfit(provider: str, settings: ProviderSettings, path: str) -> Iterator[Problem]:
-    """What no single field shows: a declared provider needs a kind and an address."""
+    """Rules across fields: a declared provider needs a kind and an address."""
     known = provider in PROVIDERS
     if settings.kind not in (None, *DECLARABLE):
         yield Problem(f"{path}.kind", f"must be one of {', '.join(DECLARABLE)}")
@@ -231,7 +231,7 @@ def address_problem(url: str) -> tuple[str, str] | None:
         return "not an http or https address", "write https://host/path"
     if parts.username or parts.password or parts.query or parts.fragment:
         return (
-            "an address may hold no user name, password, query or fragment",
+            "an address must not contain a user name, password, query or fragment",
             "put the key into an environment variable",
         )
     return None

@@ -1,4 +1,4 @@
-"""Failed calls in words: which code, what happened, and what to do about it."""
+"""Errors for failed calls: the code, what happened, and the remedy."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _FILTERED = frozenset({"content_filter", "content_policy_violation", "invalid_pr
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """What a provider says of a call that it refused; nothing of it is safe to show yet."""
+    """What a provider says about a refused call; not yet safe to show."""
 
     text: str
     code: str = ""
@@ -67,7 +67,7 @@ class Failures:
         self._about = f"{endpoint.provider}:{model} at {endpoint.base_url}"
 
     def refused(self, answer: HttpAnswer, attempts: int) -> ModelError:
-        """The error for an answer that is no success."""
+        """The error for an unsuccessful answer."""
         status = answer.status
         code = _CODES.get(status) or _code_of(status)
         complaint = read_complaint(answer.body)

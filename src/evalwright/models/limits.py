@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 LONGEST_CLOSURE_S = 120.0
 SMALLEST_SHARE = 1 / 64  # of the requests per minute, however often the provider refuses
 MOST_CLOSURES = 5  # in a row without a success; if they also took as long as this,
-HOPELESS_AFTER_S = 120.0  # nobody waits for the next one
+HOPELESS_AFTER_S = 120.0  # no call waits for the next one
 
 
 class NoTurn(Exception):
@@ -20,8 +20,8 @@ class Limiter:
     """A gate in first-come order. A refusal halves the limits, successes raise them slowly again.
 
     Calls that a provider refuses together count as one refusal: only a call that was begun after
-    the last halving can halve again. A provider that closes again and again and lets nobody through
-    is not waited for: all would learn the same, one after another.
+    the last halving can halve again. A provider that closes repeatedly and lets no call through is
+    not waited for: every call would find the same, one after another.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Limiter:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the provider is closed, and let nobody through for long before that."""
+        """Whether the provider is closed, and let no call through for long before that."""
         if self._closures < MOST_CLOSURES:
             return False
         now = self._clock()
@@ -61,7 +61,7 @@ class Limiter:
 
     @asynccontextmanager
     async def turn(self, deadline: float | None = None) -> AsyncIterator[int]:
-        """Wait for a place and for the time to begin; gives what `refused` wants to be told.
+        """Wait for a free place and for the rate limit; yields the ticket that `refused` takes.
 
         Raises `NoTurn` at the deadline, and where waiting is hopeless.
         """
@@ -84,7 +84,7 @@ class Limiter:
             self._share = min(1.0, self._share + 0.01)
 
     def refused(self, ticket: int, wait_s: float | None) -> None:
-        """The provider answered 429; until `wait_s` have passed nobody begins.
+        """The provider answered 429; no call begins until `wait_s` have passed.
 
         Where that is too long to wait for, the others find out for themselves.
         """

@@ -66,7 +66,7 @@ class Meter(msgspec.Struct, frozen=True):
     prices: PriceList | None = None
 
     def usage(self, tokens: Tokens | None) -> ProviderUsage:
-        """The usage of one call; no tokens told means none counted and no cost known.
+        """The usage of one call; without a token count there is no cost.
 
         More tokens than can be are a `parse_error`.
         """
@@ -134,7 +134,7 @@ def _price_list(price: Any) -> PriceList | None:
 
 
 def _rates(sorts: list[Any], rate: Callable[[Any], Decimal]) -> Rates:
-    """Cached tokens that have no price of their own cost what other tokens cost."""
+    """Cached tokens without a separate price cost as much as other tokens."""
     sent, output, *cached = sorts
     return Rates(
         rate(sent), rate(output), *(rate(sent if sort is None else sort) for sort in cached)

@@ -105,4 +105,4 @@ class Model(Protocol):
         """Ask once; raises `ModelError`."""
 
     async def close(self) -> None:
-        """Let go of connections and the like."""
+        """Close connections and the like."""

@@ -14,7 +14,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def semantic_request(request: Request) -> dict[str, Any]:
-    """What a request means, without how it is sent: tools by name, only what is set."""
+    """What a request means, apart from how it is sent: tools by name, only fields that are set."""
     fields = {
         "messages": [_message(message) for message in request.messages],
         "tools": _tools(request.tools) if request.tools else None,

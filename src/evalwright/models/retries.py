@@ -11,7 +11,7 @@ import msgspec
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
-TOTAL_S = 300.0  # no try begins later than this after the first one
+TOTAL_S = 300.0  # no try starts later than this after the first
 
 _AGAIN = frozenset({408, 409, 429})
 
@@ -38,7 +38,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         """Seconds before retry 1, 2, …; None to give up.
 
         Exponential with full jitter, so that callers that failed together do not return together;
-        what the provider asks for in `Retry-After` is waited at least.
+        the wait is at least what the provider asks for in `Retry-After`.
         """
         if retry > self.limit:
             return None
@@ -53,12 +53,12 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    told = headers.get("retry-after")
-    seconds = _number(told)
-    if seconds is not None or told is None:
+    given = headers.get("retry-after")
+    seconds = _number(given)
+    if seconds is not None or given is None:
         return seconds
     try:
-        date = parsedate_to_datetime(told)
+        date = parsedate_to_datetime(given)
     except (ValueError, TypeError, OverflowError):
         return None
     date = date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -117,7 +117,7 @@ class ScriptedTokens(_RuleFields, frozen=True):
 
 
 class ScriptRule(_RuleFields, frozen=True):
-    """When, and what is answered then."""
+    """A condition, and the answer when it holds."""
 
     when: When = When()
     reply: str | None = None
@@ -214,7 +214,7 @@ class Script:
 
     def _answer(self, rule: ScriptRule, number: int, facts: "_Facts") -> ScriptedReply:
         if rule.error is not None:
-            raise ModelError(rule.error, f"{self._name}: rule $[{number}] says so")
+            raise ModelError(rule.error, f"{self._name}: as rule $[{number}] demands")
         calls = tuple(
             ToolUse(f"call_{facts.turn}_{index}", call.name, canonical(call.arguments))
             for index, call in enumerate(rule.tool_calls or (), 1)

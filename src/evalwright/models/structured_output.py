@@ -52,7 +52,7 @@ def object_schema(output: OutputSchema) -> dict[str, Any]:
 
 
 def unwrapped(text: str, output: OutputSchema) -> str:
-    """The answer that the schema describes; what is out of shape is left as it is."""
+    """The answer that the schema describes; a malformed answer is left as it is."""
     if not is_wrapped(output):
         return text
     try:

@@ -32,7 +32,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 
 
 class CallFailed(Exception):
-    """A call without an answer: it took too long, nobody was there, or too much came back."""
+    """A call without an answer: it took too long, could not connect, or got too much back."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -93,7 +93,7 @@ class Transport:
 
 
 class _Pool:
-    """A session of aiohttp with what is the same in every call, made once."""
+    """An aiohttp session with everything that all calls share."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str], timeout_s: float) -> None:
         import aiohttp

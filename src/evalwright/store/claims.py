@@ -1,9 +1,9 @@
 """Who executes a run: a lock that the operating system drops when its holder dies.
 
 Each run owns two bytes of a lock file beside the database. The first is the right to execute the
-run. The second is for those who only look: they lock it for an instant, and so never take the right
-from a process that claims the run at that moment. Only POSIX systems have such locks; elsewhere a
-second executor is still stopped by the log, when it appends.
+run. The second is for processes that only look: they lock it for an instant, and so never take the
+right from a process that claims the run at that moment. Only POSIX systems have such locks;
+elsewhere a second executor is still stopped by the log, when it appends.
 """
 
 import importlib.util

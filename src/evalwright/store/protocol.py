@@ -1,4 +1,4 @@
-"""What the rest of the house may ask of an event log, whatever keeps it."""
+"""What other packages may ask of an event log, whatever stores it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -38,7 +38,7 @@ class EventLog(Protocol):
         """The documents that are kept with the log."""
 
     def for_tenant(self, tenant: str) -> "EventLog":
-        """The same log for one tenant: of other tenants' runs there are none in it."""
+        """The same log, restricted to the runs of one tenant."""
 
     def append(
         self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
@@ -59,27 +59,27 @@ class EventLog(Protocol):
         """
 
     def observe(self, observer: Observer) -> None:
-        """Call the observer with the events of every run that is in this view, as a watcher is."""
+        """Call the observer, like a watcher, with the events of every run in this view."""
 
     def claim(self, run_id: str) -> AbstractContextManager[None]:
-        """Hold the sole right to execute a run; raises `RunBusy` when somebody does already."""
+        """Hold the sole right to execute a run; raises `RunBusy` if it is held already."""
 
     def is_claimed(self, run_id: str) -> bool:
-        """Whether somebody, here or in another process, is executing the run."""
+        """Whether this process or another one is executing the run."""
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
-        """Runs, newest first: all of them, or so many that came before another."""
+        """Runs, newest first: all, or at most `limit` older than `before`."""
 
     def open_runs(self) -> list[tuple[str, str]]:
-        """The runs that have no end, oldest first, each with its tenant."""
+        """The runs that have not ended, oldest first, each with its tenant."""
 
     def read(
         self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
     ) -> Iterator[Event]:
-        """The events of a run in order: of some types, after a sequence, so many at most."""
+        """The events of a run in order: of these types, after a sequence, at most `limit`."""
 
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""
 
     def close(self) -> None:
-        """Write what is queued and let go of the log, which can then do nothing more."""
+        """Write what is queued and close the log for good."""

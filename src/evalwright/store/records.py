@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from evalwright.contracts.errors import StoreError
 
-LOCAL_TENANT = "local"  # whose the runs of the command line are
+LOCAL_TENANT = "local"  # the tenant of runs from the command line
 
 
 class _Unchecked(Enum):
@@ -18,7 +18,7 @@ ANY = _Unchecked.ANY
 
 
 class RecordConflict(StoreError):
-    """A document is not what the writer expected it to be; nothing was written."""
+    """A document is not what the writer expected; nothing was written."""
 
 
 class Record(NamedTuple):
@@ -30,12 +30,12 @@ class Record(NamedTuple):
 
 
 class RecordChange(NamedTuple):
-    """One write of a document; `expected` is what must be there before: None for nothing."""
+    """One write of a document; `expected` is what must be there before (None: nothing)."""
 
     kind: str
     tenant: str
     key: str
-    body: bytes | None  # None: it is deleted
+    body: bytes | None  # None: delete it
     expected: bytes | Literal[_Unchecked.ANY] | None = ANY
 
 
@@ -53,7 +53,7 @@ class Records(Protocol):
     def keys(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[str]:
-        """The keys of what `list` gives; the documents themselves, which may be long, stay away."""
+        """The keys of the documents that `list` returns, without the documents."""
 
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
         """Every document of a kind, with its tenant."""

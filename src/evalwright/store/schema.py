@@ -12,7 +12,7 @@ APPLICATION_ID = 0x4556574C  # "EVWL"
 # Comparisons joined by OR: `type IN (…)` costs twice as much on every insert.
 IS_END = " OR ".join(f"type = '{name}'" for name in TERMINAL_TYPES)
 
-# The triggers also stop `INSERT OR REPLACE`, which deletes what is in its way without asking
+# The triggers also stop `INSERT OR REPLACE`, which deletes rows that are in its way without asking
 # unique indexes or the triggers for DELETE.
 _FIRST_VERSION = f"""
 CREATE TABLE runs (

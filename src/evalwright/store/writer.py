@@ -283,7 +283,7 @@ class Writer:
         return [(None, write.run_id), (owner, write.run_id)]
 
     def _notify(self, writes: list[_Write], starts: list[_Position | None]) -> None:
-        """Tell those who wait, watch and observe of what is durable now."""
+        """Report durable writes to waiters, watchers and observers."""
         watched: dict[_View, list[NewEvent]] = {}
         ended: list[_View] = []
         for (run_id, events, _, _, done), start in zip(writes, starts, strict=True):

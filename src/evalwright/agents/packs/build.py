@@ -33,13 +33,13 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
     """Pack a folder, signed if there is a key; what comes out has been opened and checked."""
     files = dict(_files_of(folder))
     if PACK_FILE not in files:
-        raise BadInput(f"{folder}: there is no {PACK_FILE} in it (it tells what the pack is)")
+        raise BadInput(f"{folder}: no {PACK_FILE} in this folder (it describes the pack)")
     manifest = parse_pack_manifest(files[PACK_FILE], str(folder / PACK_FILE))
     _check_fit(manifest, folder)
     if private_key is not None:
         files[SIGNATURE_FILE] = _signature(manifest, files[PACK_FILE], private_key, folder)
     elif manifest.signing is not None and manifest.signing.signature_ref not in files:
-        message = "pack.json says that it is signed, and there is no signature"
+        message = "pack.json says that the pack is signed, but there is no signature"
         remedy = "name the private key with --key, or remove it"
         raise InvalidDocument(str(folder / PACK_FILE), [Problem("$.signing", message, remedy)])
     return open_pack(_gzip(_tar(files)), str(folder))
@@ -48,7 +48,7 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
 def _check_fit(manifest: PackManifest, folder: Path) -> None:
     if manifest.nodes:
         message = "nodes are programs, and only agents are packed here"
-        problem = Problem("$.nodes", message, "keep them in a pack of their own")
+        problem = Problem("$.nodes", message, "keep them in a separate pack")
         raise InvalidDocument(str(folder / PACK_FILE), [problem])
 
 

@@ -82,7 +82,7 @@ class Pack(msgspec.Struct, frozen=True):
         return next(suite for suite in self.suites.values() if suite.place == _plain(ref))
 
     def agent(self, agent_id: str, model: Model, ref: str | None = None) -> ManifestAgent:
-        """An agent of the pack, played by a model; `ref` is what runs record of it."""
+        """An agent of the pack, played by a model; `ref` is how runs record it."""
         manifest = self._manifest_of(agent_id)
         return agent_of(manifest, self.parts[agent_id], model, ref or f"{self.ref}#{agent_id}")
 
@@ -94,9 +94,9 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 def open_pack(archive: bytes, name: str = "pack") -> Pack:
-    """Open a pack from the content of its archive; who made it is for `verify_pack` to say.
+    """Open a pack from the content of its archive; `verify_pack` checks who made it.
 
-    Raises `InvalidPack`, with every problem, for an archive or a document that breaks rules.
+    Raises `InvalidPack` with all problems of an archive or document.
     """
     files = read_archive(archive, name)
     return read_pack(archive, files, read_pack_file(files, name), name)
@@ -140,7 +140,7 @@ def load_packed(ref: str, model: Model) -> ManifestAgent:
 
 
 def read_pack_archive(path: Path) -> bytes:
-    """The content of an archive on disk, not more of it than a pack may have."""
+    """The content of an archive on disk, up to the size limit of a pack."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_ARCHIVE + 1)
@@ -158,7 +158,7 @@ def installed_pack(records: Records, tenant: str, ref: str) -> Pack:
 
 
 class _Contents:
-    """What the agents of a pack refer to, and every problem of it."""
+    """What the agents of a pack refer to, with all problems."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = _PackFiles(files)

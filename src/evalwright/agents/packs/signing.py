@@ -15,10 +15,10 @@ def load_private_key(pem: bytes, name: str) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(pem, password=None)
     except TypeError:
-        message = "the key has a password, and nobody can be asked for it"
+        message = "the key has a password, which cannot be entered here"
         raise BadInput(f"{name}: {message} (remove it, or {MAKE_KEY})") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise BadInput(f"{name}: it is no private key in PEM form ({MAKE_KEY})") from None
+        raise BadInput(f"{name}: not a PEM private key ({MAKE_KEY})") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInput(f"{name}: it is not an Ed25519 key ({MAKE_KEY})")
     return key
@@ -32,7 +32,7 @@ def load_public_key(pem: bytes, name: str) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
-        raise BadInput(f"{name}: it is no public key in PEM form ({MAKE_PUBLIC})") from None
+        raise BadInput(f"{name}: not a PEM public key ({MAKE_PUBLIC})") from None
     if not isinstance(key, Ed25519PublicKey):
         raise BadInput(f"{name}: it is not an Ed25519 key ({MAKE_PUBLIC})")
     return key

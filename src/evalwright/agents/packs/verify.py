@@ -26,7 +26,7 @@ _ERRORS = {"integrity": PackIntegrityMismatch, "signature": PackSignatureInvalid
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """What a pack is held against: a key, and what a registry told of the archive."""
+    """What a pack is checked against: a key, and what a registry says about the archive."""
 
     key: Ed25519PublicKey | None = None
     integrity: str | None = None
@@ -41,7 +41,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """What is known of an archive; `pack` is there if it can be opened."""
+    """What is known about an archive; `pack` is set if it can be opened."""
 
     name: str
     integrity: str
@@ -54,7 +54,7 @@ class Verification(msgspec.Struct, frozen=True):
         return all(check.status == "passed" for check in self.checks)
 
     def passes(self, *, allow_unsigned: bool) -> bool:
-        """Whether the pack may be used; what failed is never allowed, only what is unknown."""
+        """Whether the pack may be used: unknowns may be allowed, failures never."""
         return not self._in_the_way(allow_unsigned=allow_unsigned)
 
     def require(self, *, allow_unsigned: bool) -> Pack:
@@ -99,7 +99,7 @@ def require_peers(pack: Pack) -> None:
     if missing:
         raise PackPeerMissing(
             f"{PACK_FILE}: $.peerDependencies: the host does not offer {', '.join(missing)} "
-            "(mark what the pack can do without as optional in peerDependenciesMeta)"
+            "(mark peers that are not required as optional in peerDependenciesMeta)"
         )
 
 
@@ -110,7 +110,7 @@ def _told_files(files: Mapping[str, bytes]) -> str:
 
 def _told_contents(pack: Pack) -> str:
     agents, suites = len(pack.manifests), len(pack.suites)
-    return f"{_count(agents, 'agent')} and {_count(suites, 'suite')}; what they refer to is there"
+    return f"{_count(agents, 'agent')} and {_count(suites, 'suite')}; all their files are present"
 
 
 def _count(number: int, noun: str) -> str:
@@ -126,7 +126,7 @@ def _check_integrity(actual: str, expected: str | None) -> Check:
         return Check("integrity", "not checked", message)
     if actual != expected:
         return Check("integrity", "failed", f"the archive is {actual}, and {expected} is expected")
-    return Check("integrity", "passed", "the archive is the expected one, every byte of it")
+    return Check("integrity", "passed", "the archive is byte for byte the expected one")
 
 
 def _check_signature(
