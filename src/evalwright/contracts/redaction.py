@@ -13,7 +13,7 @@ from evalwright.contracts.marks import redacted
 
 SHORTEST_SECRET = 8  # characters; anything shorter would be found in ordinary words
 
-# In valid JSON a quote stands nowhere but around a string, and a colon after one marks a key.
+# In valid JSON quotes only enclose strings, and a colon after one marks a key.
 _STRING = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
 _FREE_SPELLINGS = (b"\\u", b"\\/")  # escapes that JSON leaves to the writer
 
@@ -96,7 +96,7 @@ NOTHING_SECRET = Redactor()
 
 
 def _occurrences(part: str, text: str) -> Iterator[int]:
-    """Where a part stands in a text, also where it overlaps itself."""
+    """Where a part occurs in a text, also where it overlaps itself."""
     start = text.find(part)
     while start >= 0:
         yield start
@@ -116,7 +116,7 @@ def _merged(found: list[_SecretPlace]) -> list[_SecretPlace]:
 
 
 def _forms(secret: str) -> list[str]:
-    """A secret as it is, and as it stands in a text that is JSON itself."""
+    """A secret as it is, and as JSON text spells it."""
     return list(dict.fromkeys((secret, _spelled(secret), json.dumps(secret)[1:-1])))
 
 

@@ -11,7 +11,7 @@ from evalwright.scoring.strategies import CONTAINS, EXACT, JSON_MATCH
 
 PASSING_GOLDEN_SCORE = 1.0
 
-# A new strategy is a module of its own and one line here.
+# A new strategy is a module and one line here.
 STRATEGIES = {each.name: each for each in (EXACT, CONTAINS, JSON_MATCH)}
 
 

@@ -212,7 +212,7 @@ def _linked(view: TraceView, shown: Shown, link: Link, origin: Event | str) -> S
 
 
 def _of_flow(shown: Shown, origin: Event | str) -> Confidence:
-    """What is seen to come in and to go out again is no accident of spelling."""
+    """What comes in and goes out again is unlikely to match by accident."""
     steps = 0 if isinstance(origin, str) else 1
     return CONFIDENCES[min(CONFIDENCES.index(shown.part.confidence) + steps, 2)]
 
@@ -296,7 +296,7 @@ def _provenance(origin: Event | str) -> str:
 
 
 def _novelty(view: TraceView, shown: Shown, confidence: Confidence) -> tuple[Confidence, str]:
-    """One step lower where the baseline did the same, and where there is no baseline to ask."""
+    """One step lower if the baseline did the same or there is no baseline."""
     if view.baseline is None:
         return _less_sure(confidence), ""
     if shown.value in _baseline_text(view, isinstance(shown.event, ToolCall)):

@@ -87,7 +87,7 @@ def _unnamed_destination(
         for argument in arguments(view, act.call)
         if argument.path in paths and argument.origin not in ("user", "baseline")
     ]
-    # an address that stands in untrusted text and that the user has no word of comes first
+    # an address from untrusted text that the user never mentioned comes first
     found.sort(key=lambda each: (each.acquainted, each.argument.source is None))
     return found[0] if found else None
 

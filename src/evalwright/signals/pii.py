@@ -42,7 +42,7 @@ _ROLES = frozenset(
 
 
 class PiiKind(msgspec.Struct, frozen=True):
-    """One kind of personal data; `before` must stand before it but is no part of it.
+    """One kind of personal data; `before` must precede it but is not part of it.
 
     `validate` is asked with the text and the place, and gives the length to take, 0 for none of it.
     """

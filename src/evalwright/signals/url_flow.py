@@ -17,7 +17,7 @@ _TOLD_TO = re2.compile(
     r"visit|open|go to|click|download|follow|check out|navigate|fetch|install|include|create|"
     r"e?mail (?:the|this|it|all|them|me|your|a))\b"
 )
-_NEAR = 200  # characters before an address in which an instruction to use it stands
+_NEAR = 200  # characters before an address in which to look for an instruction to use it
 _SHORTEST_SECRET = 6
 
 
@@ -114,7 +114,7 @@ def _output_signal(
 
 
 def told_by(text: str, address: str) -> bool:
-    """Whether a text tells its reader to do something with an address that stands in it."""
+    """Whether a text tells its reader to do something with an address in it."""
     place = text.lower().find(address.lower())
     return place >= 0 and _TOLD_TO.search(text[max(0, place - _NEAR) : place]) is not None
 
@@ -151,7 +151,7 @@ def _unknown_host(view: TraceView, link: Link) -> bool:
 
 
 def _private_query(view: TraceView, link: Link, before: int | None) -> UntrustedText | None:
-    """The result a query string quotes; a link that a result holds as a whole quotes nothing."""
+    """The result a query string quotes; a link that a result contains as a whole quotes nothing."""
     needles = [plain_words(part) for part in link.carried if len(part) >= _SHORTEST_SECRET]
     needles = [each for each in needles if each not in view.trusted_words]
     for source, words in zip(view.untrusted, view.untrusted_words, strict=True):

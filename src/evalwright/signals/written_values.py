@@ -14,7 +14,7 @@ _MOST_IN_ONE = 500
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
 _NO_LETTERS = bytes(code for code in range(128) if code not in _KEPT or code in b".,")
-_NO_TEXT = b"\xff"  # stands in no text in UTF-8, and plain words keep it
+_NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
 _SHORT = 200
@@ -78,7 +78,7 @@ def leaves(value: Json) -> list[tuple[str, str]]:
     """Every text and number in the arguments with its dotted path, in order."""
     if not isinstance(value, dict) or len(value) > _MOST_IN_ONE:
         return list(_walk(value))
-    found = []  # in the usual case, texts and numbers stand side by side
+    found = []  # usually texts and numbers are at the top level
     for key, each in value.items():
         if type(each) is str:
             if each and not each.isspace():

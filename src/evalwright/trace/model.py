@@ -11,7 +11,7 @@ from evalwright.trace.cached import cached
 Json: TypeAlias = Any
 EventKind = TypeVar("EventKind")
 
-# Of a tool result, folded; the empty one stands where none was recorded.
+# Of a tool result, case-folded; empty if none was recorded.
 GOOD_STATUSES = ("", "ok", "success", "succeeded", "completed")
 
 
@@ -68,7 +68,7 @@ class FinalOutput(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False):
-    """An event of a type that this model does not know, or something that is no event at all."""
+    """An event of an unknown type, or something that is not an event at all."""
 
     index: int
     ts: float | None

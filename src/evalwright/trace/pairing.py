@@ -17,7 +17,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 def pair_steps(trace: Trace) -> list[Step]:
-    """The steps of a trace in their order; a result without a call is a step of its own."""
+    """The steps of a trace in their order; a result without a call is a separate step."""
     answers = pair_results(trace)
     events = [event for event in trace.events if type(event) is not ToolResult]
     if len(answers) < len(trace.results):
@@ -37,14 +37,14 @@ def pair_results(trace: Trace) -> Mapping[int, ToolResult]:
 
 
 def are_paired_by_id(trace: Trace) -> bool:
-    """Whether every call has an id of its own, and one result that bears it, as is usual."""
+    """Whether every call has a unique id and exactly one result with it, as is usual."""
     by_id = _pair_by_id(trace)
     return by_id is not None and len(by_id) == len(trace.calls) == len(trace.results)
 
 
 @kept
 def _pair_by_id(trace: Trace) -> Mapping[int, ToolResult] | None:
-    """The usual case: every call and every result has an id of its own."""
+    """The usual case: every call and every result has a unique id."""
     calls: dict[str, int] = {}
     answers: dict[int, ToolResult] = {}
     for call in trace.calls:
@@ -56,7 +56,7 @@ def _pair_by_id(trace: Trace) -> Mapping[int, ToolResult] | None:
         if result.call_id is None or place in answers:
             return None
         if place is not None:
-            if result.index < place:  # it stands before its call: order matters, then
+            if result.index < place:  # it precedes its call, so order matters
                 return None
             answers[place] = result
     return answers
@@ -87,7 +87,7 @@ class _WaitingCalls:
             self._queues.setdefault((call.call_id, tool), deque()).append(call)
 
     def take(self, result: ToolResult) -> ToolCall | None:
-        """The first call with this id, rather one of this tool; without an id only such a one."""
+        """The first call with this id, preferably of this tool; without an id only of this tool."""
         found = None if result.tool is None else self._next(result.call_id, result.tool)
         if found is None and result.tool is not None and result.call_id is None:
             return self._next(None, "")

@@ -16,7 +16,7 @@ from evalwright.trace.model import (
     ToolResult,
 )
 
-FARTHEST = 10**18  # numbers beyond it are no times, prices or durations
+FARTHEST = 10**18  # larger numbers are not times, prices or durations
 
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(gt=-FARTHEST, lt=FARTHEST)]
 _Real: TypeAlias = Annotated[float, msgspec.Meta(gt=-FARTHEST, lt=FARTHEST)]

@@ -27,7 +27,7 @@ _NOUNS_TOO = frozenset(
     b"email mail message text post order book review report request plan call state tag issue"
     b" share report copy note type access view fork star sms fax list".split()
 )
-_CARRIERS = frozenset((b"http", b"api", b"tool", b"url"))  # they stand for no thing
+_CARRIERS = frozenset((b"http", b"api", b"tool", b"url"))  # they name no thing
 _VAGUE = frozenset(b"id name type value text body conte data query to".split())
 _HOST = re2.compile(r"(?i)\bhttps?://(?:www\.)?([\w.-]+\.\w+)")
 # A mail address, the name of a host, a handle, or a name in mixed case: none is a common word.
@@ -62,7 +62,7 @@ def read_tool(name: str) -> CalledTool:
     """The meaning of a tool's name; the first verb in it says what the tool does."""
     words = _name_words(name)
     verbs = [word for word in words if word in VERB_KINDS]
-    # A word that may also be a noun is no verb beside one that is: `order.cancel`.
+    # Beside a clear verb, a word that may be a noun counts as one: `order.cancel`.
     verb = next((word for word in verbs if word not in _NOUNS_TOO), next(iter(verbs), b""))
     named = {stem(word) for word in words if word != verb or verb in _NOUNS_TOO}
     stems = frozenset(named - _CARRIERS)
@@ -87,7 +87,7 @@ def _read_key(path: str) -> tuple[frozenset[bytes], frozenset[str]]:
 class Value(msgspec.Struct, frozen=True, gc=False):
     """An argument ready to be looked for: `marks` are its forms and the addresses in it.
 
-    Where it stands, one of its `keys` stands: words to look for first. `told` are the words of a
+    Wherever it occurs, one of its `keys` does: words to look for first. `told` are the words of a
     text or a command that an instruction may tell in other words.
     """
 
@@ -100,7 +100,7 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def clues(self) -> tuple[bytes, ...]:
-        """The words to be told that a text must hold."""
+        """The words that a text must contain to tell the value."""
         return self.told[:_CLUES]
 
     @property
@@ -120,7 +120,7 @@ class Value(msgspec.Struct, frozen=True, gc=False):
         return _read_key(self.argument.path)[1]
 
     def stands_in(self, words: bytes) -> bool:
-        """Whether the value, or an address in it, stands in a text."""
+        """Whether a text contains the value or an address in it."""
         for mark in self.marks:
             if mark in words:
                 return True
@@ -139,14 +139,14 @@ class Value(msgspec.Struct, frozen=True, gc=False):
         return _is_uncommon(self.argument.value)
 
     def is_confined_to(self, passage: bytes, whole: bytes) -> bool:
-        """Whether the value stands in a passage, and nowhere else in its text."""
+        """Whether the value occurs in a passage and nowhere else in its text."""
         if not self.stands_in(passage):
             return False
         return sum(map(whole.count, self.marks)) == sum(map(passage.count, self.marks))
 
 
 def look_for(argument: Argument, trusted: bytes) -> Value | None:
-    """The value of an argument, if it may stand in untrusted text: whole, as a date, or in part."""
+    """The value of an argument, if it may occur in untrusted text: whole, as a date, or in part."""
     forms = written_forms(argument.value)
     if not forms or forms[0].strip() in _LITTLE:
         return None
@@ -166,7 +166,7 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
 
 
 def may_stand_in(words: bytes, value: str) -> bool:
-    """Whether a value, what is named in it, or what it says in short may stand in a text."""
+    """Whether a value, what is named in it, or what it says in short may occur in a text."""
     return any(all(map(words.__contains__, needed)) for needed in _tellings(value))
 
 

@@ -81,7 +81,7 @@ class Instruction:
         return (places[first] < self._end or self.pressed) and self.is_order
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
-        """Whether a word stands near enough for the sentence or the passage to hold it."""
+        """Whether a word is near enough for the sentence or the passage to contain it."""
         near = self._near
         return any(key in near for key in keys)
 
@@ -128,7 +128,7 @@ class Instruction:
 
     @cached
     def passage(self) -> bytes:
-        """What stands under the pressure from the sentence on, as plain words."""
+        """The text under pressure from the sentence on, as plain words."""
         if self._pressure is None or self._pressure > self._start:
             return b""
         rest = self._raw[self._end : self._start + _LONGEST_PASSAGE]
@@ -210,7 +210,7 @@ class InstructionReader:
         text = self._lower
         place = text.find(word)
         while place >= 0:
-            # A short word stands in many a longer one.
+            # A short word is part of many longer ones.
             if len(word) > _SHORT_WORD or not text[place - 1 : place].isalnum():
                 yield place
             place = text.find(word, place + len(word))
@@ -245,7 +245,7 @@ def read_as_one(texts: Sequence[str]) -> bytes | None:
 
 
 def may_press(together: bytes, queries: Sequence[str]) -> bool:
-    """Whether pressure stands in texts that are read as one, or in a query: mostly none does."""
+    """Whether texts that are read as one, or a query, contain pressure: mostly none does."""
     asked = _APART.join(["", *queries]).encode("utf-8", "replace")
     return PRESSURE.search(together + asked) is not None
 
@@ -261,7 +261,7 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     ends = list(accumulate([length + len(_APART) for length in lengths]))
     found: list[int] = []
     while match is not None:
-        # It may begin in what stands between two texts, but never ends there.
+        # It may begin between two texts, but never ends there.
         found.append(bisect_right(ends, match.end() - 1))
         match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
     return found

@@ -134,7 +134,7 @@ DIRECTIVE = _pattern(
     rf"|(?:^|[.!?:;>\]}}\"\n-]|\b(?:now|first|to|then)\b)[\s\"'`*(]*\b{_UNKNOWN}\b"
     rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+"
 )
-# Nobody but an agent is told to drop its orders or what it is; of their tasks, others are, too.
+# Only agents are told to drop their orders or their role; people are told of tasks, too.
 ASSAULT = _pattern(f"(?i){_OVERRIDE}|{_CASTING}|{_PROMPT}")
 PRESSURE = _pattern(f"(?i){_OVERRIDE}|{_REMINDER}|{_CASTING}|{_PROMPT}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
@@ -142,7 +142,7 @@ SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
 )
 FIELD = _pattern(r"\n\s*(?:-\s)?[a-z_]+:\s|[\"']\s*[,}\]]\s*[\"']\w+[\"']:")
-# The user hands over: what stands in the content is to be done.
+# The user delegates: the content says what to do.
 _HANDED_OVER = (
     r"actions?|tasks?|instructions?|to-?dos?|steps?|requests?|asks?|says?|told|items?|directions?"
     r"|checklist|list|recommendations?|suggestions?|orders|procedure|run-?book|play-?book|guides?"
@@ -174,7 +174,7 @@ JOINING = frozenset(
     b"a an the of to in on at for and or is are be by with from it its this that my your"
     b" our".split()
 )
-# What a sentence begins with that is not told what to do.
+# First words of sentences that are not instructions.
 _NO_DEED = frozenset(
     b"a about after again also am an and any are as at be been before but by can could dear did do"
     b" does during each for from given good had has have he hello her here hey hi his how i if in"
@@ -193,7 +193,7 @@ FIRST_SENTENCE_START = re.compile(_FIRST_WORD.encode(), re.IGNORECASE)  # to mat
 
 
 def is_no_order(match: bytes) -> bool:
-    """Whether a word that stands where an unknown verb would is none."""
+    """Whether a word in the place of an unknown verb is not a verb."""
     words = match.lower().translate(None, b"\"'`*(.!?:;,>)]}|-").split()
     if words[-1:] == [] or words[-1] not in _ACTED_ON or not VERB_KINDS.keys().isdisjoint(words):
         return False

@@ -64,13 +64,13 @@ def _mask(data: bytes, splice: Callable[[bytes, list[SensitivePart]], bytes]) ->
         if not found:
             break
         parts = [_of_whole_characters(data, each) for each in found]
-        # A mask may make something sensitive of what stands beside it, so it is looked at again.
+        # A mask may make its surroundings look sensitive, so the text is scanned again.
         data = _without_copies(splice(data, parts), data, parts)
     return data
 
 
 def _of_whole_characters(data: bytes, part: SensitivePart) -> SensitivePart:
-    """Rules go by bytes: one may end in the middle of a character, and half of it is no text."""
+    """Rules match bytes and may end within a character: take the whole character."""
     start, end = part.start, part.end
     if not _cuts(data, start) and not _cuts(data, end):
         return part
@@ -106,7 +106,7 @@ def mask_value(value: Json) -> Json:
 
 
 def mask_of(value: bytes, part: SensitivePart) -> str:
-    """What stands for a sensitive part: equal secrets show as equal.
+    """The mark for a sensitive part: equal secrets get equal marks.
 
     A fingerprint of what has few possible values could be reversed, so those have none.
     """
@@ -180,7 +180,7 @@ def _spliced_json(data: bytes, parts: list[SensitivePart]) -> bytes:
 
 
 def _whole_number(data: bytes, part: SensitivePart, mask: bytes) -> list[tuple[int, int, bytes]]:
-    """Half a number cannot be masked: what is left would stick to the mask."""
+    """Half a number cannot be masked: the rest would stick to the mask."""
     if data[part.start : part.end].strip(_NUMBER):
         return []
     before = data[max(0, part.start - 400) : part.start]

@@ -1,1 +1,1 @@
-"""Secrets in bytes: by the format of their tokens, or by what stands around them."""
+"""Secrets in bytes: by the format of their tokens, or by the text around them."""

@@ -13,7 +13,7 @@ import msgspec
 
 from evalwright.contracts.report import CONFIDENCES, Confidence
 
-# The confidence that a value deserves, given the one its rule has; None: it is no secret.
+# The confidence that a value deserves, given the one its rule has; None if it is not a secret.
 Check: TypeAlias = Callable[[bytes, Confidence], Confidence | None]
 
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -32,7 +32,7 @@ def entropy(value: bytes) -> float:
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Whether a value stands for a secret instead of being one."""
+    """Whether a value is a placeholder for a secret."""
     return _PLACEHOLDER.search(value) is not None or len(set(value)) <= 2
 
 
@@ -87,7 +87,7 @@ def _base62(number: int) -> bytes:
 
 
 def grafana(value: bytes, confidence: Confidence) -> Confidence | None:
-    """Ends in the little-endian CRC-32 of what stands before it."""
+    """Ends in the little-endian CRC-32 of the rest."""
     body, _, checksum = value.rpartition(b"_")
     right = crc32(body).to_bytes(4, "little").hex().encode() == checksum.lower()
     return random_looking(value, confidence if right else lower(confidence))

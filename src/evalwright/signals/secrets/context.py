@@ -1,4 +1,4 @@
-"""Secrets without a format of their own, known by what stands before them or around them."""
+"""Secrets without a token format, recognised by the text before or around them."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _PRIVATE_KEY_REACH = 16_384
 
 
 class NamedValue(msgspec.Struct, frozen=True, gc=False):
-    """A value with what stands before it: the name and joint, and some bytes before the name."""
+    """A value, the name and joint before it, and some bytes before the name."""
 
     before: bytes
     name: bytes
@@ -41,7 +41,7 @@ class NamedValue(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def assigned(self) -> bool:
-        """Whether the name is given the value, and does not only stand before it."""
+        """Whether the value is assigned to the name, not just written after it."""
         joint = self.name.rstrip(b"\"'`( \t\n")
         return joint.endswith((b"=", b":", b"|", b">")) or self.before.endswith(b"--")
 

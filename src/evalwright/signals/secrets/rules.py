@@ -34,7 +34,7 @@ class TokenRule(msgspec.Struct, frozen=True):
 
 
 def _near(id: str, label: str, name: str, value: str, severity: Severity = "high") -> TokenRule:  # noqa: A002
-    """A value without a prefix of its own, known by the vendor's name before it."""
+    """A value without a prefix, recognised by the vendor's name before it."""
     pattern = rf"(?i:{name})[\w. -]{{0,30}}[\"'`)\]]{{0,2}}\s{{0,3}}(?:=>|:=|=|:|\|)\s{{0,3}}"
     return TokenRule(id, label, name, pattern + rf"[\"'`]?({value})", severity, "medium")
 

@@ -98,7 +98,7 @@ def _request(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
 
 
 def _messages_in(holder: dict[str, Any]) -> Json:
-    """A list of messages, or the one text that stands for it."""
+    """A list of messages, or a single text in its place."""
     found = (holder.get(key) for key in _MESSAGE_KEYS)
     return next((each for each in found if isinstance(each, list | str)), None)
 

@@ -66,7 +66,7 @@ def nested(attributes: dict[str, Json], prefix: str) -> list[Any]:
 def _place(tree: dict[str, Any], path: list[str], value: Json) -> None:
     for step in path[:-1]:
         below = tree.setdefault(step, {})
-        if not isinstance(below, dict):  # a value stands where a branch is meant
+        if not isinstance(below, dict):  # a value in place of a branch
             return
         tree = below
     tree.setdefault(path[-1], value)

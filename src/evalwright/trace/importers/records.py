@@ -47,7 +47,7 @@ def numbered(number: int) -> str:
 
 
 def faulty(number: int, fault: str, head: bytes = b"") -> Imported:
-    """What stands for a record that could not be read; ids near its beginning are kept."""
+    """A placeholder for a record that could not be read; ids near its beginning are kept."""
     ids = {
         key.decode(): value.decode("utf-8", "replace")
         for key, value in reversed(_ID_IN_TEXT.findall(head[:_SEARCHED]))

@@ -20,14 +20,14 @@ _EMPTY = (None, "")
 
 
 class ConversationCall(msgspec.Struct, eq=False):
-    """A call in the conversation, whether both sides told of it, and its result if any."""
+    """A call in the conversation, whether both sides reported it, and its result if any."""
 
     event: CanonicalEvent
     is_met: bool = False
     result: CanonicalEvent | None = None
 
     def complete(self, event: CanonicalEvent) -> None:
-        """Fill in what the first to tell of the call did not say."""
+        """Fill in what the first report of the call left out."""
         for key in ("call_id", "tool", "args"):
             if self.event[key] in _EMPTY and event[key] not in _EMPTY:
                 self.event[key] = event[key]
@@ -82,7 +82,7 @@ class UnmatchedCalls:
 class Timeline:
     """Takes the operations of one trace, and tells them as a dialogue.
 
-    `parents` also knows of the spans that are no operations but stand between some.
+    `parents` also has the spans between operations that are not operations.
     """
 
     def __init__(self, operations: list[Operation], parents: dict[str, str | None]) -> None:
@@ -174,7 +174,7 @@ class Timeline:
                 self._complete_result(said)
 
     def _take_output(self, operation: Operation, ts: float | None) -> None:
-        """An answer of a model is new; layers around models tell what these have told."""
+        """A model's answer is new; layers around models repeat what these reported."""
         only_unseen = operation.kind == "agent" or self.has_inner_model(operation)
         for event in operation.output:
             if not only_unseen or not self._known[_key(event)]:
@@ -229,7 +229,7 @@ class Timeline:
         call.result = self._tell_result(event, ts)
 
     def _take_told_result(self, event: CanonicalEvent, ts: float | None) -> None:
-        """A result that stands in a model's input and that no span has told."""
+        """A result in a model's input that no span has reported."""
         events = self._tell_result(event, ts)
         waiting = self._unanswered.get(event["call_id"])
         while waiting:
@@ -245,7 +245,7 @@ class Timeline:
         return events
 
     def _complete_result(self, event: CanonicalEvent) -> None:
-        """A span without content told of this result; the model's input says what it was."""
+        """A span reported this result without content; the model's input has it."""
         bare = self._bare_results.get(event["call_id"])
         if bare and event.get("payload") is not None:
             bare.popleft()["payload"] = event["payload"]
