@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def one_line(value: Any, limit: int | None = SHORT) -> str:
-    """A JSON value on one line, shortened in the middle of nowhere but always with a mark."""
+    """A JSON value on one line, cut at the limit, always with a mark."""
     text = printable(_text(value).replace("\n", "⏎"))
     if limit is None or len(text) <= limit:
         return text

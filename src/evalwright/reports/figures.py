@@ -20,7 +20,7 @@ def duration(value: float, longest: float) -> str:
 
 
 def dollars(value: float, beside: float | None = None) -> str:
-    """A price; small ones keep their digits, a change those of the price that it is `beside`."""
+    """A price; small ones keep their digits, and a change those of the price `beside` it."""
     sign = _MINUS if value < 0 else ""
     size = abs(value if beside is None else beside)
     digits = 2 if size >= 1 or not size else 4 if size >= 0.01 else 6
@@ -60,7 +60,7 @@ def _change(change: str, delta: Delta) -> str:
 def significance(found: Significance | UnsetType) -> str:
     """Whether the pass rate changed by more than chance, as a sentence."""
     if found is UNSET:
-        return "There was no case to compare."
+        return "There were no cases to compare."
     if not found.difference:
         same = f"The pass rate did not change: {percent(found.new_rate, 1)} on both sides"
         return f"{same} ({found.cases:,} cases)."
@@ -75,16 +75,22 @@ def significance(found: Significance | UnsetType) -> str:
 
 
 def short_significance(found: Significance) -> str:
-    """The same in one short line."""
+    """The same in one short line, for a console and for Markdown."""
     if not found.difference:
         return f"Pass rate {found.new_rate:.1%} on both sides."
-    low, high = found.confidence_interval
     chance = "more than chance" if found.significant else "within chance"
-    return (
-        f"Pass rate {found.baseline_rate:.1%} → {found.new_rate:.1%} "
-        f"({found.difference * 100:+.1f} points, 95 % interval {low * 100:+.1f} to "
-        f"{high * 100:+.1f}, {p_in_words(found.p_value)}): {chance}."
-    )
+    change = points_in_words(found.difference, found.confidence_interval)
+    rates = f"{found.baseline_rate:.1%} → {found.new_rate:.1%}"
+    return f"Pass rate {rates} ({change}, {p_in_words(found.p_value)}): {chance}."
+
+
+def points_in_words(difference: float, interval: tuple[float, float] | None) -> str:
+    """A difference of rates in plain text, with its interval where that is worth telling."""
+    if interval is None:
+        return f"{difference * 100:+.1f} points"
+    low, high = interval
+    bounds = f"95 % interval {low * 100:+.1f} to {high * 100:+.1f}"
+    return f"{difference * 100:+.1f} points, {bounds}"
 
 
 def points(difference: float) -> str:

@@ -18,7 +18,7 @@ def inline(text: str) -> str:
 
 
 def item(text: str) -> str:
-    """A line of a list; what stands first does not begin another list or a heading."""
+    """A line of a list; its first characters do not begin another list or a heading."""
     line = inline(text)
     start = _AT_START.match(line)
     if start is None:

@@ -44,7 +44,7 @@ def test_what_broke_comes_first_then_what_was_mended_then_whether_it_tells():
         "    ✓ task-2  0 → 1",
         "  Same verdict, lower score (1)",
         "    ↓ task-3  0.9 → 0.85",
-        "  1 task fails as before",
+        "  1 task still fails",
         "  score 0.54 → 0.62 (+0.08)",
         "  pass rate 60.0% → 60.0% (+0.0 points)",
         (

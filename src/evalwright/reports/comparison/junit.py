@@ -29,7 +29,7 @@ def _problem(item: Item) -> JunitProblem:
         kind, message = "gate", item.governance_preview.new.reason
     else:
         kind = "regression" if item.change == "regression" else "still_failing"
-        before = "passed before" if item.baseline_pass else "failed before, too"
+        before = "passed before" if item.baseline_pass else "also failed before"
         root = "unknown" if item.new_root is msgspec.UNSET else item.new_root
         message = f"{root} ({before})"
     answered = facts_of(item).new.answered

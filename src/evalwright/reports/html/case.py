@@ -31,7 +31,7 @@ from evalwright.reports.html.words import (
     RESULTS,
     ROOT_CAUSES,
     badge_html,
-    spoken,
+    in_words,
 )
 from evalwright.trace.model import Trace
 
@@ -42,8 +42,8 @@ _MOST = 200  # rows of a table, or codes in a cell
 _KNOWN_ROWS = 512
 _POLICY = quoted_html(content_policy(STYLE_SOURCES))
 _SECRETS_ARE_SHOWN = Html(
-    '<p class="banner" role="note"><strong>Secrets are shown.</strong> This report was written '
-    "with secrets and personal data in clear; share it with care.</p>\n"
+    '<p class="banner" role="note"><strong>Secrets are shown.</strong> Secrets and personal data '
+    "in this report are not masked; share it with care.</p>\n"
 )
 _GATE = Html(
     '<span class="badge critical"><span aria-hidden="true">&#9632;</span> Gate recommended</span> '
@@ -177,7 +177,7 @@ _Fact: TypeAlias = Literal[
     "Root cause",
     "Trace integrity",
     "Governance preview",
-    "Sources of chance",
+    "Sources of nondeterminism",
     "Latency",
     "Cost",
     "Repeats",
@@ -193,7 +193,7 @@ def _facts(item: Item) -> Html:
         _known_row("Root cause", item.baseline_root, item.new_root),
         _known_row("Trace integrity", integrity.baseline, integrity.new),
         _known_row("Governance preview", governance.baseline, governance.new),
-        _known_row("Sources of chance", sources.baseline, sources.new),
+        _known_row("Sources of nondeterminism", sources.baseline, sources.new),
     ]
     if latency := figures.latency(item.latency_ms):
         rows.append(_row("Latency", *map(text_html, latency)))
@@ -222,7 +222,7 @@ def _cell(fact: object) -> Html:
     if isinstance(fact, str):
         return _code(fact, ROOT_CAUSES)
     if isinstance(fact, tuple):
-        return quoted_html(", ".join(map(spoken, fact)) or "none known")
+        return quoted_html(", ".join(map(in_words, fact)) or "none known")
     if isinstance(fact, Integrity):
         issues = Html("".join([_code(each, INTEGRITY_ISSUES) for each in fact.issues[:_MOST]]))
         return Html(f"{badge_html(INTEGRITIES[fact.status])} {issues}")
@@ -244,14 +244,14 @@ def _repeats(found: Repeats) -> Html:
 
 
 def _remarks(item: Item, baseline: PageSide, new: PageSide) -> Html:
-    """Where the sides part, why there is no answer, and what is wrong with the input."""
+    """Where the sides diverge, why an answer is missing, and what is wrong with the input."""
     files = item.artifacts
     old_files = (files.baseline_failure_body_href, files.baseline_failure_meta_href)
     new_files = (files.new_failure_body_href, files.new_failure_meta_href)
     faults = NO_HTML
     if item.faults:
         entries = Html("".join([Html(f"<li>{quoted_html(each)}</li>") for each in item.faults]))
-        title = Html("<strong>Faults of the input</strong>")
+        title = Html("<strong>Problems with the input</strong>")
         faults = Html(f'<div class="note warn">{title}<ul>{entries}</ul></div>\n')
     failures = Html(_failure(baseline, *old_files) + _failure(new, *new_files))
     return Html(f"{_divergence(item)}{failures}{faults}")
@@ -282,7 +282,7 @@ def _failure(side: PageSide, body: str | None, meta: str | None) -> Html:
     if href := relative_href(body):
         links = Html(f' <a href="{quoted_html(href)}">Full body</a>')
     if href := relative_href(meta):
-        links = Html(f'{links} <a href="{quoted_html(href)}">Its metadata</a>')
+        links = Html(f'{links} <a href="{quoted_html(href)}">Metadata</a>')
     what = Html(f"<strong>{side.name}: the call to the agent failed.</strong> {words}{links}")
     return Html(f'<p class="note bad">{what}</p>\n')
 

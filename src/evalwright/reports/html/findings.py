@@ -1,6 +1,6 @@
 """What speaks against a case, as HTML: failed assertions, rules that would help, and signals.
 
-Signals cite their evidence, so one side of a case knows where its events stand on the page.
+Signals cite their evidence, so a side of a case knows where its events are on the page.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from evalwright.reports.html.markup import (
 )
 from evalwright.reports.html.steps import SideLetter, payload_of
 from evalwright.reports.html.templating import as_markup, render
-from evalwright.reports.html.words import RISKS, SEVERITIES, badge_html, spoken
+from evalwright.reports.html.words import RISKS, SEVERITIES, badge_html, in_words
 from evalwright.trace.model import Event, EvidenceTarget, FinalOutput, RunnerFailure, Trace
 
 LONG = 1_500
@@ -57,10 +57,10 @@ class PageSide(NamedTuple):
     trace: Trace
 
     def link(self, ref: EvidenceRef) -> Link:
-        """Where the event that proves a signal stands on the page."""
+        """Where the event that proves a signal is on the page."""
         name = ref.call_id or ref.id
         index = ref.index if ref.index is not None else self._find(ref.kind, name)
-        words = f"{spoken(ref.kind)} {display_text(name[:90])}" if name else spoken(ref.kind)
+        words = f"{in_words(ref.kind)} {display_text(name[:90])}" if name else in_words(ref.kind)
         if index is not None and 0 <= index < len(self.trace.events):
             return f"{self.letter}-{index}", f"{words}, event {index}"
         is_answer = ref.kind == "final_output" and self.unrecorded_answer() is not None
@@ -101,7 +101,7 @@ class PageSide(NamedTuple):
         separator = NO_HTML
         for ref in cited:
             index = self._find(ref.kind, ref.id)
-            words = f"{spoken(ref.kind)} {ref.id or '(no id)'}"
+            words = f"{in_words(ref.kind)} {ref.id or '(no id)'}"
             if index is None:
                 page += (separator, f"{words} (not in the trace)")
             else:

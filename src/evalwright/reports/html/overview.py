@@ -46,7 +46,7 @@ _Options: TypeAlias = list[tuple[str, str]]
 # The selections above the table: name, label, and options with their words.
 _FILTERS: list[tuple[str, str, _Options]] = [
     ("change", "Change", [(code, label.words) for code, label in words.CHANGES.items()]),
-    ("root", "Root cause", [(code, words.spoken(code)) for code in ROOT_CAUSES]),
+    ("root", "Root cause", [(code, words.in_words(code)) for code in ROOT_CAUSES]),
     ("kind", "Signal", []),
     (
         "severity",
@@ -182,7 +182,7 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     yield "Improvements", f"{summary.improvements:,}", "", "good" if summary.improvements else ""
     yield "Gated cases", f"{summary.gated_cases:,}", "", "bad" if summary.gated_cases else ""
     if summary.unanswered_cases:
-        yield "Without an answer", f"{summary.unanswered_cases:,}", "", "bad"
+        yield "Unanswered", f"{summary.unanswered_cases:,}", "", "bad"
     security = summary.security
     against = f"baseline {security.cases_with_signals_baseline:,}"
     yield "Cases with signals", f"{security.cases_with_signals_new:,}", against, ""
@@ -208,7 +208,7 @@ def _charts(summary: Summary) -> list[dict[str, Any]]:
     old, new = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
     causes = dict.fromkeys([*ROOT_CAUSES, *old, *new])
     roots = [
-        _Bar(words.spoken(display_text(each)), old.get(each, 0), new.get(each, 0))
+        _Bar(words.in_words(display_text(each)), old.get(each, 0), new.get(each, 0))
         for each in causes
         if old.get(each) or new.get(each)
     ]
@@ -254,17 +254,12 @@ def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
         ("New", security.top_signal_kinds_new, security.signal_kinds_new),
         ("Baseline", security.top_signal_kinds_baseline, security.signal_kinds_baseline),
     )
-    told = [
-        (
-            side,
-            [
-                words.spoken(display_text(kind)) + (f" {counts[kind]:,}" if kind in counts else "")
-                for kind in kinds
-            ],
-        )
-        for side, kinds, counts in known
-    ]
-    return [(side, ", ".join(kinds)) for side, kinds in told if kinds]
+    found = []
+    for side, kinds, counts in known:
+        counted = [f"{kind} {counts[kind]:,}" if kind in counts else kind for kind in kinds]
+        if counted:
+            found.append((side, words.in_words(display_text(", ".join(counted)))))
+    return found
 
 
 def _labelled(row: OverviewRow) -> tuple[Any, ...]:
@@ -274,8 +269,8 @@ def _labelled(row: OverviewRow) -> tuple[Any, ...]:
         row.case_id,
         row.title,
         words.CHANGES[row.change],
-        words.spoken(row.new_root),
-        [(words.SEVERITIES[severity], words.spoken(kind)) for kind, severity in row.signals],
+        words.in_words(row.new_root),
+        [(words.SEVERITIES[severity], words.in_words(kind)) for kind, severity in row.signals],
         words.INTEGRITIES[row.integrity_new],
         words.RECOMMENDATIONS[row.recommendation],
         row.gated,

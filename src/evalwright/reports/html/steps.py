@@ -69,7 +69,7 @@ class SideWriter(PayloadWriter):
     def head(self, event: Event, twin: int | None = None) -> Json:
         """Write all of an event but its rows and its end; give what it carries.
 
-        `twin` is the place of its like in the new run, where both are shown as one.
+        `twin` is the index of the same event in the new run, where both are shown as one.
         """
         name, lasted = None, NO_HTML
         place: int | None
@@ -119,9 +119,9 @@ def _opening(
 
 
 class StepWriter(NamedTuple):
-    """Writes aligned steps; those in `cited` that are the same stand open.
+    """Writes aligned steps; unchanged ones are folded unless they are in `cited`.
 
-    The baseline's writer holds the page, the other one what is to stand beside the last step.
+    The baseline's writer holds the page, the other one what comes beside the last step.
     """
 
     old: SideWriter
@@ -155,7 +155,7 @@ class StepWriter(NamedTuple):
         beside.clear()
 
     def _same(self, number: int, a: Step, b: Step) -> None:
-        """A step that is the same stands once, with the anchors of both sides."""
+        """An unchanged step is written once, with the anchors of both sides."""
         opened = Html(" open" if self.cited and self._is_cited(a, b) else "")
         title = Html(f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>")
         text = shown(payload_of(b.event))

@@ -15,8 +15,8 @@ _MINUS, _PLUS, _UNKNOWN = Html("&#8722;"), Html("&#43;"), Html("&#63;")
 class Label(NamedTuple):
     """How a code is shown: its words, a sign that needs no colour, and a tone.
 
-    The sign is a character reference, so that the pages are ASCII but for what the data says:
-    such text is several times quicker to put together.
+    The sign is a character reference, so that the pages are ASCII except for the data:
+    ASCII text is several times faster to join.
     """
 
     words: str
@@ -79,29 +79,29 @@ def badge_html(label: Label) -> Html:
 
 
 ROOT_CAUSES = {
-    "format_violation": "The output does not fit the format that the case declares.",
-    "wrong_tool_choice": "A required action or tool is missing, or the order is another.",
-    "missing_required_data": "The answer, or data that it has to rest on, is not there.",
-    "hallucination_signal": "The output holds a value that contradicts the tool results.",
-    "tool_failure": "A tool answered with an error or not in time.",
+    "format_violation": "The output does not match the format that the case declares.",
+    "wrong_tool_choice": "A required action or tool is missing, or the order is different.",
+    "missing_required_data": "The answer is missing, or data that it must be based on.",
+    "hallucination_signal": "The output contains a value that contradicts the tool results.",
+    "tool_failure": "A tool returned an error or timed out.",
     "unknown": "The case failed, and none of the known causes applies.",
 }
 
 INTEGRITY_ISSUES = {
     "events_not_array": "The recorded events are not a list, so there is no chain to follow.",
     "no_events": "No events were recorded.",
-    "missing_timestamps": "At least one event has no time, so the order rests on the list alone.",
-    "non_monotonic_timestamps": "Times go back: an event is dated before one that precedes it.",
-    "missing_call_id": "A call or a result has no call id; it is paired by its place.",
-    "duplicate_call_id": "A call id is used more than once; such calls are paired by their order.",
-    "tool_result_without_call": "A result answers no recorded call: the chain is broken.",
-    "tool_call_without_result": "A call has no result: what came of it is not known.",
+    "missing_timestamps": "At least one event has no timestamp; the order is that of the list.",
+    "non_monotonic_timestamps": "Timestamps go backwards: an event is dated before an earlier one.",
+    "missing_call_id": "A call or a result has no call id; it is paired by its position.",
+    "duplicate_call_id": "A call id is used more than once; these calls are paired in order.",
+    "tool_result_without_call": "A result belongs to no recorded call: the chain is broken.",
+    "tool_call_without_result": "A call has no result: its outcome is unknown.",
     "retrieval_required_missing": "The case requires documents, and nothing was retrieved.",
     "evidence_ref_missing_target": "An action cites evidence that is not in the trace.",
-    "unknown_event_type": "An event is of no known type; it is shown as it was recorded.",
+    "unknown_event_type": "An event has an unknown type; it is shown as recorded.",
 }
 
 
-def spoken(code: str) -> str:
+def in_words(code: str) -> str:
     """A code as words: `wrong_tool_choice` reads `wrong tool choice`."""
     return code.replace("_", " ")

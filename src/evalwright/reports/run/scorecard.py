@@ -18,7 +18,7 @@ from evalwright.scoring.thresholds import mean, p95
 from evalwright.store.protocol import EventLog
 
 MOST_FAILURES = 10
-LIVE = "live-shadow: nondeterministic, another run may come out differently"
+LIVE = "live-shadow: nondeterministic; another run may give a different result"
 
 
 def render_outcome(
@@ -66,8 +66,8 @@ def _other_judges(plan: Plan, style: Style) -> list[str]:
     before = plan.baseline.judges if plan.baseline else []
     if sorted(now) == sorted(before):
         return []
-    told = ", ".join(before) or "nobody"
-    return [f"  {style.yellow(f'the baseline was judged by {told}, so scores may not compare')}"]
+    judged = f"the baseline was judged by {', '.join(before) or 'no judge'}"
+    return [f"  {style.yellow(f'{judged}, so scores may not be comparable')}"]
 
 
 def agreement(log: EventLog, outcome: Outcome) -> float | None:
@@ -95,7 +95,7 @@ def _findings(outcome: Outcome) -> str:
         finding.severity for task in outcome.summary.tasks for finding in task.safety_findings or ()
     )
     if not found and outcome.plan.panel is None:
-        return "no safety findings by signals; what only words give away needs a --judge"
+        return "no safety findings from signals; unsafe wording needs a --judge"
     if not found:
         return "no safety findings"
     told = (f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from evalwright.reports.console import Style, printable
+from evalwright.reports.figures import points_in_words
 from evalwright.scoring.regression import RegressionReport, TaskChange
 from evalwright.scoring.repeats import RepeatsReport, TaskRepeats
 
@@ -49,24 +50,24 @@ def _marked(mark: str) -> Callable[[TaskChange], str]:
 
 def _still_failing(report: RegressionReport) -> list[str]:
     count = len(report.still_failing)
-    return [f"  {count} {'task fails' if count == 1 else 'tasks fail'} as before"] if count else []
+    noun = "task still fails" if count == 1 else "tasks still fail"
+    return [f"  {count} {noun}"] if count else []
 
 
 def _statistics(report: RegressionReport) -> list[str]:
     lines = []
     scores, passes = report.score_change, report.pass_change
     if scores is not None:
-        told = [f"{report.score_delta:+.4g}"]
+        change = f"{report.score_delta:+.4g}"
         if report.changed_scores >= FEWEST_CHANGES:
-            told.append(f"95 % interval {scores.low:+.3g} to {scores.high:+.3g}")
-        line = f"  score {_from_to(report.baseline_score, report.score)}"
-        lines.append(f"{line} ({', '.join(told)})")
+            change += f", 95 % interval {scores.low:+.3g} to {scores.high:+.3g}"
+        lines.append(f"  score {_from_to(report.baseline_score, report.score)} ({change})")
     if passes is not None:
-        told = [f"{passes.difference * 100:+.1f} points"]
-        if len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES:
-            told.append(f"95 % interval {passes.low * 100:+.1f} to {passes.high * 100:+.1f}")
-        line = f"  pass rate {passes.baseline_rate:.1%} → {passes.new_rate:.1%}"
-        lines.append(f"{line} ({', '.join(told)})")
+        several = len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES
+        interval = (passes.low, passes.high) if several else None
+        change = points_in_words(passes.difference, interval)
+        rates = f"{passes.baseline_rate:.1%} → {passes.new_rate:.1%}"
+        lines.append(f"  pass rate {rates} ({change})")
     return lines
 
 

@@ -30,7 +30,7 @@ class TaskStory(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The error that stands for an answer, where there was none."""
+        """The error in place of an answer, where there was none."""
         return self.decision.get("error") if not self.answered else None
 
 
@@ -85,7 +85,7 @@ class _StoryReader:
                 self.scored = event.decode(EvalScored)
 
     def end(self) -> TaskStory:
-        """The story as it stands."""
+        """The story so far."""
         assert self._decision is not None
         return TaskStory(
             task=self.task,
