@@ -29,14 +29,14 @@ def check_comparable(log: EventLog, run_id: str) -> None:
     """Raise `ApiError` 409 for a run that has not ended; 404 unless it is an evaluation."""
     edges = log.edges(run_id)
     if not is_evaluation(edges):
-        raise ApiError(404, "not_found", "there is no such run")
+        raise ApiError(404, "not_found", "no such run")
     if edges[-1].type not in TERMINAL_TYPES:
-        message = "a run can be compared when it has ended"
+        message = "only a run that has ended can be compared"
         raise ApiError(409, "conflict", message, {"runStatus": "running"})
 
 
 async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
-    """Compare two runs, and leave the archive of the report in an empty folder; gives its path.
+    """Compare two runs, and leave the archive of the report in an empty folder; returns its path.
 
     The process opens the log itself. It sees the runs of all tenants there, so both ids must have
     passed `check_comparable` on the caller's view of the log.

@@ -1,4 +1,4 @@
-"""From a request for an evaluation to a plan: everything is checked before a run exists."""
+"""Planning a requested evaluation: everything is checked before the run exists."""
 
 import logging
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asks for, whatever the version of the wire."""
+    """A requested evaluation, independent of the version of the API."""
 
     suite_ref: str
     agent_id: str
@@ -44,14 +44,14 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedEvaluation(NamedTuple):
-    """A plan, and the agent it is for."""
+    """A plan and its agent."""
 
     plan: Plan
     agent: Agent
 
 
 def modes_of(settings: HostSettings) -> list[Mode]:
-    """The modes that can run now: judges and live tools are for the operator to provide."""
+    """The modes that this host can run, depending on the operator's judges and live tools."""
     lacking = set()
     if not settings.judges:
         lacking.add("rubric")
@@ -61,7 +61,7 @@ def modes_of(settings: HostSettings) -> list[Mode]:
 
 
 class Planner:
-    """Makes plans of requests, for one host."""
+    """Plans requested evaluations, for one host."""
 
     def __init__(self, settings: HostSettings, catalogue: Catalogue, redactor: Redactor) -> None:
         self._settings = settings
@@ -70,7 +70,7 @@ class Planner:
         self.modes = modes_of(settings)
 
     def plan(self, log: EventLog, tenant: str, request: EvalRequest) -> PlannedEvaluation:
-        """Check everything; raises `ApiError` 400 where the run cannot be."""
+        """Check everything; raises `ApiError` 400 if the run is not possible."""
         suite = self._suite(tenant, request)
         registered = self._agent(tenant, request)
         baseline = self._baseline(log, suite, request)
@@ -95,7 +95,7 @@ class Planner:
         return PlannedEvaluation(plan, agent)
 
     def agent_of(self, tenant: str, plan: Plan) -> Agent:
-        """The agent of a run that goes on; raises `BadInput` where it is no longer there."""
+        """The agent of a run that is resumed; raises `BadInput` if it no longer exists."""
         registered = self._catalogue.agent(tenant, plan.agent.agent_id, plan.agent.version)
         if registered is None:
             raise BadInput(f"agent {plan.agent.agent_id}@{plan.agent.version} is not installed")
@@ -104,28 +104,27 @@ class Planner:
     def _suite(self, tenant: str, request: EvalRequest) -> Suite:
         suite = self._catalogue.suite(tenant, request.suite_ref)
         if suite is None:
-            message = "there is no such suite; it is named suiteId@version"
+            message = "no such suite; give suiteId@version"
             raise _refused([Problem("$.evalSuiteRef", message)])
         most = self._settings.max_tasks_per_suite
         if len(suite.tasks) > most:
-            message = f"the suite has {len(suite.tasks)} tasks, and this host takes {most}"
+            message = f"the suite has {len(suite.tasks)} tasks; this host allows {most}"
             raise _refused([Problem("$.evalSuiteRef", message)])
         unable = [mode for mode in request.options.modes if mode not in self.modes]
         if unable:
-            message = f"this host does not run {', '.join(unable)}; it runs {', '.join(self.modes)}"
+            supported = ", ".join(self.modes)
+            message = f"this host does not support {', '.join(unable)}; it supports {supported}"
             raise _refused([Problem("$.configurable.evalModes", message)])
         return suite
 
     def _agent(self, tenant: str, request: EvalRequest) -> RegisteredAgent:
         registered = self._catalogue.agent(tenant, request.agent_id, request.agent_version)
         if registered is None:
-            raise _refused(
-                [Problem("$.agentId", "there is no such agent; GET /v1/agents lists them")]
-            )
+            raise _refused([Problem("$.agentId", "no such agent; GET /v1/agents lists them")])
         return registered
 
     def _load(self, tenant: str, registered: RegisteredAgent) -> Agent:
-        """What the operator provides and cannot be had is told to the operator alone.
+        """Load an agent; why an agent of the operator cannot be loaded goes only to the host's log.
 
         The reasons name files, commands and variables.
         """
@@ -134,7 +133,7 @@ class Planner:
         except (BadInput, AgentBroken) as error:
             if registered.ref is None and not isinstance(error, MissingKey):
                 raise
-            _logger.error("agent %s cannot be loaded: %s", registered.key, error)  # noqa: TRY400
+            _logger.error("cannot load agent %s: %s", registered.key, error)  # noqa: TRY400
             message = f"agent {registered.key} cannot be loaded; ask the operator of the host"
             raise BadInput(message) from None
 
@@ -144,8 +143,8 @@ class Planner:
         try:
             return read_baseline(log, request.options.baseline, suite, self._redactor)
         except (RunNotFound, BadInput, DamagedEventLog):
-            # One answer for every reason: it must not tell which runs others have.
-            message = "no completed run of this suite and version that can be compared with"
+            # One message for every reason: it must not reveal which runs other tenants have.
+            message = "not a completed run of this suite and version"
             raise _refused([Problem("$.configurable.baselineRunId", message)]) from None
 
     def _options(
@@ -169,12 +168,12 @@ class Planner:
 
 
 def _check_inputs(suite: Suite, agent: Agent) -> None:
-    """A task's input must be what the agent says it takes."""
+    """Check the inputs of all tasks against the agent's task schema."""
     contract: Any = getattr(agent, "task_contract", None)
     if contract is None:
         return
     problems = [
-        Problem(f"$.tasks[{index}].input", f"breaks the agent's taskSchemaRef: {broken}")
+        Problem(f"$.tasks[{index}].input", f"does not match the agent's taskSchemaRef: {broken}")
         for index, task in enumerate(suite.tasks)
         if (broken := contract.broken_by(task.input))
     ]
@@ -183,7 +182,7 @@ def _check_inputs(suite: Suite, agent: Agent) -> None:
 
 
 def _refused(problems: Sequence[Problem]) -> ApiError:
-    """The answer to a request whose parts do not fit together; options of commands mean nothing."""
+    """The error for an invalid request; paths of command-line options are replaced."""
     return invalid([Problem(_place(problem.path), problem.message) for problem in problems])
 
 

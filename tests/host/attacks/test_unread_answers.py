@@ -1,14 +1,17 @@
 """Long answers that many clients ask for and do not read."""
 
+import asyncio
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.responses import Response, StreamingResponse
 
 from builders import a_suite, a_task
 from evalwright.host.errors import ApiError
-from evalwright.host.response_budget import MIB, ResponseBudget
+from evalwright.host.response_budget import LONG, MIB, ResponseBudget
 from host.attacks.raw_client import connected, request
 from host.caller import Caller
 from host.server import ServedHost
@@ -77,3 +80,60 @@ def test_one_answer_is_let_through_however_long_it_is() -> None:
     response_budget = ResponseBudget(most=1, most_per_tenant=1)
     with response_budget.hold("acme", 100):
         assert response_budget.held == 100
+
+
+def refused(budget: ResponseBudget, tenant: str, size: int) -> ApiError | None:
+    try:
+        budget.check(tenant, size)
+    except ApiError as error:
+        return error
+    return None
+
+
+def test_what_just_fits_is_sent_and_one_byte_more_is_not() -> None:
+    budget = ResponseBudget(most=12, most_per_tenant=8)
+    with budget.hold("acme", 5):
+        assert refused(budget, "acme", 3) is None
+        too_much = refused(budget, "acme", 4)
+        assert refused(budget, "globex", 7) is None
+        far_too_much = refused(budget, "globex", 8)
+    assert too_much is not None
+    assert (too_much.status, too_much.code) == (429, "rate_limited")
+    assert too_much.details == {"retryAfterMs": 1000, "scope": "tenant"}
+    assert too_much.headers == {"Retry-After": "1"}
+    assert far_too_much is not None
+    assert (far_too_much.status, far_too_much.code) == (503, "service_unavailable")
+    assert far_too_much.details == {"retryAfter": 1}
+    assert far_too_much.headers == {"Retry-After": "1"}
+
+
+@pytest.mark.parametrize(("length", "is_counted"), [(LONG, False), (LONG + 1, True)])
+def test_a_long_answer_counts_until_it_is_sent(length: int, *, is_counted: bool) -> None:
+    budget = ResponseBudget()
+    response = budget.counted(Response(b"x" * length, 201, {"Location": "/there"}), "acme")
+    assert budget.held == length * is_counted
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        assert budget.held == length * is_counted
+        sent.append(message)
+
+    async def receive() -> Any:
+        raise AssertionError("nothing is awaited from the client")
+
+    asyncio.run(response({"type": "http"}, receive, send))
+    assert budget.held == 0
+    start, *parts = sent
+    assert (start["type"], start["status"]) == ("http.response.start", 201)
+    assert (b"location", b"/there") in start["headers"]
+    assert {part["type"] for part in parts} == {"http.response.body"}
+    assert b"".join(part["body"] for part in parts) == b"x" * length
+    more = [part.get("more_body", False) for part in parts]
+    assert more == [True] * (len(parts) - 1) + [False]
+
+
+def test_a_stream_is_not_counted_as_a_whole() -> None:
+    budget = ResponseBudget(most=1, most_per_tenant=1)
+    stream = StreamingResponse(iter([b"x" * 2 * LONG]))
+    assert budget.counted(stream, "acme") is stream
+    assert budget.held == 0

@@ -18,15 +18,15 @@ class Family(ABC):
 
     kind: ClassVar[str]
 
-    def __init__(self, name: str, told: str, labels: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, help_text: str, labels: Sequence[str] = ()) -> None:
         self.name = name
         self.labels = tuple(labels)
-        self._told = told
+        self._help_text = help_text
         self._lock = threading.Lock()
 
     def lines(self) -> Iterator[str]:
         """The metric in the text format."""
-        yield f"# HELP {self.name} {_escape_help(self._told)}"
+        yield f"# HELP {self.name} {_escape_help(self._help_text)}"
         yield f"# TYPE {self.name} {self.kind}"
         with self._lock:
             samples = list(self._samples())
@@ -54,9 +54,9 @@ class Counter(Family):
     kind = "counter"
 
     def __init__(
-        self, name: str, told: str, labels: Sequence[str] = (), begin_with: Sequence[str] = ()
+        self, name: str, help_text: str, labels: Sequence[str] = (), begin_with: Sequence[str] = ()
     ) -> None:
-        super().__init__(name, told, labels)
+        super().__init__(name, help_text, labels)
         begin = [(each,) for each in begin_with] if labels else [()]
         self._values: dict[Labels, float] = dict.fromkeys(begin, 0)
 
@@ -77,8 +77,8 @@ class Gauge(Family):
 
     kind = "gauge"
 
-    def __init__(self, name: str, told: str) -> None:
-        super().__init__(name, told)
+    def __init__(self, name: str, help_text: str) -> None:
+        super().__init__(name, help_text)
         self._value: float = 0
         self._read: Callable[[], float] | None = None
 
@@ -101,9 +101,9 @@ class Histogram(Family):
     kind = "histogram"
 
     def __init__(
-        self, name: str, told: str, bounds: Sequence[float], labels: Sequence[str] = ()
+        self, name: str, help_text: str, bounds: Sequence[float], labels: Sequence[str] = ()
     ) -> None:
-        super().__init__(name, told, labels)
+        super().__init__(name, help_text, labels)
         self._bounds = (*sorted(bounds), math.inf)
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}

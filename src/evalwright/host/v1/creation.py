@@ -219,7 +219,7 @@ def run_started(
 
 
 def owner_of(principal: Principal) -> Owner:
-    """The owner of the runs that somebody creates."""
+    """The owner of the runs that a principal creates."""
     return Owner(principal.tenant, principal.workspace, principal.principal)
 
 
