@@ -1,0 +1,66 @@
+"""Tier 0 as a function: files in, results out, nothing printed."""
+
+import pytest
+from linted import FRONT_MATTER
+
+from evalwright.contracts.errors import BadInput
+from evalwright.prompts.evaluate import lint_files
+from evalwright.prompts.rules.duplicates import Library
+
+VAGUE = FRONT_MATTER + "Provide several options as a table.\n"
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.md").write_text(VAGUE, encoding="utf-8")
+    (tmp_path / "a.md").write_text(FRONT_MATTER + "Sort the names as a table.\n", encoding="utf-8")
+    return tmp_path
+
+
+def rules_found(result):
+    return [each.rule for each in result.details.findings]
+
+
+def test_files_give_results_in_the_order_of_their_paths(library, capsys):
+    results = lint_files([library / "b.md", library])
+
+    assert [each.input.path for each in results] == ["a.md", "b.md"]
+    assert [rules_found(each) for each in results] == [[], ["PE206"]]
+    assert {each.execution.status for each in results} == {"success"}
+    assert capsys.readouterr() == ("", "")
+
+
+def test_rules_are_selected_and_ignored(library):
+    assert rules_found(lint_files([library / "b.md"], ignore=["vague-quantifier"])[0]) == []
+    assert rules_found(lint_files([library / "b.md"], select=["PE2"])[0]) == ["PE206"]
+    with pytest.raises(BadInput, match="no rule is called"):
+        lint_files([library], select=["PE9"])
+
+
+def test_the_threshold_decides_what_passes(library):
+    score = lint_files([library / "a.md"])[0].scores.overall_normalized
+
+    assert lint_files([library / "a.md"], threshold=score)[0].passed
+    assert not lint_files([library / "a.md"], threshold=score + 0.01)[0].passed
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_never_passes(library):
+    [result] = lint_files([library / "missing.md"])
+
+    assert (result.execution.status, result.execution.error_code) == ("error", "file_not_found")
+    assert not result.passed
+
+
+def test_a_fault_in_a_rule_is_the_error_of_its_file_alone(library, monkeypatch):
+    def fail(self, reading):
+        if reading.prompt.path == "a.md":
+            raise ZeroDivisionError("a fault")
+        return ()
+
+    monkeypatch.setattr(Library, "near_duplicate", fail)
+
+    broken, sound = lint_files([library])
+
+    assert broken.execution.error == "the linter failed: ZeroDivisionError: a fault"
+    assert sound.execution.status == "success"
