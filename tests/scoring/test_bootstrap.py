@@ -1,5 +1,6 @@
 """How large a change of scores is: an interval that can be relied on, the same every time."""
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -165,3 +166,26 @@ def test_ten_thousand_pairs_are_no_more_work_than_a_few_hundred(changed, monkeyp
     found = change([-0.5, 0.25] * (changed // 2) + [0.0] * (10_000 - changed))
     assert found.significant
     assert sum(draws) < 2_500_000
+
+
+# Limits.
+
+
+def test_a_change_is_significant_only_inside_the_level_and_away_from_0():
+    clear = ScoreChange(pairs=20, difference=-0.2, low=-0.3, high=-0.1, p_value=0.01)
+    assert clear.significant
+    for fields in ({"p_value": 0.05}, {"high": 0.0}, {"low": -0.0, "high": 0.1, "difference": 0.0}):
+        assert not msgspec.structs.replace(clear, **fields).significant
+
+
+@pytest.mark.parametrize(("changed", "resampled"), [(200, True), (201, False)])
+def test_up_to_200_differences_are_resampled_and_of_more_the_limit_is_taken(
+    changed, resampled, monkeypatch
+):
+    drawn = []
+    whole = bootstrap._resampled_interval
+    monkeypatch.setattr(
+        bootstrap, "_resampled_interval", lambda *given: drawn.append(1) or whole(*given)
+    )
+    change([0.01 * (1 + place % 7) for place in range(changed)] + [0.0] * 50)
+    assert bool(drawn) is resampled
