@@ -86,7 +86,7 @@ def command(
     """
     from evalwright.host.host import Host
     from evalwright.host.serving import create_server, open_socket, serve
-    from evalwright.host.startup_checks import check_provisions
+    from evalwright.host.startup_checks import check_settings
     from evalwright.host.telemetry import Telemetry, logging_to
 
     settings = _config(config)
@@ -100,7 +100,7 @@ def command(
                 clock, os.environ, endpoint, providers=settings.models
             ),
         )
-        check_provisions(host, settings.source)
+        check_settings(host, settings.source)
         url = _url(address, listener.getsockname()[1])
         key = _first_key(host)
 

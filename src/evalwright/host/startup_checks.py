@@ -16,7 +16,7 @@ from evalwright.store.records import LOCAL_TENANT
 Attempt = tuple[str, Callable[[], object]]  # the path of a setting, and a try of it
 
 
-def check_provisions(host: Host, source: str) -> None:
+def check_settings(host: Host, source: str) -> None:
     """Try everything that the settings name; raises `InvalidDocument` for what is missing.
 
     A host without its judges or tools would offer modes that cannot run.

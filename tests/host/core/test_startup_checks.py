@@ -6,7 +6,7 @@ import pytest
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.host.host import Host
-from evalwright.host.startup_checks import check_provisions
+from evalwright.host.startup_checks import check_settings
 from evalwright.models.config import parse_config
 from evalwright.store.sqlite import SqliteLog
 from subjects.command import subject
@@ -17,7 +17,7 @@ OFFERED = '[host.agents."acme.desk"]\nref = '
 def check(folder: Path, settings: str) -> None:
     log = SqliteLog(folder / "host.db")
     try:
-        check_provisions(Host(log, parse_config(settings.encode(), "my.toml")), "my.toml")
+        check_settings(Host(log, parse_config(settings.encode(), "my.toml")), "my.toml")
     finally:
         log.close()
 

@@ -1,4 +1,4 @@
-"""Places: how much goes on at once, in all and for a tenant, and that every place comes back."""
+"""Limits on what happens at once, in total and per tenant, and that every count goes down again."""
 
 from contextlib import ExitStack
 
@@ -11,8 +11,8 @@ from evalwright.host.limits import ConcurrencyLimit
 
 
 def test_a_full_host_says_when_to_come_again() -> None:
-    places = ConcurrencyLimit("requests", most=1, most_per_tenant=1)
-    with places.hold(), pytest.raises(ApiError) as caught, places.hold():
+    limit = ConcurrencyLimit("requests", most=1, most_per_tenant=1)
+    with limit.hold(), pytest.raises(ApiError) as caught, limit.hold():
         pass
     error = caught.value
     assert (error.status, error.code) == (503, "service_unavailable")
@@ -23,9 +23,9 @@ def test_a_full_host_says_when_to_come_again() -> None:
 
 
 def test_a_tenant_with_all_its_places_taken_is_refused_and_no_other_is() -> None:
-    places = ConcurrencyLimit("streams", most=10, most_per_tenant=1)
-    with places.hold_for("acme"):
-        with places.hold_for("globex"), pytest.raises(ApiError) as caught, places.hold_for("acme"):
+    limit = ConcurrencyLimit("streams", most=10, most_per_tenant=1)
+    with limit.hold_for("acme"):
+        with limit.hold_for("globex"), pytest.raises(ApiError) as caught, limit.hold_for("acme"):
             pass
         error = caught.value
     assert (error.status, error.code) == (429, "rate_limited")
@@ -35,29 +35,29 @@ def test_a_tenant_with_all_its_places_taken_is_refused_and_no_other_is() -> None
 
 
 def test_a_place_comes_back_when_its_holder_fails() -> None:
-    places = ConcurrencyLimit("requests", most=1, most_per_tenant=1)
+    limit = ConcurrencyLimit("requests", most=1, most_per_tenant=1)
     for _ in range(3):
-        with pytest.raises(ZeroDivisionError), places.hold(), places.hold_for("acme"):
+        with pytest.raises(ZeroDivisionError), limit.hold(), limit.hold_for("acme"):
             raise ZeroDivisionError
-    assert (places.held, places.held_by("acme")) == (0, 0)
+    assert (limit.held, limit.held_by("acme")) == (0, 0)
 
 
 def test_a_refused_tenant_gives_back_the_place_among_all() -> None:
-    places = ConcurrencyLimit("streams", most=2, most_per_tenant=1)
-    with places.hold(), places.hold_for("acme"):
-        with pytest.raises(ApiError), places.hold(), places.hold_for("acme"):
+    limit = ConcurrencyLimit("streams", most=2, most_per_tenant=1)
+    with limit.hold(), limit.hold_for("acme"):
+        with pytest.raises(ApiError), limit.hold(), limit.hold_for("acme"):
             pass
-        assert places.held == 1
+        assert limit.held == 1
 
 
 class ComingAndGoing(RuleBasedStateMachine):
-    """Holders come and go in any order; the places always agree with a plain count of them."""
+    """Holders come and go in any order; the counts always agree with a plain count of them."""
 
     MOST, MOST_PER_TENANT = 5, 3
 
     def __init__(self) -> None:
         super().__init__()
-        self.places = ConcurrencyLimit("requests", self.MOST, self.MOST_PER_TENANT)
+        self.limit = ConcurrencyLimit("requests", self.MOST, self.MOST_PER_TENANT)
         self.inside: list[tuple[str, ExitStack]] = []
 
     def count(self, tenant: str) -> int:
@@ -68,8 +68,8 @@ class ComingAndGoing(RuleBasedStateMachine):
         is_room = len(self.inside) < self.MOST and self.count(tenant) < self.MOST_PER_TENANT
         with ExitStack() as held:
             try:
-                held.enter_context(self.places.hold())
-                held.enter_context(self.places.hold_for(tenant))
+                held.enter_context(self.limit.hold())
+                held.enter_context(self.limit.hold_for(tenant))
             except ApiError:
                 assert not is_room
             else:
@@ -83,10 +83,10 @@ class ComingAndGoing(RuleBasedStateMachine):
         held.close()
 
     @invariant()
-    def places_and_count_agree(self) -> None:
-        assert self.places.held == len(self.inside)
+    def counts_agree(self) -> None:
+        assert self.limit.held == len(self.inside)
         for tenant in ("acme", "globex", "initech"):
-            assert self.places.held_by(tenant) == self.count(tenant)
+            assert self.limit.held_by(tenant) == self.count(tenant)
 
 
 TestComingAndGoing = ComingAndGoing.TestCase

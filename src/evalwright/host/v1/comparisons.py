@@ -46,7 +46,7 @@ def _chunks(file: Path) -> Iterator[bytes]:
 async def download(call: ApiCall) -> Response:
     """Compare a run with a baseline and return the report, with secrets masked."""
     baseline, new = call.query["baseline"], call.path["runId"]
-    tenant, places = call.principal.tenant, call.host.comparisons
+    tenant, limit = call.principal.tenant, call.host.comparisons
     for run_id in (new, baseline):
         check_comparable(call.log, run_id)
     async with AsyncExitStack() as held:
@@ -55,7 +55,7 @@ async def download(call: ApiCall) -> Response:
         folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
         held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
         work = Path(folder.name)
-        with places.hold(), places.hold_for(tenant):
+        with limit.hold(), limit.hold_for(tenant):
             archive = await compare(call.log, baseline, new, work)
         return Download(archive, held.pop_all())
     raise AssertionError("a report is either refused or returned")
