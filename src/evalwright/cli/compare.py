@@ -134,6 +134,7 @@ def _tell(options: CompareOptions, report: WrittenReport) -> None:
         lines.append(f"Root causes: {', '.join(causes)}")
     if summary.security.top_signal_kinds_new:
         lines.append(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
+    tell("\n".join(lines))
     for note in report.notes:
         say(f"note: {note}")
     if not report.quality.self_contained:
@@ -141,7 +142,7 @@ def _tell(options: CompareOptions, report: WrittenReport) -> None:
         say(f"note: not in the report: {count} captured files; see missing_assets")
     if options.show_secrets:
         say("note: secrets and personal data are NOT masked; do not pass this report on")
-    tell("\n".join([*lines, f"Report: {options.out / 'report.html'}"]))
+    tell(f"Report: {options.out / 'report.html'}")
 
 
 class ComparisonProgress:

@@ -15,6 +15,7 @@ from evalwright.reports.html.markup import (
     QUOTED,
     Html,
     Parts,
+    content_policy,
     parts_html,
     quoted_html,
     relative_href,
@@ -22,7 +23,6 @@ from evalwright.reports.html.markup import (
     text_html,
 )
 from evalwright.reports.html.steps import SideWriter, StepWriter
-from evalwright.reports.html.templating import content_policy
 from evalwright.reports.html.words import (
     CHANGES,
     INTEGRITIES,

@@ -11,14 +11,15 @@ from evalwright.reports.html.markup import (
     NO_HTML,
     Html,
     Parts,
+    as_markup,
     clipped,
     display_text,
     equal,
+    render,
     shortened,
     text_html,
 )
 from evalwright.reports.html.steps import SideLetter, payload_of
-from evalwright.reports.html.templating import as_markup, render
 from evalwright.reports.html.words import RISKS, SEVERITIES, badge_html, in_words
 from evalwright.trace.model import Event, EvidenceTarget, FinalOutput, RunnerFailure, Trace
 

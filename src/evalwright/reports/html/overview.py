@@ -19,12 +19,14 @@ from evalwright.contracts.report import (
 from evalwright.reports import figures
 from evalwright.reports.html import words
 from evalwright.reports.html.case import STYLE_SOURCES
-from evalwright.reports.html.markup import clipped, display_text, relative_href
-from evalwright.reports.html.templating import (
+from evalwright.reports.html.markup import (
     STYLE_SHEET,
     as_markup,
+    clipped,
     content_policy,
+    display_text,
     own_file,
+    relative_href,
     render,
     source_hash,
 )

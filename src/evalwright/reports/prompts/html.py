@@ -5,10 +5,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from evalwright.contracts.prompt_result import PromptResult
-from evalwright.reports.html.markup import Html, clipped
-from evalwright.reports.html.templating import (
+from evalwright.reports.html.markup import (
     STYLE_SHEET,
+    Html,
     as_markup,
+    clipped,
     content_policy,
     own_file,
     render,

@@ -15,8 +15,7 @@ from evalwright.contracts.prompt_result import (
 )
 from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
-from evalwright.reports.html.markup import Html, clipped, display_text
-from evalwright.reports.html.templating import as_markup
+from evalwright.reports.html.markup import Html, as_markup, clipped, display_text
 from evalwright.reports.prompts.change import (
     change_in_words,
     criteria_in_words,
