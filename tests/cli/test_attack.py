@@ -48,14 +48,14 @@ def test_nothing_that_exists_is_overwritten(evalwright: Evalwright) -> None:
     suite = evalwright.suite()
     refused = evalwright("attack", suite, "--out", suite)
     assert refused.code == 2
-    assert "it exists" in refused.err
+    assert "already exists" in refused.err
 
 
 def test_attacks_are_not_attacked_again(evalwright: Evalwright) -> None:
     evalwright("attack", evalwright.suite(), "--out", "attacks.yaml")
     refused = evalwright("attack", "attacks.yaml")
     assert refused.code == 2
-    assert "a suite of attacks already" in refused.err
+    assert "already a suite of attacks" in refused.err
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(evalwright: Evalwright) -> None:

@@ -111,7 +111,7 @@ def test_a_judge_that_gives_no_verdict_fails_the_run_and_it_is_resumed_for_that_
         (["--judge", "gpt-4.1"], "no provider is named"),
         (["--judge", "scripted:missing.json"], "missing.json"),
         (["--judge", "openai:gpt-4.1"], "OPENAI_API_KEY"),
-        (["--judge-samples", "2"], "name one with --judge"),
+        (["--judge-samples", "2"], "--judge-samples needs --judge"),
         ([], "needs a judge"),
     ],
 )

@@ -78,7 +78,7 @@ def test_only_a_run_with_live_tools_can_be_read_only() -> None:
 
 def test_a_suite_that_declares_only_modes_to_be_asked_for_is_refused_without_a_choice() -> None:
     words = refused(a_suite(modes=["live-shadow"]))
-    assert "must be asked for" in words
+    assert "run only on request" in words
     assert "--mode" in words
 
 
@@ -140,7 +140,7 @@ def test_an_agent_that_fits_is_welcome_and_its_class_is_told(workshop: Workshop)
 
 
 def test_a_model_class_that_nobody_knows_is_refused() -> None:
-    assert "'huge' is none of" in refused(a_suite(), model_class="huge")
+    assert "'huge' is not one of" in refused(a_suite(), model_class="huge")
 
 
 def test_a_gate_that_could_never_fail_is_refused() -> None:

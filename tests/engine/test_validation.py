@@ -110,9 +110,7 @@ def test_the_numbers_of_a_summary_must_agree_and_nothing_may_be_added(field, val
 def test_a_task_may_not_stand_twice_in_a_summary():
     document = as_document(a_summary(a_suite(2)))
     document["tasks"][1]["taskId"] = "task-1"
-    assert problems(json.dumps(document).encode(), "x.json") == [
-        ("$.tasks", "a taskId stands twice")
-    ]
+    assert problems(json.dumps(document).encode(), "x.json") == [("$.tasks", "duplicate taskId")]
 
 
 # Logs.
@@ -173,7 +171,7 @@ def test_an_event_of_another_run_is_told():
 
 
 def test_an_event_id_may_not_stand_twice():
-    assert "stands twice" in the_problem(lambda log: log[3].update(eventId="run_a:0"))[1]
+    assert "duplicate eventId" in the_problem(lambda log: log[3].update(eventId="run_a:0"))[1]
 
 
 def test_nothing_may_stand_after_the_end_of_a_run():
@@ -181,7 +179,7 @@ def test_nothing_may_stand_after_the_end_of_a_run():
         log.append(log[-1] | {"type": "acme.note"})
         renumber(log)
 
-    assert "stands after run.completed" in the_problem(change)[1]
+    assert "comes after run.completed" in the_problem(change)[1]
 
 
 def test_a_task_is_scored_once():

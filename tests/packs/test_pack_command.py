@@ -143,9 +143,9 @@ def test_the_integrity_may_come_from_a_registrys_file(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--integrity", "sha256-short"], "--integrity sha256-short: it is no integrity"),
+        (["--integrity", "sha256-short"], "--integrity sha256-short: not an integrity value"),
         (["--integrity", "none.json"], "none.json: cannot be read"),
-        (["--integrity", "empty.json"], "--integrity empty.json: it is no integrity"),
+        (["--integrity", "empty.json"], "--integrity empty.json: not an integrity value"),
         (["--key", "none.pem"], "none.pem: cannot be read"),
         (["--key", "empty.json"], "empty.json: not a PEM public key"),
     ],

@@ -99,7 +99,7 @@ def run_app(program: str = "evalwright") -> int:
         code = error.exit_code
     except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
         traceback.print_exc()
-        complain("this is a fault in Evalwright itself; what it had recorded is kept", program)
+        complain("this is a bug in Evalwright; what was recorded is kept", program)
         code = 3
     return code if isinstance(code, int) else 0
 

@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:[.:][A-Za-z][A-Za-z0-9_-]*)*")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Write the suite to this file, as YAML or JSON by its name; else to stdout, as SUITE is.",
+    help="Write the suite to this file, as YAML or JSON by its name; by default to stdout.",
 )
 @click.option(
     "--strategy",
@@ -42,11 +42,11 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:[.:][A-Za-z][A-Za-z0-9_-]*)*")
     multiple=True,
     type=click.Choice(list(STRATEGIES)),
     metavar="NAME",
-    help="A strategy; may be given several times. All of them unless said.",
+    help="A strategy; may be given several times. By default all of them.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, other attacks.")
-@click.option("--per-task", type=click.IntRange(1), help="The most attacks that a task is given.")
-@click.option("--list", "listing", is_flag=True, help="List the strategies and end.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the attacks.")
+@click.option("--per-task", type=click.IntRange(1), help="The most attacks per task.")
+@click.option("--list", "listing", is_flag=True, help="List the strategies and exit.")
 def command(
     *,
     suite: Path | None,
@@ -69,10 +69,10 @@ def command(
     if out is not None:
         check_place(out)
         if out.exists():
-            raise BadInput(f"--out {out}: it exists; name another file, or remove it first")
+            raise BadInput(f"--out {out}: already exists; name another file, or remove it first")
     golden = read_suite(read_input(suite), str(suite))
     if golden.modes == ["adversarial"]:
-        raise BadInput(f"{suite}: it is a suite of attacks already; name the one it came from")
+        raise BadInput(f"{suite}: already a suite of attacks; name the suite it came from")
     derived = derive(golden, strategies, seed, per_task)
     document = suite_file(derived.suite, (out or suite).name)
     if out is None:

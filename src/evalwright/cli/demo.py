@@ -18,7 +18,7 @@ from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.summary import EvalSummary
 
 BAR = """
-One task failed, and the run passed all the same: its score is above the suite's bar of 0.8.
+One task failed, and the run still passed: its score is above the suite's bar of 0.8.
 """
 ATTACKS = """\
 Then {count} tasks under attack, for an assistant that does what it reads and for one that takes
@@ -44,8 +44,8 @@ _NAME, _COUNT = 32, 12  # the widths of columns
 def command(*, db: str | None) -> int:
     """Run the bundled suites against the bundled agents and say what to try next.
 
-    The assistant that falls for the attacks is there to be seen; only the other one decides, with
-    the support desk, about the exit code.
+    The assistant that falls for the attacks is only an example: the exit code depends on the other
+    one and on the support desk.
     """
     # The support desk comes last: the hints speak of the latest run.
     _, vulnerable = _under_attack("vulnerable", db)

@@ -157,7 +157,8 @@ class ProgressObserver:
             passed, cost = history.tally.passed_count, history.tally.cost.total_usd
             display = progress_for(Streams.err, count, done, passed, cost, quiet=quiet)
         self._shown.enter_context(display)
-        self._log.watch(history.run_id, display.take)
+        if not quiet:
+            self._log.watch(history.run_id, display.take)
 
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
         """Close its display."""

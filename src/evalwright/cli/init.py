@@ -26,7 +26,7 @@ Examples:
     help="A suite of attacks, with an agent that falls for them and one that does not.",
 )
 def command(*, directory: Path, adversarial: bool) -> None:
-    """Write suite.yaml and agent.py into DIRECTORY (here, unless said); they run as they are."""
+    """Write suite.yaml and agent.py into DIRECTORY (default: this folder); they run as they are."""
     present = [name for name in FILES if os.path.lexists(directory / name)]
     if present:
         names = " and ".join(str(directory / name) for name in present)

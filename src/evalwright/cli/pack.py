@@ -180,7 +180,7 @@ def _integrity_text(given: str) -> str:
         found = document.get("integrity") if isinstance(document, dict) else None
     if not isinstance(found, str) or not is_integrity(found):
         raise BadInput(
-            f"--integrity {given}: it is no integrity "
+            f"--integrity {given}: not an integrity value "
             "(write sha256- and the SHA-256 of the archive in base64, or name a JSON file with it)"
         )
     return found

@@ -16,7 +16,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 db_option = click.option(
     "--db",
     metavar="URL",
-    help=f"The event log, a file or sqlite:///path; else ${VARIABLE}, else the user's data folder.",
+    help=f"The event log, a file or sqlite:///path; default: ${VARIABLE}, or the data folder.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
 

@@ -166,7 +166,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
     if twice is not None:
         raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
     if given["record"] and given["cassette"] is None:
-        raise BadInput("--record adds to a cassette; name its file with --cassette")
+        raise BadInput("--record needs --cassette FILE")
     if given["resume"] and not given["outputs"]:
         raise BadInput("--resume continues the results in a file; name it with -o")
     if given["fail_on"] == "regression" and given["baseline"] is None:

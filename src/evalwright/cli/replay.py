@@ -20,8 +20,8 @@ from evalwright.store.location import existing_log
 def command(*, run: str, as_json: bool, db: str | None) -> None:
     """Rebuild the summary of RUN from its event log.
 
-    Nothing is invoked and nobody is asked. The summary must equal the recorded one byte for byte;
-    a log that leads elsewhere is reported as damaged (exit 3).
+    No agent is invoked and no model is called. The summary must equal the recorded one byte for
+    byte; otherwise the log is reported as damaged (exit 3).
     """
     with existing_log(db) as log:
         outcome = replay_run(log, continued(log, find_run(log, run)))

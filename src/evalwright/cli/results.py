@@ -113,7 +113,7 @@ def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
 
 
 def continued(log: EventLog, run_id: str) -> str:
-    """The run that stands for this one: itself, or the last that continued it after it failed."""
+    """The run to show: this one, or the last that continued it after it failed."""
     last = last_continuation(log, run_id)
     if last != run_id:
         say(f"run {run_id} failed and was continued by {last}, shown here")

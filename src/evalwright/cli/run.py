@@ -46,7 +46,7 @@ Examples:
 @click.option(
     "--host",
     metavar="URL",
-    help="Have a host run the suite, and watch it; the key for it is in $EVALWRIGHT_KEY.",
+    help="Run the suite on a host and follow it; set its key in $EVALWRIGHT_KEY.",
 )
 @click.option("--model", metavar="NAME", help="The model of a manifest agent: provider:model.")
 @click.option(
@@ -60,7 +60,7 @@ Examples:
     "--concurrency",
     type=click.IntRange(1, 10_000),
     show_default=str(DEFAULT_SETTINGS.concurrency),
-    help="How many tasks are worked on at once.",
+    help="How many tasks run at once.",
 )
 @click.option(
     "--timeout",
@@ -76,12 +76,12 @@ Examples:
     help="Seconds that the whole run may take.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
-@click.option("--agent-id", help="The agent's id, where its reference does not tell it.")
+@click.option("--agent-id", help="The agent's id, if its reference does not give one.")
 @click.option("--model-class", help="The class of model behind the agent.")
 @click.option(
     "--allow-mismatch",
     is_flag=True,
-    help="Run although targetAgentId or allowedModels do not fit the agent.",
+    help="Run even if targetAgentId or allowedModels do not match the agent.",
 )
 @click.option(
     "--judge",
@@ -113,7 +113,7 @@ Examples:
     "--flaky-as",
     type=click.Choice(["fail", "warn"]),
     show_default="warn",
-    help="What a task that passes only sometimes means for the exit code.",
+    help="Whether a task that passes only sometimes makes the exit code 1.",
 )
 @click.option(
     "--fail-on",
@@ -125,7 +125,7 @@ Examples:
 @click.option(
     "--tools",
     type=click.Path(),
-    help="A file that describes tools, and how live ones are called.",
+    help="A file that describes tools and how to call live ones.",
 )
 @click.option(
     "--read-only", is_flag=True, help="Refuse live tools that may write (with live-shadow)."
@@ -136,7 +136,10 @@ Examples:
     help="Offer the task's tools to an http or cmd agent through an MCP server on loopback.",
 )
 @click.option(
-    "--max-cost", "max_cost_usd", type=Dollars(), help="US dollars after which the run stops."
+    "--max-cost",
+    "max_cost_usd",
+    type=Dollars(),
+    help="Stop the run at this cost, in US dollars.",
 )
 @click.option(
     "--cassette",
@@ -144,12 +147,14 @@ Examples:
     help="Answer model calls from this file, without a network.",
 )
 @click.option(
-    "--record", is_flag=True, help="Make the calls that the cassette lacks, and add them to it."
+    "--record",
+    is_flag=True,
+    help="Make calls that are missing from the cassette, and add them.",
 )
 @click.option(
     "--resume",
     metavar="RUN",
-    help="Go on with a stopped or failed run; with --host, watch a run again.",
+    help="Resume a stopped or failed run; with --host, follow a run again.",
 )
 @form_options("run", "Write a {title} report to this file.")
 @click.option(
@@ -157,7 +162,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing for people but errors.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
 @json_option
 @db_option
 def command(
@@ -211,10 +216,10 @@ def command(
 
 def _refuse_combinations(options: RunOptions, *, is_resumed: bool) -> None:
     if options.record and options.cassette is None and not is_resumed:
-        raise BadInput("--record adds to a cassette; name its file with --cassette")
+        raise BadInput("--record needs --cassette FILE")
     if options.judge_samples and not options.judges:
-        raise BadInput("--judge-samples is about judges; name one with --judge")
+        raise BadInput("--judge-samples needs --judge")
     if options.flaky_as and options.repeat == 1 and not is_resumed:
-        raise BadInput("--flaky-as is about repeats; ask for some with --repeat")
+        raise BadInput("--flaky-as needs --repeat")
     if "none" in options.fail_on and len(set(options.fail_on)) > 1:
-        raise BadInput("--fail-on none goes with no other --fail-on")
+        raise BadInput("--fail-on none cannot be combined with other --fail-on")

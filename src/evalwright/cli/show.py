@@ -77,7 +77,7 @@ def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
 
 
 def _show_unscored(log: EventLog, history: History) -> None:
-    """What went wrong in a run that has no result; a damaged log is for others to complain of."""
+    """What went wrong in a run without a result; a damaged log is reported elsewhere."""
     stories: list[TaskStory] = []
     with suppress(msgspec.MsgspecError):
         stories = task_stories(history.plan.suite, log.read(history.run_id))

@@ -69,7 +69,7 @@ class Means(msgspec.Struct, frozen=True):
 
 
 class Execution:
-    """One run, from where its history stands to its end."""
+    """One run, from what is recorded of it to its end."""
 
     def __init__(
         self, log: EventLog, agent: Agent, history: History, clock: Clock, means: Means

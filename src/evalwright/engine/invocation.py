@@ -19,11 +19,11 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
 
-CLEANUP_SECONDS = 1.0  # that an agent has when it is told to stop
+CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What an agent gave for a task: an output, or the error that stands for one."""
+    """What an agent gave for a task: an output, or an error in its place."""
 
     task: Task
     output: Any
@@ -134,14 +134,14 @@ class Invoker:
         started = clock.monotonic_s()
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
-        # A task of its own: what the agent cancels or hangs on is nobody else's matter.
+        # Its own task: what the agent cancels or hangs on must not affect the others.
         asked = asyncio.create_task(_ask(self._agent, invocation, ended))
         timer = None if timeout_s is None else loop.call_later(timeout_s, _resolve, ended)
         try:
             await ended
             in_time, taken_s = asked.done(), clock.monotonic_s() - started
         except asyncio.CancelledError:
-            # It was spent all the same.
+            # What was spent counts all the same.
             self._recorder.record(invocation.task.task_id, *invocation.usages)
             raise
         finally:

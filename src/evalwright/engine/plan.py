@@ -145,10 +145,10 @@ def _choose_modes(
         wanted["regression"] = None
     problems = [_undeclared(suite, mode) for mode in wanted if mode not in suite.modes]
     if "regression" in wanted and not has_baseline:
-        message = "mode 'regression' compares with a run, and none is named"
+        message = "mode 'regression' needs a run to compare with"
         problems.append(Problem("$.modes", message, "name it with --baseline"))
     if not wanted:
-        message = f"the suite declares only {', '.join(suite.modes)}, which must be asked for"
+        message = f"the suite declares only {', '.join(suite.modes)}, which run only on request"
         problems.append(Problem("$.modes", message, "name a mode with --mode"))
     return [mode for mode in suite.modes if mode in wanted], problems
 
@@ -187,15 +187,15 @@ def _option_problems(
     problems = _judge_problems(suite, modes, options)
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
-        problems.append(Problem("--read-only", message, "it goes with --mode live-shadow"))
+        problems.append(Problem("--read-only", message, "use it with --mode live-shadow"))
     if agent.is_outside and not options.gateway:
         problems += _blind_options(options)
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
-        problems.append(Problem("--fail-on findings", message, "it goes with --mode adversarial"))
+        problems.append(Problem("--fail-on findings", message, "use it with --mode adversarial"))
     compares = [gate for gate in options.fail_on if gate.endswith("regression")]
     if compares and baseline is None:
-        message = "there is no baseline to be worse than, so this could never fail"
+        message = "without a baseline this could never fail"
         problems.append(Problem(f"--fail-on {compares[0]}", message, "name one with --baseline"))
     return problems
 
@@ -237,7 +237,7 @@ def _agent_problems(agent: Agent) -> list[Problem]:
         problems.append(Problem("--agent", message, "name it with --agent-id"))
     classes = get_args(ModelClass)
     if agent.model_class is not None and agent.model_class not in classes:
-        message = f"model class {agent.model_class!r} is none of {', '.join(classes)}"
+        message = f"model class {agent.model_class!r} is not one of {', '.join(classes)}"
         problems.append(Problem("--model-class", message))
     return problems
 
@@ -256,12 +256,12 @@ def _mismatches(suite: Suite, agent: Agent) -> list[Problem]:
     target = suite.target_agent_id
     if target is not None and target != agent.agent_id:
         message = f"the suite is written for agent {target!r}, not {agent.agent_id!r}"
-        remedy = "say who it is with --agent-id, or run all the same with --allow-mismatch"
+        remedy = "set its id with --agent-id, or run anyway with --allow-mismatch"
         problems.append(Problem("$.targetAgentId", message, remedy))
     allowed = suite.allowed_models
     if allowed is not None and agent.model_class not in allowed:
         given = f"is {agent.model_class!r}" if agent.model_class else "is not known"
         message = f"the suite is valid for {', '.join(allowed)}; the agent's model class {given}"
-        remedy = "say it with --model-class, or run all the same with --allow-mismatch"
+        remedy = "set it with --model-class, or run anyway with --allow-mismatch"
         problems.append(Problem("$.allowedModels", message, remedy))
     return problems

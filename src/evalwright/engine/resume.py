@@ -18,7 +18,7 @@ from evalwright.engine.session import Session
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
 
-# The options that a resumed run may choose anew; the names of the others on the command line.
+# Options that may change when a run is resumed; below, flags that differ from their field.
 CHANGEABLE = frozenset(
     {"concurrency", "task_timeout_s", "run_timeout_s", "max_cost_usd", "known_costs_only"}
     | {"read_only", "tools", "gateway", "cassette", "allow_self_judge"}
@@ -52,7 +52,7 @@ def resume(
     options = options or RunOptions()
     _refuse_changes(options, model_class)
     if agent_id is not None and agent is None:
-        raise BadInput("--resume: --agent-id is for naming another --agent; leave it out")
+        raise BadInput("--resume: --agent-id goes with --agent; leave it out")
     history = _unfinished(log, last_continuation(log, find_run(log, run)))
     recall_answers(log, history)
     _refuse_mixing(options, history)
@@ -144,14 +144,14 @@ def _session(
 
 
 def _agent_facts(history: History, agent: Agent) -> AgentFacts:
-    """The facts of an agent that was named anew, if nobody's answers would be mixed."""
+    """The facts of an agent that was named again; refuses to mix the answers of two agents."""
     recorded, suite = history.plan.agent, history.plan.suite
     has_answers = history.scored or history.awaiting or history.plan.group is not None
     is_fresh = history.end is not None and not has_answers and suite.target_agent_id is None
     if agent.agent_id != recorded.agent_id and not is_fresh:
         raise BadInput(
             f"--resume: the run is of agent {recorded.agent_id!r}, and --agent is "
-            f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same one, "
-            f"say --agent-id {recorded.agent_id}"
+            f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same agent, "
+            f"add --agent-id {recorded.agent_id}"
         )
     return AgentFacts(agent.agent_id, agent.ref, recorded.model_class, recorded.model)

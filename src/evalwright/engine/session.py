@@ -8,8 +8,8 @@ of them assembles models, tools and judges itself:
     outcomes = await session.run(log, plans)         # closes the session
 
 `evalwright.engine.resume.resume(log, "latest")` gives a session with the runs that are left to do.
-Nothing here prints; an `Observer` is told of every run that begins and ends. A session belongs to
-one event loop: it may be made anywhere, and `run` is awaited once.
+Nothing here prints; an `Observer` is notified of every run that begins and ends. A session
+belongs to one event loop: it may be made anywhere, and `run` is awaited once.
 
 A host keeps one `ModelPool` for all its runs and asks `gather_means` for the rest of each.
 """

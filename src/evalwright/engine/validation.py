@@ -85,7 +85,7 @@ def check_summary(document: Any) -> list[Problem]:
         message = f"is {document['passedCount']}, but {passed} tasks passed"
         problems.append(Problem("$.passedCount", message))
     if len({task["taskId"] for task in tasks}) != len(tasks):
-        problems.append(Problem("$.tasks", "a taskId stands twice"))
+        problems.append(Problem("$.tasks", "duplicate taskId"))
     return problems
 
 
@@ -140,13 +140,13 @@ class _LogChecker:
         if event["runId"] != self._run_id:
             self._add(where, f"runId is {event['runId']!r}, the log is of {self._run_id!r}")
         if event["eventId"] in self._event_ids:
-            self._add(where, f"eventId {event['eventId']!r} stands twice")
+            self._add(where, f"duplicate eventId {event['eventId']!r}")
         self._event_ids.add(event["eventId"])
         if event["sequence"] != self._expected:
             self._add(where, f"sequence is {event['sequence']}, expected {self._expected}")
         self._expected = event["sequence"] + 1
         if self._end is not None:
-            self._add(where, f"{event['type']} stands after {self._end}, which ends a run")
+            self._add(where, f"{event['type']} comes after {self._end}, which ends a run")
         if event["type"] in TERMINAL_TYPES:
             self._end = event["type"]
 
