@@ -23,9 +23,13 @@ from comparing import (
 )
 from evalwright.comparison.alignment import align
 from evalwright.comparison.cases import parse_case
-from evalwright.comparison.item import CaseLinks, item_of
 from evalwright.comparison.run_folder import Unreadable, parse_response
-from evalwright.comparison.side import check, judge_sides
+from evalwright.comparison.side import (
+    CaseLinks,
+    check,
+    item_of,
+    judge_sides,
+)
 from evalwright.contracts.report import Artifacts, BothSides
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.integrity import ISSUES

@@ -8,8 +8,14 @@ import pytest
 from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval
 from evalwright.comparison.alignment import align
 from evalwright.comparison.cases import Case, parse_case
-from evalwright.comparison.item import CaseLinks, item_of
-from evalwright.comparison.side import SideResult, check, judge_sides, nondeterminism_sources
+from evalwright.comparison.side import (
+    CaseLinks,
+    SideResult,
+    check,
+    item_of,
+    judge_sides,
+    nondeterminism_sources,
+)
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.signals.suppression import Suppressions
 

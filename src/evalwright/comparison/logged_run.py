@@ -172,7 +172,7 @@ class LoggedRun:
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
         self._ready = {
-            task_id: _Invocation(self._tasks[task_id], self._attempts[task_id].number).response(
+            task_id: _AnsweredTask(self._tasks[task_id], self._attempts[task_id].number).response(
                 payloads
             )
             for task_id, payloads in said.items()
@@ -221,7 +221,7 @@ def _meta(
     return _present(meta)
 
 
-class _Invocation(msgspec.Struct):
+class _AnsweredTask(msgspec.Struct):
     """The last invocation for a task, from what its events say."""
 
     task: Task

@@ -12,7 +12,6 @@ import msgspec
 from evalwright.comparison.alignment import AlignedStep, align
 from evalwright.comparison.cases import Case, file_stem, parse_case
 from evalwright.comparison.inputs import Inputs
-from evalwright.comparison.item import CaseLinks, item_of
 from evalwright.comparison.matching import PlannedCase
 from evalwright.comparison.run_folder import (
     RUN_META,
@@ -21,7 +20,14 @@ from evalwright.comparison.run_folder import (
     Unreadable,
     parse_response,
 )
-from evalwright.comparison.side import CheckedResponse, SideResult, check, judge_sides
+from evalwright.comparison.side import (
+    CaseLinks,
+    CheckedResponse,
+    SideResult,
+    check,
+    item_of,
+    judge_sides,
+)
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
 from evalwright.signals.masking.report import mask_item
