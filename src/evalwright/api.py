@@ -229,7 +229,6 @@ def compare(
     """
     from tempfile import TemporaryDirectory
 
-    from evalwright.comparison.summary import speaks_against
     from evalwright.reports.folder.build import CompareOptions, compare_runs
 
     places = [side._db for side in (baseline, new) if isinstance(side, RunResult)]
@@ -248,7 +247,7 @@ def compare(
             lambda _done, _all: None,
         )
         report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
-    return ComparisonResult(report, passed=not speaks_against(written.summary))
+    return ComparisonResult(report, passed=not written.blocks_shipping)
 
 
 def scan(

@@ -47,7 +47,7 @@ def test_two_equal_runs_pass(evalwright: Evalwright, pair: Pair) -> None:
     pair.add(a_case("one"), a_response(), a_response())
     done = compare(evalwright)
     assert done.code == 0, done.err
-    assert "Nothing speaks against it" in done.out
+    assert "Nothing blocks shipping" in done.out
     assert items_of(evalwright.folder / "report")["one"]["change"] == "still_passing"
 
 

@@ -80,7 +80,7 @@ def command(
     else:
         _tell(options, report)
     fails = {
-        "any": report.speaks_against,
+        "any": report.blocks_shipping,
         "regression": report.summary.regressions > 0,
         "gate": report.summary.gated_cases > 0,
         "none": False,
@@ -89,7 +89,7 @@ def command(
 
 
 def _check_forms(forms: dict[str, Path], out: Path) -> None:
-    """Each form in a place of its own, and not in the folder that is replaced as a whole."""
+    """Refuse two forms in one place, or one in the folder that is replaced as a whole."""
     taken: dict[str, str] = {}
     for name, path in forms.items():
         place = os.path.realpath(path)
@@ -102,7 +102,7 @@ def _check_forms(forms: dict[str, Path], out: Path) -> None:
 
 
 def _stop_in_good_order() -> None:
-    """Let SIGTERM stop as Ctrl-C does, and a second of them not disturb the cleaning up."""
+    """Let SIGTERM stop the command as Ctrl-C does; a second signal does not disturb cleaning up."""
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

@@ -161,7 +161,7 @@ def _best_from(
 def _row_above(
     below: list[int], step: Step, right: Sequence[Step], places: Sequence[int]
 ) -> list[int]:
-    """The row of one step more, which may stand beside the step at each of some places.
+    """The row above, for one more step, which may match the step at each of some places.
 
     The places come last first. A row never rises, so what a match is worth goes on to the left
     until something is worth as much.

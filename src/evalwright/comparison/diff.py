@@ -37,7 +37,7 @@ RUN_SCOPED_FIELDS = frozenset(
     }
 )
 
-# Which agent it was stands in the frame of the run; call ids only count the calls.
+# The frame of the run says which agent it was; call ids only count the calls.
 AGENT_SCOPED_FIELDS = frozenset({"agentId", "callId"})
 
 MOST_ALIGNED = 250_000  # pairs of events within one task

@@ -129,7 +129,7 @@ def governance(
     ]
     if reasons:
         return Governance("warn", "; ".join(reasons))
-    return Governance("none", "nothing speaks against it")
+    return Governance("none", "no concern found")
 
 
 def recommended_rules(

@@ -47,7 +47,7 @@ _COMPUTED = frozenset(
 MOST_TEXT = 5_000_000
 MOST_STATEMENTS = 200
 _MOST_NUMBERS = 2_000
-_REACH = 200  # characters around a name in which a result speaks of it
+_REACH = 200  # characters around a name in which a result is about it
 _SMALL = 31  # counts, days and ratings up to here are reckoned, not quoted
 # `re` here, and for numbers: nothing in them can backtrack, and many matches are quicker with it
 _LINE = re.compile(r"^[ \t-]{0,40}[\"']?([A-Za-z][\w ]{0,40})[\"']?:[ \t]+(\S[^\n]*)", re.MULTILINE)

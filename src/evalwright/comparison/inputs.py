@@ -139,8 +139,8 @@ def _refuse_other_folders(run: RunFolder, named: str) -> None:
 
 def find_cases(run: RunFolder) -> Path | None:
     """The cases of a run directory: where its run.json says, or cases.json, here or above."""
-    told = run.meta.get("cases_path")
-    names = [told, _CASES] if isinstance(told, str) and _is_inside(told) else [_CASES]
+    named = run.meta.get("cases_path")
+    names = [named, _CASES] if isinstance(named, str) and _is_inside(named) else [_CASES]
     root = run.root.resolve()
     for folder in (root, *root.parents[:_HIGHEST]):
         for name in names:

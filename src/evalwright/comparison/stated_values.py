@@ -84,7 +84,7 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
     """One value of an answer.
 
     It is known by its `label`, which is `exact` when it is a key of the answer, or, as an id, by
-    itself, or by what stands `before` it in the text; `around` are the words close to it.
+    itself, or by the text `before` it; `around` are the words close to it.
     """
 
     kind: Kind
@@ -137,7 +137,7 @@ def _labelled(text: str) -> Iterator[Statement]:
 
 
 def _mentions(text: str) -> Iterator[Statement]:
-    """Amounts of money and dates wherever they stand, with the words that lead to them."""
+    """Amounts of money and dates anywhere in a text, with the words that lead to them."""
     for match in _MENTION.finditer(text):
         start, end = match.span()
         yield Statement(
@@ -149,7 +149,7 @@ def _mentions(text: str) -> Iterator[Statement]:
 
 
 def entities_in(text: str) -> list[str]:
-    """What a text speaks of by name: quoted titles, ids, and names of several words; last first."""
+    """What a text names: quoted titles, ids, and names of several words; last first."""
     found = (quoted or name for quoted, name in _ENTITY.findall(text))
     return [each for each in found if len(each) > _SHORTEST_ENTITY][::-1]
 
@@ -173,7 +173,7 @@ def _kind_of_field(label: Label, value: str) -> Kind | None:
 
 
 def scalars(value: Any) -> Iterator[tuple[Label, str]]:
-    """Every text and number of a JSON value with the label of the key it stands under."""
+    """Every text and number of a JSON value with the label of its key."""
     waiting: list[tuple[Label, Any]] = [((), value)]
     seen = 0
     while waiting and seen < MOST_VALUES:
@@ -198,7 +198,7 @@ def _digits(number: float) -> str:
 
 
 def prefix_of(identifier: str) -> str:
-    """What stands before the digits of an id."""
+    """The part of an id before its digits."""
     return identifier.rstrip("0123456789")
 
 
@@ -248,7 +248,7 @@ def first_value(kind: Kind, text: str) -> str | None:
 
 
 def stands_in(value: str, text: str) -> bool:
-    """Whether a value stands in a text as a word of its own, not within a longer one."""
+    """Whether a text holds a value as a whole word, not within a longer one."""
     place = text.find(value)
     while place >= 0:
         end = place + len(value)

@@ -43,8 +43,8 @@ _ENVIRONMENT = (
 )
 
 
-def speaks_against(summary: Summary) -> bool:
-    """Whether anything at all speaks against shipping."""
+def blocks_shipping(summary: Summary) -> bool:
+    """Whether there is any reason not to ship."""
     silent = 0 < summary.total_cases == summary.unanswered_cases_baseline
     return silent or any(
         (
@@ -243,7 +243,7 @@ class CaseTally(msgspec.Struct):
 
     def _verdict(self, change: PairedChange | None) -> str:
         if change is None:
-            return "Nothing to compare: there is no case."
+            return "Nothing to compare: no cases."
         silent = 0 < self.cases == self.baseline.unanswered
         against = [
             *_count(self.changes["regression"], "got worse", "got worse"),
@@ -261,7 +261,7 @@ class CaseTally(msgspec.Struct):
             *_count(better, "got better", "got better"),
             *_count(failing, "fails as before", "fail as before"),
         ]
-        return f"Nothing speaks against it: {', '.join(parts)} ({self.cases:,} compared, {rates})."
+        return f"Nothing blocks shipping: {', '.join(parts)} ({self.cases:,} compared, {rates})."
 
 
 def _count(number: int, one: str, many: str) -> list[str]:
@@ -314,11 +314,11 @@ def _environment(meta: dict[str, Json]) -> dict[str, Any]:
         snapshot.setdefault("model", {})["params"] = params
     runner = meta.get("runner")
     if isinstance(runner, dict):
-        told = {
+        said = {
             key: runner[key]
             for key in ("name", "version", "commit")
             if isinstance(runner.get(key), str)
         }
-        if told:
-            snapshot["runner"] = told
+        if said:
+            snapshot["runner"] = said
     return snapshot

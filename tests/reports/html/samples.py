@@ -111,7 +111,7 @@ def a_case(
         ),
         "failed_assertions": BothSides((), tuple(failed)),
         "governance_preview": BothSides(
-            Governance("none", "nothing speaks against it"),
+            Governance("none", "no concern found"),
             Governance("block" if signals else "none", "a high signal, and the case got worse"),
         ),
         "nondeterminism_sources": BothSides((), ("time",)),

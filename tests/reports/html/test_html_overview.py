@@ -28,11 +28,11 @@ def test_the_verdict_is_the_headline():
 
 
 def test_a_good_verdict_looks_good():
-    fine = a_summary(regressions=0, gated_cases=0, verdict="Nothing speaks against it.")
+    fine = a_summary(regressions=0, gated_cases=0, verdict="Nothing blocks shipping.")
     assert page(an_overview(summary=fine)).tags("h1")[0].attributes["class"] == "verdict good"
 
 
-def test_a_case_without_an_answer_speaks_against_it():
+def test_a_case_without_an_answer_blocks_shipping_it():
     summary = a_summary(regressions=0, gated_cases=0, unanswered_cases=2)
     assert page(an_overview(summary=summary)).tags("h1")[0].attributes["class"] == "verdict bad"
 

@@ -16,7 +16,7 @@ from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.inputs import Inputs, open_inputs
 from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.pipeline import Comparer
-from evalwright.comparison.summary import CaseTally, env_snapshot, speaks_against
+from evalwright.comparison.summary import CaseTally, blocks_shipping, env_snapshot
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
 from evalwright.reports.folder.case import (
@@ -81,7 +81,7 @@ class WrittenReport(msgspec.Struct, frozen=True):
     """What came of a comparison."""
 
     summary: Summary
-    speaks_against: bool  # whether anything speaks against shipping
+    blocks_shipping: bool  # whether there is any reason not to ship
     quality: QualityFlags
     notes: tuple[str, ...]
 
@@ -321,7 +321,7 @@ class _ReportBuild:
             write_new(self._folder, chunk_hrefs[-1], render_rows_chunk(chunk, number))
         rows.close()
         summary = self._tally.summary()
-        against = speaks_against(summary)
+        against = blocks_shipping(summary)
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
         snapshot = mask_value(snapshot) if request.masked else snapshot
         with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:

@@ -69,9 +69,9 @@ _CHANGES = {
 
 def _change(item: dict[str, Any], place: str) -> Iterator[Problem]:
     meant = _CHANGES[item["baseline_pass"], item["new_pass"]]
-    told = item.get("change", meant)
-    if told != meant:
-        yield Problem(f"{place}.change", f"is {told!r}, but the results say {meant!r}")
+    stated = item.get("change", meant)
+    if stated != meant:
+        yield Problem(f"{place}.change", f"is {stated!r}, but the results say {meant!r}")
 
 
 def _human_report(folder: Path) -> Iterator[Problem]:
@@ -120,14 +120,14 @@ def _gates(item: dict[str, Any], place: str) -> Iterator[Problem]:
     """The contract's rule, as far as the item alone shows it: actions are not in it."""
     for side in ("baseline", "new"):
         security = item["security"][side]
-        told = security["requires_gate_recommendation"]
+        stated = security["requires_gate_recommendation"]
         grave = any(each["severity"] in GRAVE for each in security["signals"])
         worse = side == "new" and item["baseline_pass"] and not item["new_pass"]
         risky = any(each["kind"] in HIGH_RISK_KINDS for each in security["signals"])
         here = f"{place}.{side}.requires_gate_recommendation"
-        if told and not grave:
+        if stated and not grave:
             yield Problem(here, "is true, but no signal of this side is high or critical")
-        elif not told and grave and (worse or risky):
+        elif not stated and grave and (worse or risky):
             why = "the case is a regression" if worse else "a signal tells of a high-risk action"
             yield Problem(here, f"is false, but a signal is high or critical and {why}")
 
@@ -169,10 +169,10 @@ def _counts(summary: dict[str, Any], items: list[dict[str, Any]]) -> Iterator[Pr
         message = f"is {total}, but there are {len(items)} items"
         yield Problem("$.summary.security.total_cases", message)
     roots = Counter(item["new_root"] for item in items if "new_root" in item)
-    for cause, told in summary["root_cause_breakdown"].items():
-        if told != roots[cause]:
+    for cause, stated in summary["root_cause_breakdown"].items():
+        if stated != roots[cause]:
             place = f"$.summary.root_cause_breakdown.{cause}"
-            yield Problem(place, f"is {told}, but the items give {roots[cause]}")
+            yield Problem(place, f"is {stated}, but the items give {roots[cause]}")
     for side in ("baseline", "new"):
         yield from _signal_counts(summary["security"], items, side)
 
@@ -186,11 +186,11 @@ def _signal_counts(
     if security[name] != with_signals:
         message = f"is {security[name]}, but the items give {with_signals}"
         yield Problem(f"$.summary.security.{name}", message)
-    for severity, told in security[f"signal_counts_{side}"].items():
+    for severity, stated in security[f"signal_counts_{side}"].items():
         count = sum(signal["severity"] == severity for each in signals for signal in each)
-        if told != count:
+        if stated != count:
             place = f"$.summary.security.signal_counts_{side}.{severity}"
-            yield Problem(place, f"is {told}, but the items give {count}")
+            yield Problem(place, f"is {stated}, but the items give {count}")
 
 
 def _json(value: bool) -> str:  # noqa: FBT001 - a JSON boolean as JSON writes it

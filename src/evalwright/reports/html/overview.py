@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from evalwright.comparison.summary import speaks_against
+from evalwright.comparison.summary import blocks_shipping
 from evalwright.contracts.report import (
     ROOT_CAUSES,
     SEVERITIES,
@@ -151,7 +151,7 @@ def render_overview(view: OverviewView) -> bytes:
         report_id=display_text(view.report_id),
         masked=view.masked,
         verdict=display_text(summary.verdict),
-        tone="bad" if speaks_against(summary) else "good",
+        tone="bad" if blocks_shipping(summary) else "good",
         tiles=list(_tiles(summary)),
         significance=figures.significance(summary.significance),
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
