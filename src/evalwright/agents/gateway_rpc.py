@@ -101,10 +101,10 @@ async def reply_to(body: bytes, headers: Mapping[str, str], tools: Tools) -> Rpc
 
 def refusal(status: int, error: RpcError, message_id: int | str | None = None) -> RpcReply:
     """The reply to a message that has no result."""
-    told = {"code": error.code, "message": error.message}
+    body = {"code": error.code, "message": error.message}
     if error.data is not None:
-        told["data"] = error.data
-    return RpcReply(status, _encoded(message_id, error=told))
+        body["data"] = error.data
+    return RpcReply(status, _encoded(message_id, error=body))
 
 
 def _encoded(message_id: int | str | None, **content: Any) -> bytes:
@@ -140,13 +140,13 @@ def _check_envelope(message: _RpcMessage, headers: Mapping[str, str]) -> None:
     meta = params.get("_meta")
     if not isinstance(meta, dict) or not {_VERSION_KEY, _CAPABILITIES_KEY} <= meta.keys():
         raise RpcError(INVALID_PARAMS, f"_meta must have {_VERSION_KEY} and {_CAPABILITIES_KEY}")
-    told = {
+    pairs = {
         _VERSION_HEADER: (version, meta[_VERSION_KEY]),
         "mcp-method": (headers.get("mcp-method"), message.method),
     }
     if message.method == "tools/call":
-        told["mcp-name"] = (_decoded(headers.get("mcp-name")), params.get("name"))
-    for header, (outside, inside) in told.items():
+        pairs["mcp-name"] = (_decoded(headers.get("mcp-name")), params.get("name"))
+    for header, (outside, inside) in pairs.items():
         if outside != inside:
             raise RpcError(HEADER_MISMATCH, f"the header {header} does not match the body")
 
@@ -201,12 +201,12 @@ async def _list_tools_uncached(params: dict[str, Any], tools: Tools) -> dict[str
 
 
 def _told(tool: ToolDescription) -> dict[str, Any]:
-    told = {"name": tool.name, "inputSchema": tool.parameters | {"type": "object"}}
+    shown = {"name": tool.name, "inputSchema": tool.parameters | {"type": "object"}}
     if tool.description:
-        told["description"] = tool.description
+        shown["description"] = tool.description
     if not tool.writes:
-        told["annotations"] = {"readOnlyHint": True}
-    return told
+        shown["annotations"] = {"readOnlyHint": True}
+    return shown
 
 
 async def _call_tool(params: dict[str, Any], tools: Tools) -> dict[str, Any]:

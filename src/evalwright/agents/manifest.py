@@ -139,8 +139,8 @@ def read_parts(manifest: Manifest, files: Files, place: str) -> ManifestParts:
     overrides = sorted(set(manifest.prompt_overrides) - {"system"})
     if overrides:
         raise BadInput(
-            f"{place}: $.promptOverrides: {', '.join(overrides)} would change the agent, and there "
-            "is no prompt library here to take them from (write the prompts into systemPrompt)"
+            f"{place}: $.promptOverrides: {', '.join(overrides)} would change the agent, but this "
+            "version has no prompt library (write the prompts into systemPrompt)"
         )
     return ManifestParts(
         _system_prompt(manifest, files),

@@ -151,10 +151,10 @@ class ToolLoop:
         return ToolNames([*self._tools, *known]).tool(name) or name or "(no name)"
 
     def _spec(self, tool: str) -> ToolSpec:
-        told = self._invocation.surroundings.toolbox.describe(tool)
+        described = self._invocation.surroundings.toolbox.describe(tool)
         # Some providers refuse an object schema without `properties`.
-        parameters = {"properties": {}, **told.parameters}
-        return ToolSpec(self._names.name(tool), told.description, parameters)
+        parameters = {"properties": {}, **described.parameters}
+        return ToolSpec(self._names.name(tool), described.description, parameters)
 
 
 class _BadArguments(Exception):

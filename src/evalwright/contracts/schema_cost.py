@@ -62,7 +62,7 @@ class _References:
         self._collect(root, "")
 
     def targets(self, schema: Schema) -> Iterator[Schema]:
-        """The schemas that this one refers to; those that are known to the checker are not told."""
+        """The schemas that this one refers to; without those that the checker knows."""
         for keyword in _REFERENCES:
             reference = schema.get(keyword)
             if isinstance(reference, str):

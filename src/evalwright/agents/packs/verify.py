@@ -62,8 +62,8 @@ class Verification(msgspec.Struct, frozen=True):
         for check in self._in_the_way(allow_unsigned=allow_unsigned):
             remedy = " (--allow-unsigned accepts that)" if check.status == "not checked" else ""
             kind = _ERRORS.get(check.check)
-            told = f"{self.name}: {check.message}{remedy}"
-            raise kind(told) if kind else PackError(check.message)  # which begins with the name
+            message = f"{self.name}: {check.message}{remedy}"
+            raise kind(message) if kind else PackError(check.message)  # which begins with the name
         assert self.pack is not None
         return self.pack
 
