@@ -1,9 +1,10 @@
 """Own code beside the library that could take its place: what docs/decisions.md quotes.
 
     uv run --with prometheus-client --with sse-starlette --with jinja2 \\
-        python benchmarks/choices/bench.py
+        python benchmarks/choices/bench.py [FOLDER]
 
-A library that is not installed is left out. Figures are CPU time, the best of five.
+FOLDER holds Markdown prompts to read as well. A library that is not installed is left out. Figures
+are CPU time, the best of five.
 """
 
 import importlib.util
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 BEST_OF = 5
 
@@ -69,6 +71,15 @@ def markdown() -> None:
         f"{own / 1e6:.2f} s",
         f"markdown-it-py, block rules only: {library / 1e6:.2f} s",
     )
+    for folder in sys.argv[1:]:
+        texts = [path.read_text("utf-8", "replace") for path in Path(folder).rglob("*.md")]
+        own = cpu(lambda texts=texts: [scan_blocks(each) for each in texts], 1)
+        library = cpu(lambda texts=texts: [parser.parse(each) for each in texts], 1)
+        row(
+            f"Markdown blocks of {len(texts)} files, {sum(map(len, texts)) / 1e6:.1f} MB",
+            f"{own / 1e6:.2f} s",
+            f"markdown-it-py, block rules only: {library / 1e6:.2f} s",
+        )
 
 
 def prometheus() -> None:
