@@ -1,34 +1,48 @@
 """The Python interface: what `import evalwright` offers, on top of the rooms below."""
 
 import asyncio
+import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import msgspec
+from msgspec import Meta
 
 from evalwright.agents.python import callable_agent
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import FailOn, RunOptions
+from evalwright.contracts.planning import (
+    MAX_CONCURRENCY,
+    MAX_JUDGE_SAMPLES,
+    MAX_REPEATS,
+    FailOn,
+    RunOptions,
+)
 from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
 from evalwright.engine.session import Session, reasons_against
+from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.reports.run.stories import STORY_TYPES, TaskStory, task_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
+
+Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 
 
 class Options(TypedDict, total=False):
     """The options of a run: those of `evalwright run`, by their names in `RunOptions`."""
 
-    concurrency: int
-    task_timeout_s: float
-    run_timeout_s: float
-    max_cost_usd: float
+    concurrency: Annotated[int, Meta(ge=1, le=MAX_CONCURRENCY)]
+    task_timeout_s: Limit
+    run_timeout_s: Limit
+    max_cost_usd: Limit
     known_costs_only: bool
     read_only: bool
     tools: str
@@ -42,10 +56,10 @@ class Options(TypedDict, total=False):
     allow_mismatch: bool
     model: str
     judges: Sequence[str]
-    judge_samples: int
+    judge_samples: Annotated[int, Meta(ge=1, le=MAX_JUDGE_SAMPLES)]
     allow_self_judge: bool
     baseline: str
-    repeat: int
+    repeat: Annotated[int, Meta(ge=1, le=MAX_REPEATS)]
 
 
 class TaskReport(msgspec.Struct, frozen=True):
@@ -175,8 +189,13 @@ async def arun(
         else Session(callable_agent(agent, agent_id, model_class), chosen)
     )
     place = chosen_path(None if db is None else str(db)).absolute()
+    try:
+        with existing_log(str(place)) if chosen.baseline else nullcontext() as recorded:
+            plans = session.plan(loaded, name, recorded)
+    except BaseException:
+        await session.close()
+        raise
     with opened_log(str(place)) as log:
-        plans = session.plan(loaded, name, log)
         return RunResult(place, await session.run(log, plans))
 
 
@@ -231,7 +250,9 @@ def compare(
 
     from evalwright.reports.folder.build import CompareOptions, compare_runs
 
-    places = [side._db for side in (baseline, new) if isinstance(side, RunResult)]
+    places = {side._db for side in (baseline, new) if isinstance(side, RunResult)}
+    if len(places) > 1:
+        raise BadInput(f"both runs must be in one log: {' and '.join(sorted(map(str, places)))}")
     place = db if db is not None else next(iter(places), None)
     with TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "report"
@@ -314,30 +335,60 @@ def _options(given: Options) -> RunOptions:
     unknown = [name for name in given if name not in known]
     if unknown:
         raise BadInput(f"no such option: {', '.join(unknown)} (there are: {', '.join(known)})")
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+    plain = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in given.items()
+        if value is not None
     }
-    return RunOptions(**values)
+    try:
+        checked = msgspec.convert(plain, Options)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        raise BadInput(f"{place.rstrip('`')}: {message.lower()}") from None
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()
+    }
+    options = RunOptions(**values)
+    refuse_combinations(options)
+    return options
 
 
-def _complete(result: Coroutine[Any, Any, RunResult]) -> RunResult:
-    """Run a coroutine to its end, in a thread of its own where a loop is running in this one."""
+def _complete(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Run a coroutine to its end; Ctrl-C cancels it, so that it can be resumed from the log."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(result)
-    outcome: list[RunResult] = []
-    failure: list[BaseException] = []
+        is_ours = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+    else:
+        return _complete_in_thread(work)
+    try:
+        return run_until_signalled(work, (signal.SIGINT,) if is_ours else ())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
-    def work() -> None:
+
+def _complete_in_thread(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """In a thread of its own, since a loop is running in this one."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    ended = threading.Event()  # not `join`: an interrupt of it can leave a thread that is running
+
+    def main() -> None:
         try:
-            outcome.append(asyncio.run(result))
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            failure.append(error)
+            with suppress(BaseException):  # the task keeps it for the caller
+                complete(loop, task)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=work, name="evalwright-run")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    threading.Thread(target=main, name="evalwright-run").start()
+    try:
+        ended.wait()
+    except BaseException:
+        with suppress(RuntimeError):  # the loop has just ended
+            loop.call_soon_threadsafe(task.cancel)
+        ended.wait()
+        raise
+    return task.result()

@@ -145,6 +145,113 @@ def test_an_unknown_option_is_refused_by_name(db):
         ew.run(SUITE, right, db=db, judgez=["x:y"])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fail_on": ["treshold"]}, r"fail_on\[0\]: .*treshold"),
+        ({"fail_on": "none"}, "fail_on: expected `array`"),
+        ({"fail_on": ["none", "threshold"]}, "--fail-on none"),
+        ({"flaky_as": "pass", "repeat": 2}, "flaky_as: .*pass"),
+        ({"flaky_as": "fail"}, "--flaky-as needs --repeat"),
+        ({"repeat": 0}, "repeat: expected `int` >= 1"),
+        ({"concurrency": -1}, "concurrency: expected `int` >= 1"),
+        ({"task_timeout_s": 0}, "task_timeout_s: expected `float` > 0"),
+        ({"max_cost_usd": float("inf")}, "max_cost_usd: expected `float` <="),
+        ({"judges": "openai:gpt-4.1-mini"}, "judges: expected `array`"),
+        ({"judge_samples": 3}, "--judge-samples needs --judge"),
+        ({"record": True}, "--record needs --cassette"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_before_the_run(db, options, message):
+    with pytest.raises(ew.EvalwrightError, match=message):
+        ew.run(SUITE, right, db=db, **options)
+    assert not db.exists()
+
+
+def test_an_option_that_is_none_was_not_chosen_and_paths_may_be_objects(db, tmp_path):
+    assert ew.run(SUITE, right, db=db, concurrency=None, baseline=None, tags={"nightly"}).passed
+    with pytest.raises(ew.EvalwrightError, match="there is no such cassette"):
+        ew.run(SUITE, right, db=db, cassette=tmp_path / "calls.jsonl")
+
+
+@pytest.mark.parametrize("options", [{"modes": ["rubric"]}, {"baseline": "latest"}])
+def test_a_run_that_cannot_be_planned_leaves_no_log(db, options):
+    with pytest.raises(ew.EvalwrightError):
+        ew.run(SUITE, right, db=db, **options)
+    assert not db.exists()
+
+
+def interrupted_in(loop_runs, db):
+    """Run in a process that interrupts itself in the first task; returns the tasks invoked."""
+    script = f"""
+import asyncio, signal, threading, time
+import evalwright as ew
+
+invoked = []
+
+async def slow(task):
+    invoked.append(task.id)
+    if len(invoked) == 1:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    await asyncio.sleep(0.3)
+    return "Hello"
+
+async def main():
+    ew.run({SUITE!r}, slow, db={str(db)!r}, concurrency=1)
+
+try:
+    if {loop_runs}:
+        asyncio.new_event_loop().run_until_complete(main())  # as a notebook: no handler of its own
+    else:
+        ew.run({SUITE!r}, slow, db={str(db)!r}, concurrency=1)
+except KeyboardInterrupt:
+    time.sleep(0.5)
+    print(invoked, [thread.name for thread in threading.enumerate()])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("loop_runs", [False, True])
+def test_an_interrupt_stops_the_run_which_can_be_resumed(evalwright: Evalwright, loop_runs):
+    assert interrupted_in(loop_runs, evalwright.db) == "['greeting'] ['MainThread']\n"
+    with pytest.raises(ew.EvalwrightError, match="0 of 2 tasks have a score"):
+        ew.load(db=evalwright.db)
+
+
+def test_an_agent_that_will_not_be_cancelled_does_not_hold_the_result_up(db):
+    async def stubborn(task):
+        if task.id == "greeting":
+            return right(task)
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                continue
+
+    run = ew.run(SUITE, stubborn, db=db, task_timeout_s=0.1)
+    assert run.tasks["greeting"].passed
+    assert run.tasks["farewell"].error["code"] == "agent_timeout"
+
+
+def test_runs_of_two_logs_are_not_compared(db, tmp_path):
+    one, other = ew.run(SUITE, right, db=db), ew.run(SUITE, right, db=tmp_path / "other.db")
+    with pytest.raises(ew.EvalwrightError, match=r"one log: .*log\.db and .*other\.db"):
+        ew.compare(one, other)
+
+
+def test_a_result_is_read_after_the_folder_was_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = ew.run(SUITE, half_right, db="log.db")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run.tasks["greeting"].passed
+    assert ew.compare(run, run).passed
+
+
 def test_a_class_is_not_an_agent(db):
     with pytest.raises(ew.EvalwrightError, match="not a function"):
         ew.run(SUITE, Path, db=db)

@@ -25,8 +25,8 @@ def _leave(code: int) -> None:
     from evalwright.cli.output import let_go_of_streams
 
     let_go_of_streams()
-    interrupt = sys.modules.get("evalwright.cli.interrupt")
-    if interrupt is not None and interrupt.LEFT_BEHIND:
+    workers = sys.modules.get("evalwright.engine.workers")
+    if workers is not None and workers.LEFT_BEHIND:
         os._exit(code)
     watchdog = threading.Timer(EXIT_SECONDS, os._exit, (code,))
     watchdog.daemon = True

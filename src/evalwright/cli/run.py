@@ -17,9 +17,15 @@ from evalwright.cli.parameters import (
 )
 from evalwright.cli.results import Results
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import FailOn, RunOptions
+from evalwright.contracts.planning import (
+    MAX_CONCURRENCY,
+    MAX_JUDGE_SAMPLES,
+    MAX_REPEATS,
+    FailOn,
+    RunOptions,
+)
 from evalwright.contracts.suite import Mode
-from evalwright.engine.plan import DEFAULT_SETTINGS
+from evalwright.engine.plan import DEFAULT_SETTINGS, refuse_combinations
 
 EXAMPLES = """\b
 Examples:
@@ -58,7 +64,7 @@ Examples:
 )
 @click.option(
     "--concurrency",
-    type=click.IntRange(1, 10_000),
+    type=click.IntRange(1, MAX_CONCURRENCY),
     show_default=str(DEFAULT_SETTINGS.concurrency),
     help="How many tasks run at once.",
 )
@@ -92,7 +98,7 @@ Examples:
 )
 @click.option(
     "--judge-samples",
-    type=click.IntRange(1, 99),
+    type=click.IntRange(1, MAX_JUDGE_SAMPLES),
     show_default="1",
     help="How often each judge is asked about an answer.",
 )
@@ -104,7 +110,7 @@ Examples:
 )
 @click.option(
     "--repeat",
-    type=click.IntRange(1, 1000),
+    type=click.IntRange(1, MAX_REPEATS),
     default=1,
     show_default=True,
     help="Run this many times, one log each, and show which tasks are flaky.",
@@ -195,7 +201,7 @@ def command(
     forms = {name: path.absolute() for name, path in asked.items()}  # an agent may change folder
     agent = {name: given.pop(name) for name in ("agent", "agent_id", "model_class")}
     options = RunOptions(**given)  # every other parameter is an option, by its own name
-    _refuse_combinations(options, is_resumed=resume is not None)
+    refuse_combinations(options, is_resumed=resume is not None)
     request = RunRequest(
         suite=suite,
         resume=resume,
@@ -212,14 +218,3 @@ def command(
     )
     request.results.check_places()
     return evaluate(request) if host is None else remote.evaluate(host, request)
-
-
-def _refuse_combinations(options: RunOptions, *, is_resumed: bool) -> None:
-    if options.record and options.cassette is None and not is_resumed:
-        raise BadInput("--record needs --cassette FILE")
-    if options.judge_samples and not options.judges:
-        raise BadInput("--judge-samples needs --judge")
-    if options.flaky_as and options.repeat == 1 and not is_resumed:
-        raise BadInput("--flaky-as needs --repeat")
-    if "none" in options.fail_on and len(set(options.fail_on)) > 1:
-        raise BadInput("--fail-on none cannot be combined with other --fail-on")

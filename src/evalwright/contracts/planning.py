@@ -12,6 +12,9 @@ from evalwright.contracts.summary import Score
 Text = Annotated[str, Meta(min_length=1)]
 RunId = Annotated[str, Meta(max_length=128, pattern=r"^\S+\Z")]
 AgentId = Annotated[str, Meta(min_length=3, max_length=256)]
+MAX_CONCURRENCY = 10_000
+MAX_JUDGE_SAMPLES = 99
+MAX_REPEATS = 1000
 FailOn = Literal["threshold", "findings", "regression", "significant-regression", "none"]
 
 

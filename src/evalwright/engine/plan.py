@@ -6,7 +6,7 @@ from typing import TypeVar, get_args
 import msgspec
 
 from evalwright.agents.protocol import Agent
-from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.events import (
     EvalStarted,
     Planned,
@@ -48,6 +48,18 @@ def limited(chosen: AnySettings, most: RunSettings) -> AnySettings:
         name: min(getattr(chosen, name) or limit, limit) for name, limit in limits.items() if limit
     }
     return msgspec.structs.replace(chosen, **within)
+
+
+def refuse_combinations(options: RunOptions, *, is_resumed: bool = False) -> None:
+    """Refuse options that mean nothing without another one, or beside it; raises `BadInput`."""
+    if options.record and options.cassette is None and not is_resumed:
+        raise BadInput("--record needs --cassette FILE")
+    if options.judge_samples and not options.judges:
+        raise BadInput("--judge-samples needs --judge")
+    if options.flaky_as and options.repeat == 1 and not is_resumed:
+        raise BadInput("--flaky-as needs --repeat")
+    if "none" in options.fail_on and len(set(options.fail_on)) > 1:
+        raise BadInput("--fail-on none cannot be combined with other --fail-on")
 
 
 class Plan(msgspec.Struct, frozen=True):
