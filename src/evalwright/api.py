@@ -30,7 +30,7 @@ from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
 from evalwright.engine.session import Session, reasons_against
 from evalwright.engine.workers import complete, run_until_signalled
-from evalwright.reports.run.stories import STORY_TYPES, TaskStory, task_stories
+from evalwright.reports.run.stories import TaskStory, read_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
 
 Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
@@ -126,7 +126,7 @@ class RunResult:
 
     def _stories(self, wanted: set[str]) -> list[TaskStory]:
         with existing_log(str(self._db)) as log:
-            return task_stories(self._outcome.plan.suite, log.read(self.id, STORY_TYPES), wanted)
+            return read_stories(log, self.id, wanted)
 
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "failed"
@@ -262,11 +262,8 @@ def compare(
             out=folder,
             cases=None if cases is None else Path(cases),
         )
-        written = compare_runs(
-            options,
-            partial(open_existing_log, None if place is None else str(place)),
-            lambda _done, _all: None,
-        )
+        open_log = partial(open_existing_log, None if place is None else str(place))
+        written = compare_runs(options, open_log)
         report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
     return ComparisonResult(report, passed=not written.blocks_shipping)
 

@@ -76,6 +76,17 @@ def test_a_task_whose_agent_failed_has_its_error_and_no_output(db):
     assert "no words" in task.error["message"]
 
 
+def test_a_secret_in_a_suite_is_shown_as_it_is_recorded(db, monkeypatch):
+    secret = "sk-" + "abcdefgh12345678secret"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    task = {"taskId": "leak", "input": f"The key is {secret}."}
+    match = {"strategy": "contains", "value": f"{secret}!"}
+    suite = {**SUITE, "tasks": [{**task, "expected": {"kind": "golden", "match": match}}]}
+    run = ew.run(suite, lambda _task: "No.", db=db)
+    assert secret not in run.report()
+    assert run.tasks["leak"].input == "The key is [REDACTED:OPENAI_API_KEY]."
+
+
 def test_events_are_those_of_the_log(db):
     run = ew.run(SUITE, right, db=db)
     events = list(run.events())

@@ -10,7 +10,6 @@ from evalwright.cli.output import Emit, Streams, check_place, make_folder, say, 
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
-from evalwright.engine.history import read_history
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
@@ -24,7 +23,7 @@ from evalwright.reports.run.scorecard import (
     shown_reasons,
 )
 from evalwright.reports.run.several_runs import render_repeats
-from evalwright.reports.run.stories import STORY_TYPES, TaskStory, task_stories
+from evalwright.reports.run.stories import TaskStory, read_stories
 from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -123,10 +122,7 @@ def continued(log: EventLog, run_id: str) -> str:
 def failed_stories(log: EventLog, outcome: Outcome, most: int | None = None) -> list[TaskStory]:
     """The tasks that did not pass, or the first of them."""
     failed = [result.task_id for result in outcome.summary.tasks if not result.passed][:most]
-    if not failed:
-        return []
-    suite = read_history(log, outcome.run_id).plan.suite
-    return task_stories(suite, log.read(outcome.run_id, STORY_TYPES), set(failed))
+    return read_stories(log, outcome.run_id, set(failed)) if failed else []
 
 
 def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:

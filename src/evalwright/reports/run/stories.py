@@ -16,6 +16,8 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.history import read_history
+from evalwright.store.protocol import EventLog
 
 
 class TaskStory(msgspec.Struct, frozen=True):
@@ -50,6 +52,12 @@ def task_stories(
             if wanted is None and story.scored is not None and story.scored.passed:
                 del stories[story.task.task_id]
     return [story.end() for story in stories.values() if story.has_ended]
+
+
+def read_stories(log: EventLog, run_id: str, wanted: set[str]) -> list[TaskStory]:
+    """The stories of these tasks, with the suite as it was recorded: there, secrets are masked."""
+    suite = read_history(log, run_id).plan.suite
+    return task_stories(suite, log.read(run_id, STORY_TYPES), wanted)
 
 
 class _StoryReader:
