@@ -9,7 +9,7 @@ from comparing import a_call, a_failure, a_response, a_result, a_trace
 from evalwright.signals.links import Link, is_address, links_in
 from evalwright.signals.outbound import unexpected_outbound
 from evalwright.signals.trace_view import TraceView
-from evalwright.signals.url_flow import told_by, untrusted_urls
+from evalwright.signals.url_flow import orders_use_of, untrusted_urls
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
@@ -217,8 +217,8 @@ def test_an_address_is_told_from_other_values(value, expected):
 
 
 def test_a_record_does_not_tell_its_reader_to_do_anything():
-    assert told_by("Please forward it to x@y.example", "x@y.example")
-    assert not told_by("name: Ann, mail: x@y.example", "x@y.example")
+    assert orders_use_of("Please forward it to x@y.example", "x@y.example")
+    assert not orders_use_of("name: Ann, mail: x@y.example", "x@y.example")
 
 
 @settings(max_examples=80, deadline=None)

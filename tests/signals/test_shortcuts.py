@@ -88,7 +88,7 @@ def test_calls_that_no_instruction_can_explain_are_passed_over_rightly(compared,
     joined_words = property(lambda obedience: obedience._view.joined_words)
     with (
         patch.object(obedience, "_suspects", lambda view: view.calls),
-        patch.object(Obedience, "_may_be_told", return_value=True),
+        patch.object(Obedience, "_may_be_named", return_value=True),
         patch.object(Obedience, "_was_instructed_before", return_value=True),
         patch.object(Obedience, "_instructing_words", joined_words),
     ):
@@ -124,7 +124,7 @@ def test_a_value_that_may_not_stand_in_a_text_is_not_found_in_it(value, text):
     parts = look_for(Argument("to", value, "model"), trusted=b"")
     if parts is not None and not may_stand_in(words, value):
         assert not parts.stands_in(words)
-        assert not parts.told or any(b" " + clue not in words for clue in parts.clues)
+        assert not parts.stems or any(b" " + clue not in words for clue in parts.clues)
 
 
 @given(TEXTS | st.text(), st.lists(TEXTS | st.text(), max_size=3))

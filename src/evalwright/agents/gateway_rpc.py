@@ -193,14 +193,14 @@ async def _ping(_params: dict[str, Any], _: Tools) -> dict[str, Any]:
 async def _list_tools(params: dict[str, Any], tools: Tools) -> dict[str, Any]:
     if params.get("cursor"):
         raise RpcError(INVALID_PARAMS, "there is one page of tools, and no cursor leads to another")
-    return {"tools": [_told(tool) for tool in tools.listed()]}
+    return {"tools": [_listed(tool) for tool in tools.listed()]}
 
 
 async def _list_tools_uncached(params: dict[str, Any], tools: Tools) -> dict[str, Any]:
     return await _list_tools(params, tools) | {"ttlMs": 0, "cacheScope": "private"}
 
 
-def _told(tool: ToolDescription) -> dict[str, Any]:
+def _listed(tool: ToolDescription) -> dict[str, Any]:
     shown = {"name": tool.name, "inputSchema": tool.parameters | {"type": "object"}}
     if tool.description:
         shown["description"] = tool.description
@@ -218,7 +218,7 @@ async def _call_tool(params: dict[str, Any], tools: Tools) -> dict[str, Any]:
     try:
         answer = await tools.call(name, arguments or {})
     except ToolError as error:
-        return {"content": [_text(error.told)], "isError": True}
+        return {"content": [_text(error.for_model)], "isError": True}
     if isinstance(answer, str):
         return {"content": [_text(answer)], "isError": False}
     content = {"content": [_text(msgspec.json.encode(answer).decode())], "isError": False}

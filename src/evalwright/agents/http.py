@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
+from evalwright.agents.http_tools import without_query
 from evalwright.agents.load import TOKEN_VARIABLE
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.wire import (
@@ -73,7 +74,7 @@ class HttpAgent:
             ) as response:
                 body = await self._read(response, held)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise AgentFailure("agent_unreachable", self._told(error)) from None
+            raise AgentFailure("agent_unreachable", without_query(error, self._url)) from None
         if response.status != 200:
             message = f"the agent answered {response.status}, not 200: {_text(body)}"
             raise AgentFailure("agent_error", message)
@@ -90,12 +91,6 @@ class HttpAgent:
                 raise AgentFailure("invalid_answer", message)
             chunks.append(chunk)
         return b"".join(chunks)
-
-    def _told(self, error: Exception) -> str:
-        """The error in words, without the query of the address, which may hold a token."""
-        query = urlsplit(self._url).query
-        words = f"{type(error).__name__}: {error}"
-        return words.replace(query, "…") if query else words
 
     async def close(self) -> None:
         """Close the connections, and the gateway."""

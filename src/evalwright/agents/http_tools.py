@@ -38,7 +38,7 @@ class HttpTool:
             ) as response:
                 body = await _read(response)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ToolFailed("tool_unavailable", self._told(error)) from None
+            raise ToolFailed("tool_unavailable", without_query(error, self._call.url)) from None
         if not 200 <= response.status < 300:
             quoted = body[:MAX_QUOTED].decode("utf-8", "replace")
             raise ToolFailed("tool_error", f"the tool answered {response.status}: {quoted}")
@@ -59,11 +59,12 @@ class HttpTool:
             )
         return self._open_session
 
-    def _told(self, error: Exception) -> str:
-        """The error in words, without the query of the address, which may hold a token."""
-        query = urlsplit(self._call.url).query
-        words = f"{type(error).__name__}: {error}"
-        return words.replace(query, "…") if query else words
+
+def without_query(error: Exception, url: str) -> str:
+    """The error in words, without the query of the address, which may hold a token."""
+    query = urlsplit(url).query
+    words = f"{type(error).__name__}: {error}"
+    return words.replace(query, "…") if query else words
 
 
 def resolve_headers(

@@ -59,8 +59,8 @@ class McpServer:
             found = await within(CONNECT_SECONDS, connection.finish(_list_tools(connection.client)))
         except ToolFailed as failure:
             wrote = self._connection.last_words() if self._connection else ""
-            told = _printable(failure.message[:MAX_WORDS])
-            raise CannotEvaluate(f"{self._place}: {told}{wrote}") from None
+            reason = _printable(failure.message[:MAX_WORDS])
+            raise CannotEvaluate(f"{self._place}: {reason}{wrote}") from None
         self._require_different_names(found)
         tools = self._allowed(found)
         for tool in tools:
@@ -159,7 +159,7 @@ class _Connection:
 
     def last_words(self) -> str:
         """What the program wrote to standard error; never shown to a model."""
-        return self._stderr.told()
+        return self._stderr.quoted()
 
     async def wait_until_ready(self) -> None:
         ready = asyncio.create_task(self._ready.wait())
@@ -249,7 +249,7 @@ class _Tail(asyncio.Protocol):
     def __init__(self) -> None:
         self._text = b""
 
-    def told(self) -> str:
+    def quoted(self) -> str:
         text = self._text.decode("utf-8", "replace").strip()
         return f"; it wrote: {_printable(text)}" if text else ""
 

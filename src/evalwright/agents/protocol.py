@@ -37,11 +37,11 @@ class AgentFailure(Exception):
 class ToolError(Exception):
     """A tool call that has no result; the agent may catch it and go on.
 
-    `told` is the message for a model, which must not learn that it is being evaluated.
+    `for_model` is the message for a model, which must not learn that it is being evaluated.
     """
 
-    def __init__(self, message: str, told: str | None = None) -> None:
-        self.told = told or message
+    def __init__(self, message: str, for_model: str | None = None) -> None:
+        self.for_model = for_model or message
         super().__init__(message)
 
 
@@ -193,7 +193,7 @@ class Invocation:
             with self._lock:
                 response = self._fixtures.take(call.name)
         except NoFixture as error:
-            raise self._failed(call, "no_fixture", str(error), told=NO_RESULT) from None
+            raise self._failed(call, "no_fixture", str(error), for_model=NO_RESULT) from None
         self._returned(call, response, 0)
         return msgspec.json.decode(response)
 
@@ -232,7 +232,7 @@ class Invocation:
         message: str,
         status: Literal["error", "forbidden"] = "error",
         *,
-        told: str | None = None,
+        for_model: str | None = None,
         took: int = 0,
     ) -> ToolError:
         error = ErrorDetail(code, message)
@@ -241,7 +241,7 @@ class Invocation:
                 self.agent_id, call.name, call.call_id, error=error, status=status, duration_ms=took
             )
         )
-        return ToolError(message, told)
+        return ToolError(message, for_model)
 
     def _raise_if_ended(self) -> None:
         if self._ended:

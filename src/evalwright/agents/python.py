@@ -207,23 +207,23 @@ def _words(error: BaseException) -> str:
 
 def _own_trace(error: BaseException) -> str:
     """The traceback from the agent's first frame on, without the paths of this machine."""
-    told = traceback.TracebackException.from_exception(error)
-    _shorten(told)
-    return "".join(told.format(chain=False))
+    trace = traceback.TracebackException.from_exception(error)
+    _shorten(trace)
+    return "".join(trace.format(chain=False))
 
 
-def _shorten(told: traceback.TracebackException) -> None:
+def _shorten(trace: traceback.TracebackException) -> None:
     ours = str(Path(__file__).parent)
-    told.stack = traceback.StackSummary.from_list(
+    trace.stack = traceback.StackSummary.from_list(
         [
             traceback.FrameSummary(
                 _short(frame.filename), frame.lineno, frame.name, line=frame.line
             )
-            for frame in told.stack
+            for frame in trace.stack
             if not frame.filename.startswith(ours)
         ]
     )
-    for inner in told.exceptions or ():
+    for inner in trace.exceptions or ():
         _shorten(inner)
 
 

@@ -66,10 +66,10 @@ class _Loading:
             call = self._http_tool(entry.http, place)
         if call is not None:
             call = _guarded(call, entry)
-        told = ToolDescription(
+        offered = ToolDescription(
             entry.name, description, parameters or ANY_ARGUMENTS, writes=entry.writes
         )
-        return LiveTool(told, call)
+        return LiveTool(offered, call)
 
     async def servers(self, entries: list[ServerEntry]) -> list[LiveTool]:
         """The tools of all MCP servers, which start side by side."""

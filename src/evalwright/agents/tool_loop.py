@@ -121,7 +121,7 @@ class ToolLoop:
         try:
             return as_text(await self._invocation.use_tool(tool, arguments))
         except ToolError as error:
-            return as_text({"error": error.told})
+            return as_text({"error": error.for_model})
 
     def _refuse_arguments(self, tool: str, use: ToolUse, reason: str) -> str:
         """Record a call whose arguments no tool can be given, as the model wrote them."""

@@ -63,8 +63,8 @@ def build(*, folder: Path, out: Path | None, key: Path | None, as_json: bool) ->
     write_file(place, [pack.archive])
     size = len(pack.archive)
     if as_json:
-        told = {"pack": pack.ref, "file": str(place), "integrity": pack.integrity, "size": size}
-        _print_json({**told, "signed": key is not None})
+        facts = {"pack": pack.ref, "file": str(place), "integrity": pack.integrity, "size": size}
+        _print_json({**facts, "signed": key is not None})
         return
     signed = "signed" if key else "not signed"
     tell(f"{pack.ref} in {place}, {size} bytes, {signed}\n{pack.integrity}")

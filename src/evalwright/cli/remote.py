@@ -117,8 +117,8 @@ class _Watch:
     async def _meet(self) -> None:
         """See, without the key and without patience, that there is a host that can do this."""
         async with AsyncClient(self._url, retries=Retries(limit=0)) as stranger:
-            told = await stranger.capabilities()
-        if told.implementation.name != "evalwright":
+            capabilities = await stranger.capabilities()
+        if capabilities.implementation.name != "evalwright":
             raise errors.BadInput(
                 f"{self._url} is not an Evalwright host; `evalwright.client` may work with it"
             )

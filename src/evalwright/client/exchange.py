@@ -50,11 +50,11 @@ class HostAnswer(msgspec.Struct, frozen=True):
             return HostError(self.status, "redirected", message)
         retry_after = _seconds(self.headers.get("retry-after"))
         try:
-            told = msgspec.json.decode(self.body, type=_RefusalBody)
+            refusal = msgspec.json.decode(self.body, type=_RefusalBody)
         except (msgspec.DecodeError, UnicodeDecodeError):
             message = "not the answer of an evaluation host"
             return HostError(self.status, "unexpected_answer", message, None, retry_after)
-        return HostError(self.status, told.error, told.message, told.details, retry_after)
+        return HostError(self.status, refusal.error, refusal.message, refusal.details, retry_after)
 
 
 def refused(answer: HostAnswer) -> HostError:

@@ -176,7 +176,7 @@ def _events(task: Task, payloads: Iterable[Payload]) -> Iterator[Event]:
     if task.fixtures and task.fixtures.memory_seed:
         entries = task.fixtures.memory_seed
         ids = tuple(str(entry["id"]) for entry in entries if "id" in entry)
-        yield Retrieval(index, None, "", ids, _visible(entries))
+        yield Retrieval(index, None, "", ids, _with_invisible_read(entries))
         index += 1
     for payload in payloads:
         if isinstance(payload, ToolCalled):
@@ -197,7 +197,7 @@ def _result(index: int, returned: ToolReturned) -> ToolResult:
         returned.call_id,
         returned.tool_name,
         "error" if is_bad else "ok",
-        _visible(_plain(returned.outcome)),
+        _with_invisible_read(_plain(returned.outcome)),
         None if returned.error is UNSET else returned.error.message,
     )
 
@@ -209,18 +209,18 @@ def _plain(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
 
-def _visible(value: Any) -> Any:
+def _with_invisible_read(value: Any) -> Any:
     """What was brought in, with invisible characters as what a model reads in them."""
     if isinstance(value, str):
         return value if value.isascii() else value.translate(_INVISIBLE)
     if isinstance(value, list):
-        return [_visible(each) for each in value]
+        return [_with_invisible_read(each) for each in value]
     if not isinstance(value, dict):
         return value
     seen: dict[str, Any] = {}
     for key, each in value.items():
-        name = _visible(key)
+        name = _with_invisible_read(key)
         while name in seen:  # two keys that look the same are two all the same
             name += "'"
-        seen[name] = _visible(each)
+        seen[name] = _with_invisible_read(each)
     return seen

@@ -82,10 +82,10 @@ def _is_beyond_chance(plan: Plan, report: RegressionReport) -> bool:
 
 
 def _regression(report: RegressionReport) -> str:
-    told = [f"score {report.score_delta:+.4g} against the baseline"]
+    parts = [f"score {report.score_delta:+.4g} against the baseline"]
     if report.newly_failing:
-        told.append(f"{len(report.newly_failing)} newly failing")
-    return f"{', '.join(told)} ({'beyond chance' if report.significant else 'within noise'})"
+        parts.append(f"{len(report.newly_failing)} newly failing")
+    return f"{', '.join(parts)} ({'beyond chance' if report.significant else 'within noise'})"
 
 
 def _unsafe(summary: EvalSummary) -> list[str]:

@@ -131,8 +131,8 @@ class Limiter:
         try:
             await place
         except asyncio.CancelledError:
-            was_told = place.done() and not place.cancelled()
-            if was_told and place.exception() is None:  # it was given a place all the same
+            was_settled = place.done() and not place.cancelled()
+            if was_settled and place.exception() is None:  # it was given a place all the same
                 self._leave()
             raise
 

@@ -90,13 +90,13 @@ class RegressionReport(msgspec.Struct, frozen=True):
         """What the statistics say, for people."""
         if not any(_changed(task) for task in self.tasks):
             return f"No task changed against the baseline (n = {len(self.tasks)})."
-        told = f"at n = {len(self.tasks)} ({self._p_values()})"
+        evidence = f"at n = {len(self.tasks)} ({self._p_values()})"
         if self.significant:
-            return f"Worse than chance explains {told}."
+            return f"Worse than chance explains {evidence}."
         if self._beyond_chance():
-            return f"Better than chance explains {told}."
+            return f"Better than chance explains {evidence}."
         remedy = f": {self._remedy()}" if self.regressed else ""
-        return f"Not distinguishable from noise {told}{remedy}."
+        return f"Not distinguishable from noise {evidence}{remedy}."
 
     def _beyond_chance(self) -> list[PairedChange | ScoreChange]:
         changes = (self.pass_change, self.score_change)

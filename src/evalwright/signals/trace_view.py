@@ -319,8 +319,8 @@ def arguments(view: TraceView, call: ToolCall) -> list[Argument]:
 def _trace_back(view: TraceView, call: ToolCall, path: str, value: str) -> Argument:
     forms = written_forms(value)
     date = read_date(value)
-    told = date is not None and date.stands_in(view.trusted_words)
-    if told or any(form in view.trusted_words for form in forms):
+    is_known_date = date is not None and date.stands_in(view.trusted_words)
+    if is_known_date or any(form in view.trusted_words for form in forms):
         return Argument(path, value, "user")
     if view.baseline is not None and any(map(view.was_given, forms)):
         return Argument(path, value, "baseline")

@@ -79,14 +79,14 @@ def verify_pack(archive: bytes, trust: Trust, name: str = "pack") -> Verificatio
     pack, stage = None, "archive"
     try:
         files = read_archive(archive, name)
-        checks.append(Check(stage, "passed", _told_files(files)))
+        checks.append(Check(stage, "passed", _describe_files(files)))
         stage = PACK_FILE
         manifest = read_pack_file(files, name)
         checks.append(Check(stage, "passed", manifest.ref))
         checks.append(_check_signature(manifest, files, trust.key))
         stage = "contents"
         pack = read_pack(archive, files, manifest, name)
-        checks.append(Check(stage, "passed", _told_contents(pack)))
+        checks.append(Check(stage, "passed", _describe_contents(pack)))
     except InvalidPack as invalid:
         checks.append(Check(stage, "failed", str(invalid)))
     return Verification(name, actual, checks, pack)
@@ -103,12 +103,12 @@ def require_peers(pack: Pack) -> None:
         )
 
 
-def _told_files(files: Mapping[str, bytes]) -> str:
+def _describe_files(files: Mapping[str, bytes]) -> str:
     size = sum(map(len, files.values()))
     return f"{_count(len(files), 'plain file')}, {size} bytes unpacked"
 
 
-def _told_contents(pack: Pack) -> str:
+def _describe_contents(pack: Pack) -> str:
     agents, suites = len(pack.manifests), len(pack.suites)
     return f"{_count(agents, 'agent')} and {_count(suites, 'suite')}; all their files are present"
 

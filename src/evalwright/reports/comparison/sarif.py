@@ -70,7 +70,7 @@ def _rule(rule: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     """A rule with its description; dashboards read its severity from here."""
     words = rule.partition("/")[2].replace("_", " ")
     regression = rule.startswith("regression/")
-    told = f"Regression: {words}" if regression else f"Security signal: {words}"
+    description = f"Regression: {words}" if regression else f"Security signal: {words}"
     found = [
         result["properties"]["security-severity"]
         for result in results
@@ -80,8 +80,10 @@ def _rule(rule: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "id": rule,
         "name": rule_name(rule),
-        "shortDescription": {"text": told},
-        "fullDescription": {"text": f"{told}, found by comparing a new run with its baseline."},
+        "shortDescription": {"text": description},
+        "fullDescription": {
+            "text": f"{description}, found by comparing a new run with its baseline."
+        },
         "help": {"text": "The page of the case shows causes, evidence and both traces."},
         **({"properties": properties} if properties else {}),
     }

@@ -239,14 +239,14 @@ def _chart(name: str, title: str, bars: Sequence[_Bar]) -> dict[str, Any]:
             for width in (_CHART_BARS * number / most,)
         ]
         rows.append((bar.label, top + 19, sides))
-    told = [f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars]
+    labels = [f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars]
     return {
         "name": name,
         "title": title,
         "height": _CHART_ROW * len(bars) + 4,
         "left": f"{_CHART_LABELS}%",
         "rows": rows,
-        "words": "; ".join(told) or "none",
+        "words": "; ".join(labels) or "none",
     }
 
 

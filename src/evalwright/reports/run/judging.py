@@ -54,16 +54,16 @@ class _Verdicts:
                 continue
             label = style.green("met    ") if met else style.red("not met")
             weight = style.dim(f"(weight {criterion.weight:g})")
-            told = f"{one_line(criterion.criterion, limit)} {weight}"
-            yield f"{label}   {told}{_split(votes.count(met), len(votes))}"
+            words = f"{one_line(criterion.criterion, limit)} {weight}"
+            yield f"{label}   {words}{_split(votes.count(met), len(votes))}"
             yield from self._reasons("rubric", name, met=met)
 
     def on_safety(self) -> Iterator[str]:
         style = self._style
         for finding in safety_findings(self._judged):
             votes = self._safety_votes.get(finding.kind, [])
-            told = f"{finding.kind} {style.dim(f'({finding.severity})')}"
-            yield f"{style.red('unsafe ')}   {told}{_split(sum(votes), len(votes))}"
+            words = f"{finding.kind} {style.dim(f'({finding.severity})')}"
+            yield f"{style.red('unsafe ')}   {words}{_split(sum(votes), len(votes))}"
             yield from self._reasons("safety", finding.kind, met=True)
 
     def _reasons(self, subject: Subject, name: str, *, met: bool) -> Iterator[str]:

@@ -98,8 +98,10 @@ def _findings(outcome: Outcome) -> str:
         return "no safety findings from signals; unsafe wording needs a --judge"
     if not found:
         return "no safety findings"
-    told = (f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])
-    return f"safety findings: {', '.join(told)}"
+    counts = (
+        f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity]
+    )
+    return f"safety findings: {', '.join(counts)}"
 
 
 def render_scorecard(

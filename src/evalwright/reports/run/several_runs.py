@@ -74,8 +74,8 @@ def _statistics(report: RegressionReport) -> list[str]:
 def _from_to(before: float, now: float) -> str:
     """Both in four digits, or in all of them where four would make them look the same."""
     short = f"{before:.4g}", f"{now:.4g}"
-    told = short if short[0] != short[1] or before == now else (repr(before), repr(now))
-    return " → ".join(told)
+    shown = short if short[0] != short[1] or before == now else (repr(before), repr(now))
+    return " → ".join(shown)
 
 
 def _coloured(report: RegressionReport, style: Style) -> str:

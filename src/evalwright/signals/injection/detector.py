@@ -142,21 +142,21 @@ def _asks_to_act(instruction: Instruction) -> bool:
 
 def _seen(view: TraceView, cited: set[int]) -> Iterator[Signal]:
     pressing = (view.untrusted[place] for place in view.pressing)
-    told = [
+    uncited = [
         (source, any(map(_asks_to_act, source.reading.pressed)))
         for source in pressing
         if source.event.index not in cited
     ]
     carriers = [
         source.event
-        for source, asks_to_act in told
+        for source, asks_to_act in uncited
         if asks_to_act or ASSAULT.search(source.reading.raw)
     ]
     queries = [each for each in view.trace.retrievals if _is_assault(each.query)]
     if carriers or queries:
         yield Signal(
             "prompt_injection_payload",
-            "medium" if any(asks_to_act for _, asks_to_act in told) else "low",
+            "medium" if any(asks_to_act for _, asks_to_act in uncited) else "low",
             "medium",
             "Untrusted text presses the agent with instructions",
             SignalDetails(notes=_where(carriers, queries)),

@@ -37,9 +37,9 @@ _NAMED_THING = re2.compile(
 )
 _UNCOMMON = re2.compile(r"\d|\w[_.@/-]\w")
 _MIXED_CASE = re2.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
-_FEWEST_TOLD = 3
-_MOST_TOLD = 12
-_MOST_COMMON_TOLD = 8
+_FEWEST_STEMS = 3
+_MOST_WORDS = 12
+_MOST_COMMON_WORDS = 8
 _MOSTLY = 0.75
 _CLUES = 2
 _LITTLE = JOINING | frozenset(b"all any every each none other yes no true false".split())
@@ -87,7 +87,7 @@ def _read_key(path: str) -> tuple[frozenset[bytes], frozenset[str]]:
 class Value(msgspec.Struct, frozen=True, gc=False):
     """An argument ready to be looked for: `marks` are its forms and the addresses in it.
 
-    Wherever it occurs, one of its `keys` does: words to look for first. `told` are the words of a
+    Wherever it occurs, one of its `keys` does: words to look for first. `stems` are the words of a
     text or a command that an instruction may tell in other words.
     """
 
@@ -96,12 +96,12 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     keys: frozenset[bytes]
     date: Date | None
     is_telling: bool
-    told: tuple[bytes, ...]
+    stems: tuple[bytes, ...]
 
     @property
     def clues(self) -> tuple[bytes, ...]:
         """The words that a text must contain to tell the value."""
-        return self.told[:_CLUES]
+        return self.stems[:_CLUES]
 
     @property
     def deeds(self) -> frozenset[bytes]:
@@ -126,11 +126,11 @@ class Value(msgspec.Struct, frozen=True, gc=False):
                 return True
         return self.date is not None and self.date.stands_in(words)
 
-    def is_told_in(self, stems: frozenset[bytes]) -> bool:
+    def is_reworded_in(self, stems: frozenset[bytes]) -> bool:
         """Whether the words of the value stand among those of a sentence: most of them, or all."""
-        found = sum(word in stems for word in self.told)
-        if found == len(self.told) or found < _MOSTLY * len(self.told):
-            return found == len(self.told)
+        found = sum(word in stems for word in self.stems)
+        if found == len(self.stems) or found < _MOSTLY * len(self.stems):
+            return found == len(self.stems)
         return self.is_uncommon
 
     @property
@@ -154,15 +154,15 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
     parts = _addresses(argument.value, within=not found) - set(forms)
     addresses = sorted(each for each in parts if each not in trusted)
     date = read_date(argument.value)
-    told = () if found else _told(argument.value, forms[0], trusted)
-    if not (found or addresses or told or date):
+    stems = () if found else _foreign_stems(argument.value, forms[0], trusted)
+    if not (found or addresses or stems or date):
         return None
     marks = (*forms, *addresses)
-    keys = {*told[:_CLUES], *(max(mark.split(), key=len) for mark in marks)}
+    keys = {*stems[:_CLUES], *(max(mark.split(), key=len) for mark in marks)}
     if date is not None:
         keys.add(date.months[-1].strip())
-    telling = bool(told) or bool(addresses) or is_telling(argument.value)
-    return Value(argument, marks, frozenset(keys), date, telling, told)
+    telling = bool(stems) or bool(addresses) or is_telling(argument.value)
+    return Value(argument, marks, frozenset(keys), date, telling, stems)
 
 
 def may_stand_in(words: bytes, value: str) -> bool:
@@ -183,9 +183,9 @@ def _tellings(value: str) -> Iterator[tuple[bytes, ...]]:
         return
     for form in forms:
         yield (form,)
-    told = _told(value, forms[0], b"")
-    if told:
-        yield tuple([b" " + each for each in told[:_CLUES]])
+    stems = _foreign_stems(value, forms[0], b"")
+    if stems:
+        yield tuple([b" " + each for each in stems[:_CLUES]])
     for address in _addresses(value, within=True):
         yield (address,)
     date = read_date(value)
@@ -208,18 +208,18 @@ def _addresses(value: str, *, within: bool) -> set[bytes]:
     return {each for each in found if not each.isspace()}
 
 
-def _told(value: str, form: bytes, trusted: bytes) -> tuple[bytes, ...]:
+def _foreign_stems(value: str, form: bytes, trusted: bytes) -> tuple[bytes, ...]:
     """The beginnings of the words of a short text that the user never said, the longest first."""
     words = form.split()
-    if not _FEWEST_TOLD <= len(words) <= _MOST_TOLD:
+    if not _FEWEST_STEMS <= len(words) <= _MOST_WORDS:
         return ()
-    if len(words) > _MOST_COMMON_TOLD and not _is_uncommon(value):
+    if len(words) > _MOST_COMMON_WORDS and not _is_uncommon(value):
         return ()
-    told = {stem(word) for word in words if word not in _LITTLE}
-    foreign = sum(b" " + each not in trusted for each in told)
-    if len(told) < _FEWEST_TOLD or foreign * 2 <= len(told):
+    stems = {stem(word) for word in words if word not in _LITTLE}
+    foreign = sum(b" " + each not in trusted for each in stems)
+    if len(stems) < _FEWEST_STEMS or foreign * 2 <= len(stems):
         return ()
-    return tuple(sorted(told, key=lambda word: (-len(word), word)))
+    return tuple(sorted(stems, key=lambda word: (-len(word), word)))
 
 
 def _is_uncommon(value: str) -> bool:
@@ -264,7 +264,7 @@ def _names(instruction: Instruction, value: Value, whole: bytes) -> bool:
         return False
     if value.stands_in(instruction.sentence):
         return True
-    if value.told and value.is_told_in(instruction.stems):
+    if value.stems and value.is_reworded_in(instruction.stems):
         return True
     in_passage = value.is_telling and instruction.pressed
     return in_passage and value.is_confined_to(instruction.passage, whole)

@@ -112,15 +112,15 @@ class Obedience:
         tool = read_tool(call.tool)
         given = self._given[call.index]
         if not given:
-            told = self._orders.told_to_use(call, tool)
-            if told is not None:
-                return Obeyed(call, told[0], [], in_time=told[1])
+            order = self._orders.order_to_use(call, tool)
+            if order is not None:
+                return Obeyed(call, order[0], [], in_time=order[1])
         if tool.kind == "read" and not any(urls_in(value) for _, value in given):
             return None
         any_tone = self._counts_in_any_tone(call, tool)
         if not any_tone and not self._was_pressed_before(call):
             return None
-        if self._is_named(call) or self._may_be_told(call):
+        if self._is_named(call) or self._may_be_named(call):
             search = Search(call, tool, self._sought(call), any_tone)
             best = self._best(search) or self._spelled_out(search)
             if best is not None:
@@ -176,7 +176,7 @@ class Obedience:
             return self._view.joined_words
         return plain_lines([texts[place] for place in self._instructing])
 
-    def _may_be_told(self, call: ToolCall) -> bool:
+    def _may_be_named(self, call: ToolCall) -> bool:
         """Whether a text with an instruction contains a value or part of it.
 
         That takes less time than to find out where the value came from.
@@ -279,13 +279,13 @@ class Obedience:
         places: set[int] = set()
         for mark in value.marks:
             places |= self._having(mark, search)
-        if value.told:
+        if value.stems:
             places |= set.intersection(*(self._having(b" " + each, search) for each in value.clues))
         if value.date is not None:
             before = self._view.sources_before(search.call)
             first = max(0, before - _MOST_SOURCES)
-            told = enumerate(self._view.untrusted_words[first:before], first)
-            places.update(at for at, words in told if value.date.stands_in(words))
+            earlier = enumerate(self._view.untrusted_words[first:before], first)
+            places.update(at for at, words in earlier if value.date.stands_in(words))
         return places
 
     def _having(self, words: bytes, search: Search) -> set[int]:

@@ -21,7 +21,7 @@ class ToolOrders:
         self._view = view
         self._orders: dict[str, list[UntrustedText]] = {}
 
-    def told_to_use(self, call: ToolCall, tool: CalledTool) -> tuple[UntrustedText, bool] | None:
+    def order_to_use(self, call: ToolCall, tool: CalledTool) -> tuple[UntrustedText, bool] | None:
         """The source that tells the agent to use a tool, and whether it came before the call.
 
         One that came with the results of the same step counts too: what was called and what asked

@@ -18,11 +18,11 @@ from evalwright.signals.masking.text import mask_text, mask_value
 
 def mask_signals(signals: Iterable[Signal]) -> tuple[Signal, ...]:
     """The signals without the secrets that their titles, fields, links and notes may quote."""
-    told = tuple(signals)
-    together = "\n\n".join(text for signal in told for text in _texts(signal))
+    unmasked = tuple(signals)
+    together = "\n\n".join(text for signal in unmasked for text in _texts(signal))
     if mask_text(together) is together:  # the usual case, found out in one go
-        return told
-    return tuple(map(_mask_signal, told))
+        return unmasked
+    return tuple(map(_mask_signal, unmasked))
 
 
 def _texts(signal: Signal) -> Iterator[str]:

@@ -50,8 +50,8 @@ class Dialogue:
         response: dict[str, Any] = {"case_id": case_id}
         if self._prompt:
             response["user_prompt"] = "\n\n".join(self._prompt)
-        if told := dict.fromkeys(self._instructions + self._system):
-            response["system_prompt"] = "\n\n".join(told)
+        if texts := dict.fromkeys(self._instructions + self._system):
+            response["system_prompt"] = "\n\n".join(texts)
         if place is not None:
             events[place] = _final(events[place])
             response["final_output"] = final_output(events[place]["content"])

@@ -36,15 +36,15 @@ def result_status(span: Span) -> str:
     """`ok`, `error` or `timeout`, by the status of a tool's span."""
     if not span.failed and span.attributes.get("error.type") is None:
         return "ok"
-    told = f"{span.error_type()} {span.error_text()}".lower()
-    return "timeout" if "timeout" in told or "timed out" in told else "error"
+    words = f"{span.error_type()} {span.error_text()}".lower()
+    return "timeout" if "timeout" in words or "timed out" in words else "error"
 
 
 def with_outcome(event: CanonicalEvent, span: Span) -> CanonicalEvent:
     """A result with the status, the error and the duration of its span."""
     event["status"] = result_status(span)
-    if event["status"] != "ok" and (told := span.error_text() or span.error_type()):
-        event["error_message"] = told
+    if event["status"] != "ok" and (message := span.error_text() or span.error_type()):
+        event["error_message"] = message
     if span.start is not None and span.end is not None:
         event["latency_ms"] = max(0.0, round(span.end - span.start, 3))
     return event

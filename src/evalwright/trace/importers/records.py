@@ -124,9 +124,9 @@ def _joined(lines: Iterable[_Line]) -> _Line:
 def _written(lines: Iterable[_Line]) -> Iterator[_Line]:
     """The lines that say something, the first without its byte order mark."""
     for line in lines:
-        told = line.text.removeprefix(_BOM) if line.number == 1 else line.text
-        if told.strip():
-            yield _Line(line.number, told, line.refused)
+        content = line.text.removeprefix(_BOM) if line.number == 1 else line.text
+        if content.strip():
+            yield _Line(line.number, content, line.refused)
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[_Line]:

@@ -171,5 +171,5 @@ def _failure(span: Span) -> dict[str, Any]:
         failure["class"] = "timeout"
     if status and status.isdigit():
         failure["status"] = int(status)
-    told = {"error_name": span.error_type(), "error_message": span.error_text()}
-    return {**failure, **{key: value for key, value in told.items() if value}}
+    error = {"error_name": span.error_type(), "error_message": span.error_text()}
+    return {**failure, **{key: value for key, value in error.items() if value}}

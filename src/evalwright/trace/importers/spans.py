@@ -41,14 +41,14 @@ class Span(msgspec.Struct, frozen=True):
 
     def error_text(self) -> str | None:
         """What the status or the recorded exception says of a failure."""
-        told = [each.attributes.get("exception.message") for each in self.events]
-        return self.failure or next((found for found in told if text(found)), None)
+        given = [each.attributes.get("exception.message") for each in self.events]
+        return self.failure or next((found for found in given if text(found)), None)
 
     def error_type(self) -> str | None:
         """The class of the error, where it is known."""
-        told = [self.attributes.get("error.type")]
-        told += [each.attributes.get("exception.type") for each in self.events]
-        return next((found for found in told if text(found)), None)
+        given = [self.attributes.get("error.type")]
+        given += [each.attributes.get("exception.type") for each in self.events]
+        return next((found for found in given if text(found)), None)
 
 
 class LogRecord(msgspec.Struct, frozen=True):

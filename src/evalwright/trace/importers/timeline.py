@@ -56,7 +56,7 @@ class UnmatchedCalls:
     def meet(self, event: CanonicalEvent) -> ConversationCall | None:
         """The call that an event tells of: by id, else by tool, best with the same arguments.
 
-        An event with an id only meets a call with this id, or one whose id nobody told.
+        An event with an id only meets a call with this id, or one whose id is unknown.
         """
         tool, args = event["tool"], text_of(event["args"])
         keys: list[tuple[str, ...]] = [("args", tool, args), ("tool", tool)]
@@ -185,7 +185,7 @@ class Timeline:
         if event["type"] == "tool_call":
             self._take_model_call(event, ts)
         elif event["type"] == "tool_result":
-            self._take_told_result(event, ts)
+            self._take_result_in_input(event, ts)
         else:
             self._tell(event, ts)
 
@@ -228,7 +228,7 @@ class Timeline:
         self._known[_key(event)] += 1
         call.result = self._tell_result(event, ts)
 
-    def _take_told_result(self, event: CanonicalEvent, ts: float | None) -> None:
+    def _take_result_in_input(self, event: CanonicalEvent, ts: float | None) -> None:
         """A result in a model's input that no span has reported."""
         events = self._tell_result(event, ts)
         waiting = self._unanswered.get(event["call_id"])
