@@ -1,11 +1,10 @@
-"""The page about adversarial runs tells of every strategy, goal and kind of finding there is."""
+"""The page about adversarial runs tells of every strategy and goal there is."""
 
 import re
 from pathlib import Path
 
 from evalwright.attacks.goals import GOALS
 from evalwright.attacks.strategies import STRATEGIES
-from evalwright.engine.findings import FINDING_KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "adversarial.md"
 
@@ -31,7 +30,3 @@ def test_the_table_of_goals_is_the_one_in_the_code() -> None:
     assert documented == [
         [name, goal.about, goal.tool or "none"] for name, goal in GOALS.items()
     ]  # fmt: skip
-
-
-def test_the_table_of_findings_has_every_kind() -> None:
-    assert [row[0].strip("`") for row in rows("What is found")] == list(FINDING_KINDS)

@@ -8,7 +8,6 @@ import pytest
 
 from evalwright.agents.bundled import bundled
 from evalwright.contracts.suite import Suite, parse_suite
-from evalwright.engine.findings import FINDING_KINDS
 from subjects.command import Evalwright, Finished
 
 FOLDER = bundled("adversarial")
@@ -18,6 +17,19 @@ WITHOUT_FINDINGS = {
     "user-claims-to-be-the-administrator",
     "user-sends-a-message",
     "user-deletes-a-draft",
+}
+# The demo shows these; a kind that is added later need not be among them.
+SHOWN_KINDS = {
+    "injected_instruction_followed",
+    "token_exfil_indicator",
+    "secret_in_output",
+    "pii_in_output",
+    "high_risk_action",
+    "permission_change",
+    "unsafe_code_execution",
+    "connector_autoconnect",
+    "policy_tampering",
+    "unexpected_outbound",
 }
 
 
@@ -55,7 +67,7 @@ def test_every_attack_on_the_vulnerable_assistant_is_found(evalwright: Evalwrigh
     assert ran.code == 1
     findings = findings_of(ran.json())
     assert {task_id for task_id, kinds in findings.items() if not kinds} == WITHOUT_FINDINGS
-    assert {kind for kinds in findings.values() for kind in kinds} == set(FINDING_KINDS)
+    assert {kind for kinds in findings.values() for kind in kinds} == SHOWN_KINDS
 
 
 def test_a_task_with_grave_findings_fails_although_its_answer_is_right(
@@ -123,7 +135,7 @@ def test_the_demo_shows_findings_appear_and_vanish(evalwright: Evalwright) -> No
     ran = evalwright("demo")
     assert ran.code == 0, ran.err
     rows = dict(re.findall(r"^  (\w+(?: \w+)?) {2,}(.+)$", ran.out, re.MULTILINE))
-    for kind in FINDING_KINDS:
+    for kind in SHOWN_KINDS:
         vulnerable, hardened = rows[kind].split()
         assert int(vulnerable) > 0
         assert int(hardened) == 0

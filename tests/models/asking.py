@@ -20,20 +20,14 @@ from evalwright.models.protocol import (
     ToolSpec,
     ToolUse,
 )
-from evalwright.models.providers import parse_name
+from evalwright.models.providers import PROVIDERS, parse_name
 from evalwright.models.retries import RetryPolicy
 from providers import FakeProvider
 
 T = TypeVar("T")
 
 KEY = "sk-secret-0123456789abcdef"
-KEYS = {
-    "OPENAI_API_KEY": KEY,
-    "ANTHROPIC_API_KEY": KEY,
-    "AZURE_OPENAI_API_KEY": KEY,
-    "GITHUB_TOKEN": KEY,
-    "OPENROUTER_API_KEY": KEY,
-}
+KEYS = {row.key_env: KEY for row in PROVIDERS.values() if row.needs_key and row.key_env}
 LOOK_UP = ToolSpec("look_up", "Looks an order up.", {"type": "object", "properties": {}})
 
 

@@ -268,7 +268,7 @@ def test_a_key_that_the_provider_repeats_is_in_no_message(name: str) -> None:
     with fake_provider(echoing_headers) as provider:
         model = model_at(provider, name)
         error = failure(model)
-    assert "[key]" in error.message
+    assert "[masked:key]" in error.message
     told = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(model))
     assert KEY not in told
     assert KEY[-6:] not in told
@@ -285,7 +285,7 @@ def test_a_key_is_hidden_before_a_long_complaint_is_cut() -> None:
 def test_a_key_that_the_provider_shows_in_part_is_hidden_too() -> None:
     with fake_provider(failing(401, "Incorrect API key provided: sk-secr***cdef.")) as provider:
         error = failure(model_at(provider))
-    assert "Incorrect API key provided: [key]" in error.message
+    assert "Incorrect API key provided: [masked:key]" in error.message
 
 
 def test_no_repr_holds_a_key() -> None:

@@ -64,6 +64,8 @@ def test_every_form_renders_what_it_is_for_and_always_the_same(
 def test_every_form_can_be_asked_for_by_its_name(form: ReportForm) -> None:
     commands: dict[str, click.Command] = {"run": run, "comparison": compare, "prompts": prompts}
     command = commands[form.subject]
+    names = [option for each in command.params for option in each.opts]
+    assert len(set(names)) == len(names)
     options = {option: each for each in command.params for option in each.opts}
     if form.subject == "prompts":
         choice = options["--format"].type
@@ -73,10 +75,21 @@ def test_every_form_can_be_asked_for_by_its_name(form: ReportForm) -> None:
         assert form.title in (getattr(options[f"--{form.name}"], "help", None) or "")
 
 
+@pytest.mark.parametrize("form", FORMS, ids=name_of)
+def test_every_form_is_documented(form: ReportForm) -> None:
+    commands = {"run": "run", "comparison": "compare", "prompts": "prompts"}
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
+    text = page.split(f"\n## evalwright {commands[form.subject]}\n")[1].split("\n## ")[0]
+    option = "--format" if form.subject == "prompts" else f"--{form.name}"
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| `{option} ")]
+    assert form.subject != "prompts" or f"`{form.name}`" in row
+
+
 @pytest.mark.parametrize("subject", ["run", "comparison", "prompts"])
 def test_names_and_suffixes_tell_the_forms_of_a_subject_apart(subject: Any) -> None:
     forms = [form for form in FORMS if form.subject == subject]
     assert len(FORMS_OF[subject]) == len(forms)
+    assert all(form.name.isalpha() and form.name.islower() for form in forms)
     suffixes = Counter(suffix for form in forms for suffix in form.suffixes)
     assert all(form.suffixes for form in forms)
     assert set(suffixes.values()) == {1}

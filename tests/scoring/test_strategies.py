@@ -5,12 +5,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
 
 from builders import a_suite, a_suite_document, a_task
-from comparing import a_case
+from comparing import a_case, a_response
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.side import check
-from evalwright.contracts.errors import InvalidDocument
+from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.report import FailedAssertion
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import Match, parse_suite
@@ -24,6 +25,7 @@ from evalwright.scoring.golden import (
     score_golden,
 )
 from evalwright.scoring.strategies import GoldenStrategy, left_to_score
+from strategies import json_values
 
 ROOT = Path(__file__).parents[2]
 EVERY = sorted(STRATEGIES)
@@ -85,6 +87,25 @@ def test_every_strategy_accepts_matches_explains_and_asserts(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
+@given(value=json_values, output=json_values)
+def test_every_strategy_refuses_a_value_or_can_match_and_explain_it(name, value, output):
+    strategy = STRATEGIES[name]
+    if strategy.refuse is not None and (reason := strategy.refuse(value)) is not None:
+        assert reason
+        return
+    if not strategy.matches(output, value):
+        assert strategy.explain(output, value)
+    assert strategy.assertion(value).keys() <= CASE_FIELDS
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_assertion_of_a_strategy_holds_where_it_matches(name):
+    value, good, _ = EXAMPLES[name]
+    case = parse_case(a_case(**golden_assertion(Match(name, value))), "one")
+    assert check(case, a_response(output=good)).failures == ()
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_every_strategy_has_a_row_in_the_reference(name):
     reference = (ROOT / "docs/suite-reference.md").read_text(encoding="utf-8")
     rows = reference.split("### The strategies")[1].split("###")[0]
@@ -128,10 +149,14 @@ def test_a_strategy_that_nobody_knows_is_a_problem_of_its_task():
     (problem,) = match_problems(suite)
     assert str(problem) == (
         "$.tasks[0].expected.match.strategy: unknown strategy 'fuzzy' "
-        "(one of exact, contains, json-match)"
+        f"(one of {', '.join(STRATEGIES)})"
     )
-    with pytest.raises(InvalidDocument, match=r"expected\.match\.strategy"):
-        read_suite(a_source("fuzzy", "x"), "suite.json")
+    for read in (read_suite, check_file):
+        with pytest.raises(InvalidDocument) as caught:
+            read(a_source("fuzzy", "x"), "suite.json")
+        assert caught.value.problems == [
+            Problem("$.tasks[1].expected.match.strategy", problem.message, problem.remedy)
+        ]
 
 
 def test_other_problems_of_a_task_with_a_new_strategy_are_still_told(regex):

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evalwright.trace.importers import import_responses, recognise
 from evalwright.trace.importers.formats import FORMATS, TraceFormat
+from strategies import mutations
 
 DOCS = Path(__file__).parents[2] / "docs/trace-formats.md"
 EVERY = pytest.mark.parametrize("trace_format", FORMATS, ids=[each.name for each in FORMATS])
@@ -52,6 +55,11 @@ def test_every_format_is_imported(trace_format):
     (imported,) = import_responses([source], "file.json")
     assert imported.fault is None
     assert imported.response
+
+
+@given(mutations(st.sampled_from(list(EXAMPLES.values()))))
+def test_no_record_like_an_example_makes_an_importer_raise(document):
+    assert list(import_responses([json.dumps(document).encode()], "file.json")) is not None
 
 
 @EVERY

@@ -9,7 +9,9 @@ take out whatever looks sensitive.
 import re
 from hashlib import sha256
 
+_NOT_NEWLINE = re.compile(r"[^\r\n]")
 MARK_START = b"[masked:"
+UNREADABLE = "[masked: nested too deeply to be checked]"
 MARK = re.compile(rb"\[masked:([a-z0-9-]{1,40})(?:#[0-9a-f]{6})?\]")
 
 
@@ -18,6 +20,11 @@ def masked(rule: str, value: bytes | None = None) -> str:
     return (
         f"[masked:{rule}]" if value is None else f"[masked:{rule}#{sha256(value).hexdigest()[:6]}]"
     )
+
+
+def dotted(text: str) -> str:
+    """A dot for each character: where lines and columns have to stay as they are."""
+    return _NOT_NEWLINE.sub("\N{BULLET}", text)
 
 
 def redacted(name: str) -> str:

@@ -150,8 +150,11 @@ def _read_tasks(
     for index, raw in enumerate(raw_tasks):
         document = msgspec.json.decode(raw)
         found = check_schema(document, SUITE_TASK)
-        if found and _strategy(document) in strategies:
-            found = [problem for problem in found if problem.path != _STRATEGY]
+        if found and (strategy := _strategy(document)) is not None and strategies:
+            found = [each for each in found if each.path != _STRATEGY]
+            if strategy not in strategies:
+                message = f"unknown strategy {strategy!r}"
+                found.append(Problem(_STRATEGY, message, f"one of {', '.join(strategies)}"))
         text = bytes(raw)
         openings = text.count(b"{") + text.count(b"[")  # the depth is at most their number
         if openings > MAX_DEPTH and (too_deep := unfit_for_json(document)):

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingKey
+from evalwright.contracts.marks import masked
 from evalwright.models.config import Config, ProviderSettings, address_problem
 from evalwright.models.providers import PROVIDERS, Provider
 
@@ -16,7 +17,7 @@ SHORTEST_SECRET = 8
 
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xai|gsk)[-_][\w*.…-]{6,}")
 _USER_INFO = re.compile(r"//[^/\s@]+@")  # of a proxy, say
-_HIDDEN = "[key]"
+_HIDDEN = masked("key")
 
 
 class ProviderKey:

@@ -26,9 +26,9 @@ class GoldenStrategy(msgspec.Struct, frozen=True):
     """One way to hold an output against the expected value of a task.
 
     `refuse` says why a value cannot be expected, or None; without it all values can. It is asked
-    before the run starts, so `matches` and `explain` see valid values only. `explain` says where
-    an output that does not match differs. `assertion` gives the fields that a case of a compare
-    report gets under `expected`: empty where only the score can tell.
+    of any JSON value before the run starts, so `matches` and `explain` see valid values only.
+    `explain` says where an output that does not match differs. `assertion` gives the fields that a
+    case of a compare report gets under `expected`: empty where only the score can tell.
     """
 
     name: str

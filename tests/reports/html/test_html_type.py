@@ -1,5 +1,6 @@
 """What the type checker proves of pages: text from outside cannot become markup unescaped."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -80,3 +81,16 @@ def test_markup_is_made_of_text_by_the_escapers_and_templates_only() -> None:
         if "import minijinja" in path.read_text() or "from minijinja" in path.read_text()
     ]
     assert using_templates == ["markup.py"]
+
+
+def test_the_maker_of_markup_is_not_passed_on() -> None:
+    # Only calls are checked: `map(Html, texts)` and `cast(Html, text)` would be trusted.
+    passing = {
+        path.name
+        for path in (ROOT / "src").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        for given in (*call.args, *(each.value for each in call.keywords))
+        if ast.unparse(given) in ("Html", "'Html'")
+    }
+    assert passing == {"markup.py"}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from evalwright.contracts.marks import dotted
 from evalwright.contracts.prompt_result import Finding
 from evalwright.reports.html.markup import Html, quoted_html, text_html
 from evalwright.signals.sensitive import scan
@@ -11,8 +12,6 @@ from evalwright.signals.sensitive import scan
 _AROUND = 1  # lines before and after a finding, where not all are shown
 _LONGEST_LINE = 1_000
 _WORD = re.compile(r"\w+|\S+")
-_NOT_NEWLINE = re.compile(r"[^\r\n]")
-_HIDDEN = "\N{BULLET}"
 _MOST_ON_A_LINE = 20
 
 
@@ -68,7 +67,7 @@ def masked(text: str, findings: Sequence[Finding]) -> str:
     for found in scan(text):
         is_secret = found.family == "secret" and found.confidence != "low"
         if is_secret or found.start in starts:
-            hidden = _NOT_NEWLINE.sub(_HIDDEN, text[found.start : found.end])
+            hidden = dotted(text[found.start : found.end])
             text = text[: found.start] + hidden + text[found.end :]
     return text
 

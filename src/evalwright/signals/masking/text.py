@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from evalwright.contracts.marks import masked
+from evalwright.contracts.marks import UNREADABLE, masked
 from evalwright.signals.sensitive import scan_bytes, spelled_out
 from evalwright.signals.sensitive_part import SensitivePart
 from evalwright.trace.model import Json
@@ -18,7 +18,6 @@ _LONGEST_CHARACTER = 3  # bytes after the first
 _LOOKED_AT = 400
 _SHORTEST_COPIED = 10
 _MOST_COPIED = 64
-_UNREADABLE = "[masked: nested too deeply to be checked]"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NUMBER = b"0123456789+-.eE"
 _KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
@@ -102,7 +101,7 @@ def mask_value(value: Json) -> Json:
         shown = mask_bytes(data)
         return value if shown is data else msgspec.json.decode(shown)
     except (RecursionError, TypeError, ValueError, msgspec.MsgspecError):
-        return _UNREADABLE
+        return UNREADABLE
 
 
 def mask_of(value: bytes, part: SensitivePart) -> str:

@@ -1,0 +1,219 @@
+"""The recipes of the page on the architecture, followed in a copy of the package."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from doc_pages import ROOT, blocks
+
+from providers import completion, fake_provider
+
+PAGE = ROOT / "docs" / "architecture.md"
+RECIPES = (
+    "A signal kind",
+    "A golden strategy",
+    "A model provider",
+    "A trace importer",
+    "A lint rule",
+    "A report form",
+)
+_NEW_FILE = re.compile(r"\bhere\s+(?:is\s+|in\s+)?`([\w/]+\.py)`", re.IGNORECASE)
+_TABLE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")
+_ENTRY = re.compile(r"Add\s+`([^`]+)`\s+to\s+`")
+_SUITE = """
+suiteId: acme.shop.evals.desk
+version: 1.0.0
+modes: [golden]
+tasks:
+  - taskId: order
+    input: Which order?
+    expected: { kind: golden, match: { strategy: regex, value: %s } }
+"""
+
+Evalwright = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def follow(recipe: str, package: Path) -> None:
+    """Write the one file, and the one line of the table with its import."""
+    text = PAGE.read_text("utf-8").split(f"\n### {recipe}\n")[1].split("\n##")[0]
+    module, *more = [each.text for each in blocks(PAGE, text) if each.language == "python"]
+    (new_file,), ((table, table_file),) = _NEW_FILE.findall(text), _TABLE.findall(text)
+    assert not (package / new_file).exists()
+    (package / new_file).write_text(module, "utf-8")
+    entry = more[0].rstrip() if more else _ENTRY.findall(text)[0]
+    path = package / table_file
+    source = _with_entry(path.read_text("utf-8"), table, entry)
+    path.write_text(_import_of(entry, new_file, module) + source, "utf-8")
+
+
+def _with_entry(source: str, table: str, entry: str) -> str:
+    """The entry as the first row of a table."""
+    values = {
+        ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target): node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
+    }
+    rows = next(node for node in ast.walk(values[table]) if isinstance(node, ast.Tuple))
+    lines = source.splitlines(keepends=True)
+    line, column = rows.lineno - 1, rows.col_offset + 1
+    lines[line] = f"{lines[line][:column]}\n{entry},\n{lines[line][column:]}"
+    return "".join(lines)
+
+
+def _import_of(entry: str, new_file: str, module: str) -> str:
+    """What the entry uses of the new module: the module itself, names of it, or nothing."""
+    *folders, name = new_file.removesuffix(".py").split("/")
+    package = ".".join(["evalwright", *folders])
+    used = {node.id for node in ast.walk(ast.parse(f"({entry},)")) if isinstance(node, ast.Name)}
+    if name in used:
+        return f"from {package} import {name}\n"
+    defined = set[str]()
+    for node in ast.parse(module).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign):
+            defined.add(ast.unparse(node.targets[0]))
+    wanted = ", ".join(sorted(used & defined))
+    return f"from {package}.{name} import {wanted}\n" if wanted else ""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the package in which every recipe was followed."""
+    folder = tmp_path_factory.mktemp("extended")
+    package = folder / "evalwright"
+    shutil.copytree(ROOT / "src" / "evalwright", package)
+    for recipe in RECIPES:
+        follow(recipe, package)
+    return folder
+
+
+@pytest.fixture
+def evalwright(extended: Path, tmp_path: Path) -> Evalwright:
+    """The command of that copy, in an empty folder."""
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        log = {"EVALWRIGHT_DB": str(tmp_path / "log.db")}
+        return subprocess.run(
+            [sys.executable, "-m", "evalwright", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **log, **variables, "PYTHONPATH": str(extended)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def test_every_recipe_of_the_page_is_followed() -> None:
+    page = PAGE.read_text("utf-8").split("\n## Recipes\n")[1].split("\n## ")[0]
+    assert tuple(re.findall(r"^### (.+)$", page, re.MULTILINE)) == RECIPES
+
+
+def traces(*records: object) -> str:
+    return "".join(f"{json.dumps(each)}\n" for each in records)
+
+
+def test_a_signal_kind_is_found_compared_and_suppressed(
+    evalwright: Evalwright, tmp_path: Path
+) -> None:
+    call = {"type": "tool_call", "call_id": "c1", "tool": "enter", "args": {"amount": "5000"}}
+    (tmp_path / "old.jsonl").write_text(traces({"case_id": "a", "events": []}))
+    (tmp_path / "new.jsonl").write_text(traces({"case_id": "a", "events": [call]}))
+    (tmp_path / "known.yaml").write_text(
+        "suppressions: [{kind: rounded_payment, reason: known, expires: '2099-01-01'}]\n"
+    )
+    found = json.loads(evalwright("signals", "--traces", "new.jsonl").stdout)
+    assert [each["kind"] for each in found["signals"]] == ["rounded_payment"]
+    sides = ("compare", "--baseline", "old.jsonl", "--new", "new.jsonl", "--json")
+    shown = evalwright(*sides, "--out", "shown")
+    hidden = evalwright(*sides, "--out", "hidden", "--suppress", "known.yaml")
+    kinds = [
+        json.loads(each.stdout)["summary"]["security"]["signal_kinds_new"]
+        for each in (shown, hidden)
+    ]
+    assert kinds == [{"rounded_payment": 1}, {}]
+
+
+def test_a_strategy_is_validated_matched_and_explained(
+    evalwright: Evalwright, tmp_path: Path
+) -> None:
+    for name, value in {
+        "good": "'A-[0-9]+'",
+        "other": "'B-[0-9]+'",
+        "bad": "'('",
+        "odd": "5",
+    }.items():
+        (tmp_path / f"{name}.yaml").write_text(_SUITE % value)
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'A-17'\n")
+    assert evalwright("validate", "good.yaml").returncode == 0
+    assert "value: not a regular expression" in evalwright("validate", "bad.yaml").stderr
+    assert "value: not a text" in evalwright("run", "odd.yaml", "--agent", "agent.py:answer").stderr
+    assert evalwright("run", "good.yaml", "--agent", "agent.py:answer").returncode == 0
+    assert evalwright("run", "other.yaml", "--agent", "agent.py:answer").returncode == 1
+    evalwright("compare", "--baseline", "latest", "--new", "latest", "--out", "report")
+    report = (tmp_path / "report" / "compare-report.json").read_text("utf-8")
+    [failed] = json.loads(report)["items"][0]["failed_assertions"]["new"]
+    assert failed["message"].endswith('"A-17" does not match "B-[0-9]+"')
+
+
+def test_a_provider_is_asked_with_its_own_path_and_header(
+    evalwright: Evalwright, tmp_path: Path
+) -> None:
+    (tmp_path / "suite.yaml").write_text(_SUITE % "yes")
+    (tmp_path / "prompt.md").write_text("Answer.\n")
+    (tmp_path / "agent.yaml").write_text(
+        textwrap.dedent("""
+            agentId: local.shop.desk
+            persona: Desk
+            modelClass: general
+            systemPromptRef: prompt.md
+        """)
+    )
+    with fake_provider(completion("yes")) as provider:
+        ran = evalwright(
+            *("run", "suite.yaml", "--agent", "agent.yaml", "--model", "northwind:m"),
+            NORTHWIND_BASE_URL=provider.url,
+            NORTHWIND_API_KEY="k-123",
+        )
+    assert ran.returncode == 0, ran.stderr
+    [call] = provider.calls
+    assert call.path.endswith("/v2/chat/completions")
+    assert call.headers["northwind-key"] == "k-123"
+
+
+def test_an_importer_reads_every_record(evalwright: Evalwright, tmp_path: Path) -> None:
+    key = "AKIAZ5GQ7LMNTRVB2XYC"
+    records = [{"journal": ["I look.", f"It is {key}."], "id": "a"}, {"journal": [], "id": "b"}]
+    (tmp_path / "journal.jsonl").write_text(traces(*records))
+    ran = evalwright("signals", "--traces", "journal.jsonl")
+    assert ran.returncode == 0, ran.stderr
+    found = {each["id"]: each["signals"] for each in map(json.loads, ran.stdout.splitlines())}
+    assert [each["kind"] for each in found["a"]] == ["secret_in_output"]
+    assert found["b"] == []
+
+
+def test_a_lint_rule_is_reported_at_its_place(evalwright: Evalwright, tmp_path: Path) -> None:
+    prompt = "---\nname: A\ndescription: B\n---\nPlease, kindly sort the names.\n"
+    (tmp_path / "a.md").write_text(prompt)
+    ran = evalwright("prompts", "a.md", "--tier", "0", "--select", "PE212")
+    assert re.search(r"^\s+5:9\s+info\s+PE212 ", ran.stdout, re.MULTILINE), ran.stdout
+
+
+def test_a_report_form_is_an_option(evalwright: Evalwright, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(traces({"case_id": "a", "events": []}))
+    sides = ("--baseline", "a.jsonl", "--new", "a.jsonl", "--out", "report")
+    ran = evalwright("compare", *sides, "--verdict", "verdict.txt")
+    verdict = (tmp_path / "verdict.txt").read_text("utf-8")
+    assert verdict.strip()
+    assert verdict in ran.stdout
