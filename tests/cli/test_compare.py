@@ -288,6 +288,31 @@ def test_secrets_and_personal_data_are_masked_everywhere(
     assert items_of(evalwright.folder / "report")["one"]["security"]["new"]["signals"]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "expected", "output"),
+    [
+        ("exact", f"key {SECRET[:12]} it is", f"key {SECRET} it is"),
+        ("exact", "none", f"{'w' * 65} {SECRET}"),
+        ("contains", "none", f"{'w' * 65} {SECRET}"),
+        ("json-match", {"password": "none"}, {"password": SECRET[4:]}),
+    ],
+)
+def test_no_part_of_a_secret_is_quoted_where_an_output_differs(
+    evalwright: Evalwright, pair: Pair, strategy: str, expected: object, output: object
+) -> None:
+    scored = {"score": 0.0, "passed": False, "strategy": strategy, "expected": expected}
+    pair.add(a_case("one"), a_response(), a_response(output=output, scored=scored))
+    compare(evalwright, "--markdown", "m.md", "--junit", "j.xml")
+    (failure,) = items_of(evalwright.folder / "report")["one"]["failed_assertions"]["new"]
+    assert failure["message"].startswith("the recorded score is 0.0: ")
+    assert "[masked:" in failure["message"]
+    written = files_of(evalwright.folder / "report")
+    written |= {name: (evalwright.folder / name).read_bytes() for name in ("m.md", "j.xml")}
+    for name, data in written.items():
+        assert SECRET[16:28].encode() not in data, name
+        assert b"w ghp_" not in data, name
+
+
 def test_secrets_are_shown_only_when_asked_with_a_banner(
     evalwright: Evalwright, pair: Pair
 ) -> None:

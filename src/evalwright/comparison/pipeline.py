@@ -154,7 +154,10 @@ class Comparer:
     def _judge(self, read: _ReadCase) -> _JudgedCase:
         case = parse_case(read.raw, read.planned.id)
         checked: list[list[CheckedResponse]] = [
-            [check(case, each.value, clean=self.masked and each.shown is each.value) for each in of]
+            [
+                check(case, each.value, each.shown, clean=self.masked and each.shown is each.value)
+                for each in of
+            ]
             for of in (read.responses.baseline, read.responses.new)
         ]
         sides = judge_sides(case, BothSides(*checked), self.suppressions, self._today)

@@ -83,8 +83,17 @@ class SideResult(msgspec.Struct, frozen=True):
         return 0 < self.passes < self.runs
 
 
-def check(case: Case, response: Json | Unreadable, *, clean: bool = False) -> CheckedResponse:
-    """Hold one response against its case."""
+def check(
+    case: Case,
+    response: Json | Unreadable,
+    shown: Json | Unreadable | None = None,
+    *,
+    clean: bool = False,
+) -> CheckedResponse:
+    """Hold one response against its case; messages quote it as it is `shown`, where that differs.
+
+    A message quotes parts of long texts, and masking cannot recognise part of a secret.
+    """
     if isinstance(response, Unreadable):
         return _without_response(case, f"the response is not used: {response.reason}")
     if isinstance(response.get(IMPORT_FAULT), str):
@@ -93,18 +102,23 @@ def check(case: Case, response: Json | Unreadable, *, clean: bool = False) -> Ch
     failures = failed_assertions(case, trace)
     scored, named = response.get("scored"), response.get("case_id")
     if isinstance(scored, dict) and scored.get("passed") is False:  # Evalwright's own verdict
-        threshold, score = scored.get("threshold"), scored.get("score")
-        message = f"the recorded score is {score}"
-        output = response.get("final_output")
-        if isinstance(output, dict):
-            given = output.get("content"), scored.get("strategy"), scored.get("expected")
-            message = ": ".join(filter(None, (message, explain_difference(*given))))
-        failures.insert(0, FailedAssertion("scored", {"at_least": threshold}, score, message))
+        failures.insert(0, _missed_score(scored, response if shown is None else shown))
     fault = None
     if isinstance(named, str) and named not in ("", case.id) and "base_case_id" not in response:
         fault = f"the response says that it is of case {named[:200]!r}"
     timed = response.get("ts_synthetic") is not True
     return CheckedResponse(trace, tuple(failures), fault, timed, clean)
+
+
+def _missed_score(scored: Json, shown: Json | Unreadable) -> FailedAssertion:
+    threshold, score = scored.get("threshold"), scored.get("score")
+    message = f"the recorded score is {score}"
+    parts = shown if isinstance(shown, dict) else {}
+    output, wanted = parts.get("final_output"), parts.get("scored")
+    if isinstance(output, dict) and isinstance(wanted, dict):
+        given = output.get("content"), wanted.get("strategy"), wanted.get("expected")
+        message = ": ".join(filter(None, (message, explain_difference(*given))))
+    return FailedAssertion("scored", {"at_least": threshold}, score, message)
 
 
 def _without_response(case: Case, reason: str) -> CheckedResponse:
