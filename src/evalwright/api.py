@@ -317,10 +317,12 @@ def lint(
 
 
 def _suite(suite: str | Path | Mapping[str, Any] | Suite) -> tuple[Suite, str]:
+    from evalwright.contracts.documents import value_to_json
     from evalwright.scoring.golden import read_suite
 
     if isinstance(suite, Suite | Mapping):
-        return read_suite(msgspec.json.encode(suite), "suite"), "suite"
+        document = suite if isinstance(suite, Suite) else dict(suite)
+        return read_suite(value_to_json(document, "suite"), "suite"), "suite"
     try:
         return read_suite(Path(suite).read_bytes(), str(suite)), str(suite)
     except OSError as error:

@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 import pytest
@@ -271,6 +272,31 @@ def test_a_class_is_not_an_agent(db):
 def test_a_bad_suite_names_its_place(db):
     with pytest.raises(ew.EvalwrightError, match=r"\$\.tasks"):
         ew.run({**SUITE, "tasks": "none"}, right, db=db)
+
+
+ENDLESS: dict[str, object] = {}
+ENDLESS["again"] = ENDLESS
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (float("nan"), r"\$\.tasks\[0\]\.input: nan is not a number"),
+        ([float("inf")], r"\$\.tasks\[0\]\.input\[0\]: inf is not a number"),
+        (object(), "not a value that JSON can carry"),
+        ("\ud800", "not a value that JSON can carry"),
+        (ENDLESS, "nested too deeply"),
+    ],
+)
+def test_a_suite_that_json_cannot_carry_is_refused(db, value, message):
+    task = {**SUITE["tasks"][0], "input": value}
+    with pytest.raises(ew.EvalwrightError, match=message):
+        ew.run({**SUITE, "tasks": [task]}, right, db=db)
+    assert not db.exists()
+
+
+def test_a_suite_may_be_any_mapping(db):
+    assert ew.run(MappingProxyType(SUITE), right, db=db).passed
 
 
 def test_a_log_that_is_not_there_is_not_made(db):

@@ -31,6 +31,20 @@ def to_json(source: bytes, name: str) -> bytes:
     return source.removeprefix(_BYTE_ORDER_MARK)
 
 
+def value_to_json(value: Any, name: str) -> bytes:
+    """A document given as a value, as JSON text; what JSON cannot carry is refused."""
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True)
+        problems = unfit_for_json(plain)
+        if not problems:
+            return msgspec.json.encode(plain)
+    except RecursionError:
+        problems = [Problem("$", "nested too deeply")]
+    except (TypeError, ValueError) as error:
+        problems = [Problem("$", f"not a value that JSON can carry: {error}")]
+    raise InvalidDocument(name, problems)
+
+
 def parse_json(source: bytes, name: str) -> Any:
     """Parse JSON text."""
     text = _decode(source, name)
