@@ -26,8 +26,10 @@ from builders import (
     task_events,
 )
 from evalwright.comparison import logged_run
+from evalwright.comparison.cases import parse_case
 from evalwright.comparison.inputs import LogReader
 from evalwright.comparison.logged_run import LoggedRun
+from evalwright.comparison.side import check
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     Decided,
@@ -236,6 +238,17 @@ def test_a_run_that_failed_without_a_score_tells_why():
     assert run.meta["status"] == "failed"
     assert response["runner_failure"]["class"] == "network_error"
     assert "scored" not in response
+
+
+def test_an_answer_that_has_no_score_has_not_passed():
+    suite = a_suite([a_rubric_task("task-1")])
+    entries = opening(suite) + task_events(suite, "task-1", Answer("yes"))[:-1]
+    entries.append((None, RunFailure(ErrorDetail("judge_failed", "no verdict"))))
+    run = logged(as_log(entries))
+    (response,) = answers(run)
+    assert response["scored"] == {"passed": False}
+    checked = check(parse_case(run.cases.case(0), "task-1"), response)
+    assert [failure.message for failure in checked.failures] == ["no score was recorded"]
 
 
 # Cases and metadata.

@@ -257,7 +257,7 @@ class _AnsweredTask(msgspec.Struct):
             "proposed_actions": [],
             "events": steps,
         }
-        if self.outcome == "failed" or self.decided is None:
+        if self._failed or self.decided is None:
             response["runner_failure"] = self._failure()
         else:
             content = self.decided.decision
@@ -266,6 +266,10 @@ class _AnsweredTask(msgspec.Struct):
             said_last = {"type": "final_output", "ts": _ms(decided_us)}
             steps.append({**said_last, **response["final_output"]})
         return {**response, **self._measures()}
+
+    @property
+    def _failed(self) -> bool:
+        return self.outcome == "failed" or self.decided is None
 
     def _failure(self) -> dict[str, Any]:
         decision = self.decided.decision if self.decided else None
@@ -292,8 +296,9 @@ class _AnsweredTask(msgspec.Struct):
             "output_tokens": sum(each.output_tokens for each in usages) if usages else None,
             "cost_usd": task_cost(usages) if cost is None and usages else cost,
         }
-        if scored is None:
-            return {"usage": _present(usage)}
+        if scored is None:  # an answer that nobody could judge has not passed
+            unjudged = {} if self._failed else {"scored": {"passed": False}}
+            return {"usage": _present(usage), **unjudged}
         match = self.task.expected.match
         score = {
             "score": scored.score,

@@ -112,7 +112,7 @@ def check(
 
 def _missed_score(scored: Json, shown: Json | Unreadable) -> FailedAssertion:
     threshold, score = scored.get("threshold"), scored.get("score")
-    message = f"the recorded score is {score}"
+    message = "no score was recorded" if score is None else f"the recorded score is {score}"
     parts = shown if isinstance(shown, dict) else {}
     output, wanted = parts.get("final_output"), parts.get("scored")
     if isinstance(output, dict) and isinstance(wanted, dict):
