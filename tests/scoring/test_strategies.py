@@ -16,6 +16,7 @@ from evalwright.contracts.report import FailedAssertion
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import Match, parse_suite
 from evalwright.engine.validation import check_file
+from evalwright.scoring import strategies
 from evalwright.scoring.golden import (
     STRATEGIES,
     explain_difference,
@@ -220,6 +221,22 @@ def test_nothing_is_told_of_a_match_of_a_foreign_strategy_or_of_what_is_not_json
     assert explain_difference("a", "fuzzy", "b") == ""
     assert explain_difference("a", None, "b") == ""
     assert explain_difference(float("nan"), "exact", "b") == ""
+
+
+def test_where_json_differs_is_found_by_looking_at_each_part_once(monkeypatch):
+    seen = []
+
+    def counted(left, right):
+        seen.append(left)
+        return left == right
+
+    monkeypatch.setattr(strategies, "json_equal", counted)
+    got, wanted = [1, 2, 3], [1, 2, 4]
+    for _ in range(50):
+        got, wanted = {"a": got, "b": 0}, {"a": wanted, "b": 0}
+    told = STRATEGIES["json-match"].explain(got, wanted)
+    assert told.endswith("[2]: expected 4, got 3")
+    assert seen == [1, 2, 3]
 
 
 def test_a_failed_score_in_a_compare_report_says_what_differs():

@@ -3,7 +3,7 @@
 To add one: write a module with a `GoldenStrategy`, and name it in `golden.STRATEGIES`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -97,24 +97,37 @@ def _parsed(output: Any) -> Any:
 
 
 def _explain_json(output: Any, value: Any) -> str:
-    return _first_difference(_parsed(output), value, "$")
+    return _first_difference(_parsed(output), value, "$") or ""
 
 
-def _first_difference(got: Any, wanted: Any, path: JsonPath) -> str:
+def _first_difference(got: Any, wanted: Any, path: JsonPath) -> str | None:
+    """Where two values differ first, or None: every part is looked at once."""
     if isinstance(got, dict) and isinstance(wanted, dict):
-        for key in sorted(got.keys() & wanted.keys()):
-            if not json_equal(got[key], wanted[key]):
-                return _first_difference(got[key], wanted[key], child(path, key))
-        missing, added = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
-        if missing:
-            return f"{child(path, missing[0])}: missing, expected {quoted(wanted[missing[0]])}"
-        return f"{child(path, added[0])}: not expected, got {quoted(got[added[0]])}"
+        shared = sorted(got.keys() & wanted.keys())
+        return _first_in([(got[key], wanted[key], key) for key in shared], path) or _other_keys(
+            got, wanted, path
+        )
     if isinstance(got, list) and isinstance(wanted, list):
-        for place, (one, other) in enumerate(zip(got, wanted, strict=False)):
-            if not json_equal(one, other):
-                return _first_difference(one, other, child(path, place))
-        return f"{path}: expected {len(wanted)} items, got {len(got)}"
+        pairs = zip(got, wanted, range(len(got)), strict=False)
+        lengths = f"{path}: expected {len(wanted)} items, got {len(got)}"
+        return _first_in(pairs, path) or (lengths if len(got) != len(wanted) else None)
+    if json_equal(got, wanted):
+        return None
     return f"{path}: expected {quoted(wanted)}, got {quoted(got)}"
+
+
+def _first_in(pairs: Iterable[tuple[Any, Any, str | int]], path: JsonPath) -> str | None:
+    found = (_first_difference(got, wanted, child(path, key)) for got, wanted, key in pairs)
+    return next(filter(None, found), None)
+
+
+def _other_keys(got: dict[str, Any], wanted: dict[str, Any], path: JsonPath) -> str | None:
+    missing, added = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
+    if missing:
+        return f"{child(path, missing[0])}: missing, expected {quoted(wanted[missing[0]])}"
+    if added:
+        return f"{child(path, added[0])}: not expected, got {quoted(got[added[0]])}"
+    return None
 
 
 EXACT = GoldenStrategy("exact", None, _is_exact, _explain_exact, _text_included)
