@@ -1,5 +1,6 @@
 """Python functions as tools: what a signature says, and everything a function can do wrong."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,17 @@ def test_code_that_fails_while_it_is_loaded_is_shown(tmp_path: Path):
     error = refused(write_tools(tmp_path, {"name": "x", "python": "broken_functions.py:f"}))
     assert isinstance(error, CannotEvaluate)
     assert "no licence" in str(error)
+
+
+def test_all_tools_are_closed_though_one_fails_to_close():
+    closed = []
+
+    async def close() -> None:
+        closed.append("closed")
+
+    async def fail() -> None:
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(Toolbox(close=[close, fail, close]).close())
+    assert closed == ["closed", "closed"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,9 +73,10 @@ class Toolbox:
         return self._tools.get(name)
 
     async def close(self) -> None:
-        """End the programs and connections behind the tools."""
-        for close in reversed(self._close):
-            await close()
+        """End the programs and connections behind the tools, all even if one fails to end."""
+        async with AsyncExitStack() as rest:
+            for close in self._close:
+                rest.push_async_callback(close)
 
 
 class NoFixture(LookupError):

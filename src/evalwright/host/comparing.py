@@ -1,28 +1,41 @@
 """Reports on two runs, made by a separate process in a folder that is deleted afterwards."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-from evalwright.contracts.errors import CannotEvaluate
+from evalwright.contracts.errors import CannotEvaluate, RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
-from evalwright.host.run_handle import is_evaluation
+from evalwright.host.run_handle import RunHandle, is_evaluation
+from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.store.protocol import EventLog
 
 SECONDS = 120.0  # that a comparison may take
 RETRY_SECONDS = 60
 MOST_BYTES = 256 * 1024 * 1024  # of a report before it is packed
-TOO_LARGE = 4  # the exit code of the process when the report is larger
+
+# Exit codes of the process.
+TOO_LARGE = 4  # the report is larger
+NOT_COMPARABLE = 5  # the last line that it printed says why, as for the next two
+NOT_FOUND = 6
+STORE_FAILED = 7
 
 REPORT, ARCHIVE = "report", "report.zip"  # in the folder
+
+_PRINTED = "stderr.txt"  # in the folder: what the process printed
+_LAST_BYTES = 4096  # of what it printed, of which
+_LAST_LINES = 6  # are logged
 
 _PROCESS = "evalwright.host.comparison_process"
 
 _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_ALL")
+
+_logger = logging.getLogger(__name__)
 
 
 def check_comparable(log: EventLog, run_id: str) -> None:
@@ -35,32 +48,62 @@ def check_comparable(log: EventLog, run_id: str) -> None:
         raise ApiError(409, "conflict", message, {"runStatus": "running"})
 
 
-async def compare(log: EventLog, baseline: str, new: str, work: Path) -> Path:
+async def compare(baseline: RunHandle, new: RunHandle, work: Path) -> Path:
     """Compare two runs, and leave the archive of the report in an empty folder; returns its path.
 
-    The process opens the log itself. It sees the runs of all tenants there, so both ids must have
-    passed `check_comparable` on the caller's view of the log.
+    Both runs must have passed `check_comparable`. The process opens the log itself, restricted to
+    the partition of the new run: whatever ids it is given, it finds no run of anybody else.
     """
-    code = await _executed(log.place, baseline, new, work)
+    code = await _executed(new.log.place, new.partition, (baseline.run_id, new.run_id), work)
     if code == TOO_LARGE:
         message = f"the report is larger than {MOST_BYTES} bytes; ask the host's operator for it"
         raise ApiError(422, "report_too_large", message)
     if code != 0:
-        raise CannotEvaluate(f"the process that compares two runs ended with {code}")
+        lines = await asyncio.to_thread(_last_lines, work / _PRINTED)
+        printed = " < ".join(reversed(lines))  # the last line is the one that matters
+        _logger.error("the comparison with %s ended with %s: %s", new.run_id, code, printed)
+        raise _refusal(code, lines[-1] if lines else "")
     return work / ARCHIVE
 
 
-async def _executed(log: str, baseline: str, new: str, work: Path) -> int:
-    command = (sys.executable, "-P", "-m", _PROCESS, log, baseline, new, str(work))
+def _refusal(code: int, reason: str) -> Exception:
+    """The error for an exit code of the process."""
+    if code == NOT_COMPARABLE:
+        return ApiError(422, "validation_error", f"it cannot be compared: {reason}")
+    if code == NOT_FOUND:
+        return RunNotFound(reason)
+    if code == STORE_FAILED:
+        return StoreError(reason)
+    return CannotEvaluate(f"the process that compares two runs ended with {code}")
+
+
+def _last_lines(printed: Path) -> list[str]:
+    """The last lines that the process printed, masked; none if it printed nothing."""
+    try:
+        with printed.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _LAST_BYTES))
+            text = file.read(_LAST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    if size > _LAST_BYTES:
+        text = text.partition("\n")[2]  # a secret that is cut in two would not be recognised
+    lines = [line.strip() for line in mask_strictly(text).splitlines() if line.strip()]
+    return lines[-_LAST_LINES:]
+
+
+async def _executed(log: str, partition: str, run_ids: tuple[str, str], work: Path) -> int:
+    command = (sys.executable, "-P", "-m", _PROCESS, log, partition, *run_ids, str(work))
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
-    running = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,  # so that it can be ended with all that it started
-    )
+    with (work / _PRINTED).open("xb") as printed:
+        running = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=printed,
+            env=environment,
+            start_new_session=True,  # so that it can be ended with all that it started
+        )
     try:
         async with asyncio.timeout(SECONDS):
             return await running.wait()

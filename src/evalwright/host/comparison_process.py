@@ -1,29 +1,59 @@
 """The process that compares two runs of a log: it leaves one archive of the report.
 
-A separate process can be stopped when it takes too long, and the host goes on answering.
+A separate process can be stopped when it takes too long, and the host goes on answering. What it
+prints goes to the host's log: of an error that is not ours the type and the stack, as its message
+may hold what a tenant sent.
 """
 
 import sys
+import traceback
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from evalwright.comparison.inputs import open_runs
-from evalwright.host.comparing import ARCHIVE, MOST_BYTES, REPORT, TOO_LARGE
+from evalwright.contracts.errors import BadInput, EvalwrightError, RunNotFound, StoreError
+from evalwright.host.comparing import (
+    ARCHIVE,
+    MOST_BYTES,
+    NOT_COMPARABLE,
+    NOT_FOUND,
+    REPORT,
+    STORE_FAILED,
+    TOO_LARGE,
+)
 from evalwright.reports.folder.build import ReportRequest, write_report
 from evalwright.signals.suppression import Suppressions
 from evalwright.store.sqlite import SqliteLog
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that an archive can name
 _MODE = 0o644 << 16
+_CODES: dict[type[EvalwrightError], int] = {  # the first that fits
+    RunNotFound: NOT_FOUND,
+    BadInput: NOT_COMPARABLE,
+    StoreError: STORE_FAILED,
+    EvalwrightError: 1,
+}
 
 
-def main(log: Path, baseline: str, new: str, work: Path) -> int:
-    """Compare two runs of a log, and leave the archive in the work folder."""
-    with closing(open_runs(baseline, new, partial(SqliteLog, log))) as inputs:
+def main(log: Path, partition: str, baseline: str, new: str, work: Path) -> int:
+    """Compare two runs of a partition of a log; returns the exit code."""
+    try:
+        return _compare(partial(SqliteLog, log, partition), baseline, new, work)
+    except EvalwrightError as error:
+        sys.stderr.write(f"{error}\n")
+        return next(code for kind, code in _CODES.items() if isinstance(error, kind))
+    except Exception as error:  # noqa: BLE001 - its message must not be printed
+        traceback.print_tb(error.__traceback__)
+        sys.stderr.write(f"{type(error).__name__}\n")
+        return 1
+
+
+def _compare(open_log: Callable[[], SqliteLog], baseline: str, new: str, work: Path) -> int:
+    with closing(open_runs(baseline, new, open_log)) as inputs:
         request = ReportRequest(
             inputs=inputs,
             out=work / REPORT,
@@ -53,4 +83,5 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])))
+    place, partition, baseline, new, work = sys.argv[1:]
+    sys.exit(main(Path(place), partition, baseline, new, Path(work)))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Protocol
 
 import msgspec
@@ -88,6 +89,7 @@ class EvaluationExecutor:
         await self._execution.cancel(ending.reason, ending.cancelled_by)
 
     async def close(self) -> None:
-        """Release the agent and its tools."""
-        await self._agent.close()
-        await self._toolbox.close()
+        """Release the agent and its tools, the tools too if the agent fails to close."""
+        async with AsyncExitStack() as rest:
+            rest.push_async_callback(self._toolbox.close)
+            rest.push_async_callback(self._agent.close)

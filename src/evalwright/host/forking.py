@@ -121,11 +121,7 @@ class Forks:
         self._repeated[run.run_id] = range(_FRAME, _FRAME + len(facts))
         try:
             agent = self._planner.agent_of(run.tenant, history.plan)
-            try:
-                await self._runs.begin(run, history, agent, facts, changes)
-            except BaseException:
-                await agent.close()
-                raise
+            await self._runs.begin(run, history, agent, facts, changes)
         except BadInput as error:  # the agent or a judge of the source is no longer available
             message = f"the run cannot be continued: {error}"
             raise ApiError(422, "capability_required", message) from None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 
 import msgspec
 
@@ -96,11 +96,19 @@ class Runs:
         facts: Sequence[NewEvent] = (),
         changes: Sequence[RecordChange] = (),
     ) -> None:
-        """Create an evaluation that may copy facts of another, and execute it."""
-        with self._counted(run) as counted:
-            executor = await self._evaluation(run, agent, history)
-            await executor.open(facts, changes)
-            self._execute(_Running(run, executor, counted.pop_all()))
+        """Create an evaluation that may copy facts of another, and execute it.
+
+        The agent is closed with the run, or at once if there will be none.
+        """
+        async with AsyncExitStack() as unused:
+            unused.push_async_callback(agent.close)
+            with self._counted(run) as counted:
+                executor = await self._evaluation(run, agent, history)
+                unused.pop_all()  # the executor closes the agent too
+                unused.push_async_callback(executor.close)
+                await executor.open(facts, changes)
+                self._execute(_Running(run, executor, counted.pop_all()))
+                unused.pop_all()
 
     async def start_workflow(
         self, run: RunHandle, started: RunStarted, changes: Sequence[RecordChange] = ()

@@ -2,14 +2,25 @@
 
 import io
 import json
+import logging
+import sqlite3
 import threading
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host import comparing
+from evalwright.contracts.errors import (
+    BadInput,
+    CannotEvaluate,
+    DamagedEventLog,
+    EvalwrightError,
+    RunNotFound,
+)
+from evalwright.contracts.events import Planned
+from evalwright.host import comparing, comparison_process
 from evalwright.host.comparison_process import pack
 from host.caller import Caller, Reply
 from host.server import ECHO, GATED, WRONG, ServedHost
@@ -101,6 +112,135 @@ def test_both_runs_must_be_evaluations_of_the_callers_tenant(newcomer: Caller, l
     for pair in ((ours, "run_nowhere"), ("run_nowhere", ours), (ours, theirs), (theirs, ours)):
         assert download(newcomer, *pair).refusal == (404, "not_found")
     assert newcomer.get(f"/v1/runs/{ours}/compare-report").refusal == (400, "validation_error")
+
+
+def test_the_process_finds_no_run_of_another_tenant(lasting: ServedHost, tmp_path: Path):
+    ours, theirs = (lasting.caller(name).evaluate(a_suite(1)) for name in ("us", "them"))
+    log = Path(lasting.log.place)
+    for pair in ((ours, theirs), (theirs, ours), (theirs, theirs)):
+        assert comparison_process.main(log, "us", *pair, tmp_path) == comparing.NOT_FOUND
+    assert list(tmp_path.iterdir()) == []
+    assert comparison_process.main(log, "us", ours, ours, tmp_path) == 0
+
+
+def test_a_wrong_id_given_to_the_process_is_answered_as_no_run(
+    lasting: ServedHost, newcomer: Caller, monkeypatch: pytest.MonkeyPatch
+):
+    ours = newcomer.evaluate(a_suite(1))
+    theirs = lasting.caller("rival").evaluate(a_suite(1))
+    monkeypatch.setattr("evalwright.host.v1.comparisons.check_comparable", lambda *_: None)
+    reply = download(newcomer, ours, theirs)
+    assert reply.refusal == (404, "not_found")
+    assert lasting.log.place.encode() not in reply.body
+
+
+def test_a_partition_with_a_workspace_is_compared(lasting: ServedHost):
+    caller = lasting.caller("spaced", workspace="inner", is_test=True)
+    run_id = caller.evaluate(a_suite(1))
+    assert download(caller, run_id, run_id).status == 200
+
+
+def test_a_run_whose_log_is_damaged_is_a_fault_of_the_store(
+    served: ServedHost, caller: Caller, caplog: pytest.LogCaptureFixture
+):
+    run_id = caller.evaluate(a_suite(1))
+    damage(served, run_id)
+    reply = download(caller, run_id, run_id)
+    assert reply.refusal == (503, "service_unavailable")
+    assert f"run {run_id} cannot be read" in caplog.text
+
+
+def damage(served: ServedHost, run_id: str) -> None:
+    with closing(sqlite3.connect(served.log.place)) as connection, connection:
+        connection.execute("DROP TRIGGER events_are_never_changed")
+        changed = connection.execute(
+            "UPDATE events SET body = '[]' WHERE type = ? AND run ="
+            " (SELECT run FROM runs WHERE run_id = ?)",
+            (Planned.TYPE, run_id),
+        )
+        assert changed.rowcount == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BadInput("nothing to compare"), comparing.NOT_COMPARABLE),
+        (RunNotFound("no run"), comparing.NOT_FOUND),
+        (DamagedEventLog("torn"), comparing.STORE_FAILED),
+        (CannotEvaluate("no room"), 1),
+    ],
+)
+def test_the_process_prints_why_it_failed(
+    error: EvalwrightError,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(comparison_process, "open_runs", fail)
+    assert comparison_process.main(tmp_path / "log.db", "us", "a", "b", tmp_path) == code
+    assert capsys.readouterr().err == f"{error}\n"
+
+
+def test_the_process_prints_of_another_error_where_it_was_and_not_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    sent = "what a tenant sent"
+
+    def fail(*_: object) -> None:
+        raise KeyError(sent)
+
+    monkeypatch.setattr(comparison_process, "open_runs", fail)
+    assert comparison_process.main(tmp_path / "log.db", "us", "a", "b", tmp_path) == 1
+    printed = capsys.readouterr().err
+    assert printed.endswith("KeyError\n")
+    assert "in fail" in printed
+    assert sent not in printed
+
+
+def printing(monkeypatch: pytest.MonkeyPatch, code: int, text: str) -> None:
+    """Let the process end with this code after it printed this text."""
+
+    async def executed(_log: str, _partition: str, _ids: object, work: Path) -> int:
+        (work / "stderr.txt").write_text(text)
+        return code
+
+    monkeypatch.setattr(comparing, "_executed", executed)
+
+
+def test_what_cannot_be_compared_is_refused_with_the_reason(
+    newcomer: Caller, monkeypatch: pytest.MonkeyPatch
+):
+    run_id = newcomer.evaluate(a_suite(1))
+    printing(monkeypatch, comparing.NOT_COMPARABLE, "a warning\nnothing to compare\n")
+    reply = download(newcomer, run_id, run_id)
+    assert reply.refusal == (422, "validation_error")
+    assert reply.json()["message"] == "it cannot be compared: nothing to compare"
+
+
+def test_the_last_lines_of_a_process_that_fails_are_logged_masked(
+    newcomer: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    run_id = newcomer.evaluate(a_suite(1))
+    lines = [f"line {number}" for number in range(10_000)]
+    printing(monkeypatch, 1, "\n".join([*lines, f"with {CANARY}", "MemoryError"]))
+    with caplog.at_level(logging.ERROR):
+        assert download(newcomer, run_id, run_id).refusal == (500, "internal_error")
+    (said,) = [each.getMessage() for each in caplog.records if "comparison" in each.getMessage()]
+    assert said.startswith(f"the comparison with {run_id} ended with 1: MemoryError < with ")
+    assert said.endswith("line 9996")
+    assert CANARY not in said
+
+
+def test_a_process_that_dies_without_a_word_is_an_internal_error(
+    newcomer: Caller, monkeypatch: pytest.MonkeyPatch
+):
+    run_id = newcomer.evaluate(a_suite(1))
+    printing(monkeypatch, -9, "")
+    assert download(newcomer, run_id, run_id).refusal == (500, "internal_error")
 
 
 def test_a_report_that_is_too_large_is_not_handed_out(

@@ -1,11 +1,19 @@
 """Live-shadow runs on a host: offered only with tools, which answer in place of fixtures."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from builders import a_suite, a_task
+from evalwright.agents.python import PythonAgent
+from evalwright.agents.toolbox import Toolbox
+from evalwright.contracts.errors import StoreError
+from evalwright.host.executors import EvaluationExecutor
 from host.server import RIGHT, ServedHost, running_host
+from subjects.waiting import eventually
 
 AGENT = """
 async def ask(task):
@@ -50,3 +58,70 @@ def test_the_operators_tools_answer_in_place_of_fixtures_and_no_log_tells_where_
         assert "live-shadow" in modes(served)
         told = caller.get(f"/v1/runs/{live}/events/poll").body
         assert str(tmp_path).encode() not in told
+
+
+# Tools that are closed, whatever happens to the run.
+
+
+@pytest.fixture
+def closed() -> list[str]:
+    """What was closed."""
+    return []
+
+
+@pytest.fixture
+def with_tools(
+    tmp_path: Path, closed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ServedHost]:
+    """A host whose tools, and whose agents, note that they are closed."""
+
+    async def close_tools() -> None:
+        closed.append("tools")
+
+    async def load(*_: object, **__: object) -> Toolbox:
+        return Toolbox(close=[close_tools])
+
+    async def close_agent(_: PythonAgent) -> None:
+        closed.append("agent")
+
+    monkeypatch.setattr("evalwright.agents.tool_files.load_tools", load)
+    monkeypatch.setattr(PythonAgent, "close", close_agent)
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
+    settings = {"tools": str(tmp_path / "tools.json")}
+    with running_host(tmp_path / "host.db", settings=settings) as served:
+        yield served
+
+
+LIVE = {"evalModes": ["live-shadow"]}
+
+
+def test_a_run_that_cannot_be_created_leaves_no_tools_open(
+    with_tools: ServedHost, closed: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    async def fail(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(EvaluationExecutor, "open", fail)
+    refused = with_tools.caller().create(SUITE, RIGHT, configurable=LIVE)
+    assert refused.refusal == (503, "service_unavailable")
+    assert closed == ["agent", "tools"]
+
+
+def test_a_run_that_is_one_too_many_leaves_its_agent_closed_once(
+    with_tools: ServedHost, closed: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(with_tools.host.runs, "_is_stopping", True)
+    refused = with_tools.caller().create(SUITE, RIGHT, configurable=LIVE)
+    assert refused.refusal == (503, "service_unavailable")
+    assert closed == ["agent"]
+
+
+def test_tools_are_closed_though_the_agent_fails_to_close(
+    with_tools: ServedHost, closed: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    async def fail(_: PythonAgent) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr(PythonAgent, "close", fail)
+    with_tools.caller().evaluate(SUITE, RIGHT, configurable=LIVE)
+    eventually(lambda: closed == ["tools"], "closed tools")

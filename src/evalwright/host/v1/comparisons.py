@@ -56,7 +56,7 @@ async def download(call: ApiCall) -> Response:
         held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
         work = Path(folder.name)
         with limit.hold(), limit.hold_for(tenant):
-            archive = await compare(call.log, baseline, new, work)
+            archive = await compare(call.run_with(baseline), call.run, work)
         return Download(archive, held.pop_all())
     raise AssertionError("a report is either refused or returned")
 
