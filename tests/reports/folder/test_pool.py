@@ -4,7 +4,9 @@ import errno
 import gc
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -37,11 +39,27 @@ def pair(tmp_path: Path) -> Pair:
     return pair
 
 
-@pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def share_out(monkeypatch: pytest.MonkeyPatch, cores: int = 3) -> None:
     monkeypatch.setattr(pool, "_IN_A_BATCH", BATCH)
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
-    monkeypatch.setattr(pool, "_cores", lambda: 3)
+    monkeypatch.setattr(pool, "_cores", lambda: cores)
+    monkeypatch.setattr(pool, "_has_threads", lambda: False)  # those of the test runner
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    share_out(monkeypatch)
+
+
+@pytest.fixture
+def another_thread() -> Iterator[None]:
+    """A thread that runs beside the test, as a notebook has."""
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
 
 
 @pytest.fixture
@@ -74,12 +92,48 @@ def writing(monkeypatch: pytest.MonkeyPatch, harm) -> None:
 def test_several_processes_write_the_same_bytes_as_one(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    writers: list[int] = []
+    really_write = pool._write_in_processes
+
+    def write_in_processes(planned, processes, writer):
+        writers.append(processes)
+        return really_write(planned, processes, writer)
+
+    monkeypatch.setattr(pool, "_write_in_processes", write_in_processes)
     write(pair, tmp_path / "alone")
-    monkeypatch.setattr(pool, "_IN_A_BATCH", BATCH)
+    assert writers == []
+    share_out(monkeypatch)
+    write(pair, tmp_path / "shared")
+    assert writers == [3]
+    assert files_of(tmp_path / "alone") == files_of(tmp_path / "shared")
+
+
+@pytest.mark.usefixtures("another_thread")
+def test_no_process_is_forked_beside_another_thread(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(pair, tmp_path / "alone")
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
     monkeypatch.setattr(pool, "_cores", lambda: 3)
-    write(pair, tmp_path / "shared")
-    assert files_of(tmp_path / "alone") == files_of(tmp_path / "shared")
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork can copy a lock that is held"))
+    write(pair, tmp_path / "threaded")
+    assert files_of(tmp_path / "alone") == files_of(tmp_path / "threaded")
+
+
+THREADS = """\
+import threading
+from evalwright.reports.folder import pool
+print(pool._has_threads())
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(pool._has_threads())
+"""
+
+
+def test_a_process_of_its_own_has_one_thread_until_it_starts_another() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True"]
 
 
 @pytest.mark.parametrize(("cases", "size"), [(1, 1 << 20), (3, 1 << 20), (1_000, 0)])
@@ -161,8 +215,7 @@ def test_a_disk_that_is_full_in_a_process_is_said_and_leaves_nothing(
 def test_an_interrupt_leaves_the_old_report_and_nothing_else(
     pair: Pair, beside: Path, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
-    monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
-    monkeypatch.setattr(pool, "_cores", lambda: cores)
+    share_out(monkeypatch, cores)
 
     def interrupt(done: int, _total: int) -> None:
         if done == 20:

@@ -4,13 +4,13 @@ import gc
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from threading import Thread
 
 from evalwright.comparison.matching import CasePlan, PlannedCase
 from evalwright.contracts.errors import CannotEvaluate
@@ -26,7 +26,7 @@ _WAITING_FOR_EACH = 2
 def write_cases(plan: CasePlan, writer: CaseWriter) -> Generator[Batch, None, None]:
     """Write all cases, on as many cores as are worth it."""
     processes = min(_cores(), _MOST_PROCESSES)
-    if plan.count < _WORTH_PROCESSES or processes == 1:
+    if plan.count < _WORTH_PROCESSES or processes == 1 or _has_threads():
         for batch in _batches(plan, _IN_A_BATCH_HERE):
             yield writer.write_batch(batch)
     else:
@@ -65,6 +65,11 @@ def _context() -> multiprocessing.context.BaseContext:
     return multiprocessing.get_context("fork" if "fork" in methods else None)
 
 
+def _has_threads() -> bool:
+    """Whether a fork could copy a lock that another thread holds, and wait for it for ever."""
+    return threading.active_count() > 1
+
+
 def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -77,7 +82,7 @@ _writers: list[CaseWriter] = []  # of this process: one, given to it when it sta
 def _prepare(writer: CaseWriter) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     gc.freeze()  # what was there before the cases need not be looked at after each batch
     gc.disable()
     _writers[:] = [writer]
