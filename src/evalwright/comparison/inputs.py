@@ -12,6 +12,7 @@ from evalwright.comparison.cases import Cases
 from evalwright.comparison.run_folder import RUN_META, ComparedRun, RunFolder
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
+from evalwright.signals.suppression import Suppressions, parse_suppressions
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
@@ -53,6 +54,14 @@ class Inputs(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     paths: tuple[Path, ...] = ()  # of what is read; none of it is ever written to
 
+    @property
+    def pair_id(self) -> str | None:
+        """An id of the comparison: from those of the two runs, where they differ."""
+        before, after = self.baseline.meta.get("run_id"), self.new.meta.get("run_id")
+        if isinstance(before, str) and isinstance(after, str) and before and before != after:
+            return f"{before[:100]}..{after[:100]}"
+        return None
+
     def close(self) -> None:
         """Close the log and the case file; they are opened again where they are needed."""
         if self.cases is not None:
@@ -86,6 +95,17 @@ def open_inputs(
     except BaseException:
         log.close()
         raise
+
+
+def read_suppressions(path: Path | None) -> Suppressions:
+    """The suppressions of a file; without one there are none."""
+    if path is None:
+        return Suppressions(())
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_suppressions(source, str(path))
 
 
 def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> Inputs:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from evalwright.comparison.gate import CATALOGUE
-from evalwright.comparison.inputs import Inputs, open_inputs
+from evalwright.comparison.inputs import Inputs, open_inputs, read_suppressions
 from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.pipeline import Comparer
 from evalwright.comparison.summary import CaseTally, blocks_shipping, env_snapshot
@@ -36,7 +36,7 @@ from evalwright.reports.html.overview import (
     render_rows_chunk,
 )
 from evalwright.signals.masking import mask_text, mask_value
-from evalwright.signals.suppression import Suppressions, parse_suppressions
+from evalwright.signals.suppression import Suppressions
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
@@ -94,10 +94,12 @@ def compare_runs(
 ) -> WrittenReport:
     """Open two runs, compare them and write the report.
 
+    It is here because it ties two rooms together: `comparison` opens the inputs and compares, this
+    package writes, and `comparison` must not know it. The command line and Python both call it.
     The log is opened only where a side is a run of it. `beside` are files that the caller writes
     afterwards: like the report, they must not be in an input.
     """
-    suppressions = _suppressions(options.suppress)
+    suppressions = read_suppressions(options.suppress)
     named = BothSides(options.baseline, options.new)
     try:
         with (
@@ -125,24 +127,10 @@ def compare_runs(
         raise CannotEvaluate(f"cannot write temporary files: {error.strerror or error}") from None
 
 
-def _suppressions(path: Path | None) -> Suppressions:
-    if path is None:
-        return Suppressions(())
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_suppressions(source, str(path))
-
-
 def _report_id(options: CompareOptions, inputs: Inputs) -> str:
-    """The id that was given; else from the ids of the two runs, where they differ."""
-    before, after = inputs.baseline.meta.get("run_id"), inputs.new.meta.get("run_id")
-    found = "latest"
-    if isinstance(before, str) and isinstance(after, str) and before and before != after:
-        found = f"{before[:100]}..{after[:100]}"
+    """The id that was given, else that of the two runs."""
     # Bytes of the command line that are not text reach us as lone surrogates.
-    given = (options.report_id or found).encode("utf-8", "surrogateescape")
+    given = (options.report_id or inputs.pair_id or "latest").encode("utf-8", "surrogateescape")
     text = given.decode("utf-8", "replace")
     return text if options.show_secrets else mask_text(text)
 
