@@ -28,7 +28,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
-from evalwright.engine.session import Session, reasons_against
+from evalwright.engine.session import Session, read_subject, reasons_against
 from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.reports.run.stories import TaskStory, read_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
@@ -158,9 +158,9 @@ def run(
 ) -> RunResult:
     """Run a suite against an agent; records it in the log and returns the result.
 
-    `suite` is a file, a document, or a `Suite`; `agent` is a function that takes the task, sync or
-    async, or a reference as `evalwright run --agent` takes it. Other keywords are the options of
-    `evalwright run`: `judges=["openai:gpt-4.1-mini"]`, `repeat=3`, `concurrency=20`.
+    `suite` is a file, a pack, a document, or a `Suite`; `agent` is a function that takes the task,
+    sync or async, or a reference as `evalwright run --agent` takes it. Other keywords are the
+    options of `evalwright run`: `judges=["openai:gpt-4.1-mini"]`, `repeat=3`, `concurrency=20`.
 
     Raises `EvalwrightError` where the run cannot be made; a bar that is not met is a result with
     `passed` False. Also works inside a running event loop, such as a notebook's; async code awaits
@@ -181,7 +181,7 @@ async def arun(
     **options: Unpack[Options],
 ) -> RunResult:
     """Do what `run` does, in the event loop that is running."""
-    loaded, name = _suite(suite)
+    loaded, name, agent = _subject(suite, agent)
     chosen = _options(options)
     session = (
         Session(agent, chosen, agent_id=agent_id, model_class=model_class)
@@ -310,23 +310,25 @@ def lint(
     """
     from evalwright.prompts.evaluate import DEFAULT_THRESHOLD, lint_files
 
+    if not paths or "" in paths:
+        raise BadInput("name files or folders with prompts, or `.` for the current folder")
     bar = DEFAULT_THRESHOLD if threshold is None else threshold
     files = [Path(path) for path in paths]
     found = lint_files(files, threshold=bar, select=select, ignore=ignore)
     return [msgspec.to_builtins(each) for each in found]
 
 
-def _suite(suite: str | Path | Mapping[str, Any] | Suite) -> tuple[Suite, str]:
+def _subject(
+    suite: str | Path | Mapping[str, Any] | Suite, agent: str | Callable[[Any], Any]
+) -> tuple[Suite, str, str | Callable[[Any], Any]]:
     from evalwright.contracts.documents import value_to_json
     from evalwright.scoring.golden import read_suite
 
     if isinstance(suite, Suite | Mapping):
         document = suite if isinstance(suite, Suite) else dict(suite)
-        return read_suite(value_to_json(document, "suite"), "suite"), "suite"
-    try:
-        return read_suite(Path(suite).read_bytes(), str(suite)), str(suite)
-    except OSError as error:
-        raise BadInput(f"{suite}: cannot be read: {error.strerror}") from None
+        return read_suite(value_to_json(document, "suite"), "suite"), "suite", agent
+    loaded, ref = read_subject(suite, agent if isinstance(agent, str) else None)
+    return loaded, str(suite), agent if ref is None else ref
 
 
 def _options(given: Options) -> RunOptions:

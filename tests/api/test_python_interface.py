@@ -342,6 +342,50 @@ def test_prompts_are_checked_as_the_command_does(tmp_path):
     assert ew.lint(prompt, threshold=0)[0]["passed"]
 
 
+@pytest.mark.parametrize(
+    ("paths", "options", "message"),
+    [
+        ([], {}, "name files or folders with prompts"),
+        ([""], {}, "name files or folders with prompts"),
+        (["empty"], {}, "empty: no prompts found"),
+        (["prompt.md"], {"threshold": float("nan")}, "threshold: .* from 0 to 100"),
+        (["prompt.md"], {"threshold": 101}, "threshold: .* from 0 to 100"),
+        (["prompt.md"], {"select": ["no-such-rule"]}, "no-such-rule"),
+    ],
+)
+def test_a_check_of_no_prompts_does_not_pass_for_one(
+    tmp_path, monkeypatch, paths, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "prompt.md").write_text("Summarise the text.\n")
+    with pytest.raises(ew.EvalwrightError, match=message):
+        ew.lint(*paths, **options)
+
+
+def test_traces_that_are_not_there_are_refused_by_name(tmp_path):
+    missing = tmp_path / "nowhere.jsonl"
+    trace = {"case_id": "one", "final_output": "Hello."}
+    with pytest.raises(ew.EvalwrightError, match=r"nowhere\.jsonl: cannot be read: No such file"):
+        ew.scan(missing)
+    with pytest.raises(ew.EvalwrightError, match=r"nowhere\.jsonl: cannot be read: No such file"):
+        ew.scan(trace, baseline=missing)
+    missing.write_text("")
+    with pytest.raises(ew.EvalwrightError, match=r"nowhere\.jsonl: holds no trace"):
+        ew.scan(missing)
+
+
+def test_a_place_that_holds_no_report_is_not_replaced_by_one(db, tmp_path):
+    run = ew.run(SUITE, right, db=db)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep me")
+    with pytest.raises(ew.EvalwrightError, match=r"mine: holds other files.*'notes\.txt'"):
+        ew.compare(run, run, out=tmp_path / "mine")
+    with pytest.raises(ew.EvalwrightError, match=r"notes\.txt: is a file; give a folder"):
+        ew.compare(run, run, out=tmp_path / "mine" / "notes.txt")
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "keep me"
+
+
 def test_the_door_offers_exactly_what_is_documented():
     page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
     for name in ew.__all__:

@@ -18,6 +18,7 @@ from packing import (
     write_folder,
 )
 
+import evalwright as ew
 from evalwright.agents.packs.build import build_pack
 from evalwright.agents.packs.pack import Pack
 from evalwright.store.sqlite import SqliteLog
@@ -321,6 +322,30 @@ def test_an_agent_without_a_suite_is_told_how_it_can_be_run(bench: Bench) -> Non
     refused = run(bench, "shop.tgz", "--agent", DESK)
     assert refused.code == 2
     assert f"--agent shop.tgz#{DESK}" in refused.err
+
+
+def run_from_python(bench: Bench, agent: Any) -> ew.RunResult:
+    model = bench.folder / "model.yaml"
+    model.write_text(MODEL)
+    return ew.run(bench.file, agent, db=bench.command.db, model=f"scripted:{model}")
+
+
+def test_python_runs_an_agent_of_a_pack_against_its_own_suite(bench: Bench) -> None:
+    ran = run_from_python(bench, DESK)
+    assert ran.passed, ran.report()
+    assert ran.summary["suiteId"] == "acme.shop.evals.desk"
+    assert planned_agent(bench)["ref"] == f"{bench.file}#{DESK}"
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [("nobody", "has no agent 'nobody'"), (lambda _task: "yes", "name an agent of the pack")],
+)
+def test_python_runs_a_pack_only_with_an_agent_of_its_own(
+    bench: Bench, agent: Any, told: str
+) -> None:
+    with pytest.raises(ew.EvalwrightError, match=f"{told}.*it has: {DESK}"):
+        run_from_python(bench, agent)
 
 
 def test_a_hostile_archive_is_not_run(bench: Bench) -> None:

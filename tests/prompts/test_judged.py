@@ -52,7 +52,7 @@ class FakeJudge:
 def library(folder: Path, **texts: str) -> list[Linted]:
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text)
-    return lint_sources(list(read_sources([folder])), Selection())
+    return lint_sources(read_sources([folder]), Selection())
 
 
 class EvaluationRun:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 _DOCUMENTS = (".json", ".yaml", ".yml")
-ARCHIVES = (".tgz", ".tar.gz")
+_ARCHIVES = (".tgz", ".tar.gz")
 
 
 def load_agent(
@@ -55,14 +55,14 @@ def is_manifest(ref: str) -> bool:
     if ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:"):
         return False
     path = ref.partition("#")[0]
-    if path.lower().endswith((*_DOCUMENTS, *ARCHIVES)):
+    if path.lower().endswith((*_DOCUMENTS, *_ARCHIVES)):
         return True
     return bool(path) and Path(path).is_dir()
 
 
 def is_archive(path: str) -> bool:
     """Whether a path has the ending of a pack's archive."""
-    return path.lower().endswith(ARCHIVES)
+    return path.lower().endswith(_ARCHIVES)
 
 
 def _load_manifest(

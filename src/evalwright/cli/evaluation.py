@@ -6,10 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.agents.load import ARCHIVES
 from evalwright.cli.interrupt import no_sudden_exit, run_until_interrupted
 from evalwright.cli.output import Streams, say
-from evalwright.cli.parameters import read_input
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts.errors import (
     BadInput,
@@ -19,13 +17,11 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.planning import RunOptions
-from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
-from evalwright.engine.session import Session
+from evalwright.engine.session import Session, read_subject
 from evalwright.reports.run.progress import progress_for
-from evalwright.scoring.golden import read_suite
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -47,7 +43,11 @@ def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
         return _resume(request, request.resume)
-    suite, name, agent = _subject(request)
+    assert request.suite is not None
+    name = str(request.suite)
+    suite, agent = read_subject(name, request.agent)
+    if agent is None:
+        raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
     session = Session(
         agent, request.options, agent_id=request.agent_id, model_class=request.model_class
     )
@@ -79,30 +79,6 @@ def _resume(request: RunRequest, run: str) -> int:
         else:
             outcomes = outcomes + ProgressObserver(request, log).run(left.session, left.pending)
         return write_results(request.results, log, outcomes)
-
-
-def _subject(request: RunRequest) -> tuple[Suite, str, str]:
-    """The suite, its name in messages, and the agent; of a pack, the suite that its agent names."""
-    assert request.suite is not None
-    name, agent = str(request.suite), request.agent
-    if name.lower().endswith(ARCHIVES):
-        from evalwright.agents.packs.pack import open_pack, read_pack_archive
-
-        pack = open_pack(read_pack_archive(Path(name)), name)
-        if agent is None:
-            known = ", ".join(pack.manifests)
-            raise BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
-        found = pack.suite_of(agent)
-        if found is None:
-            raise BadInput(
-                f"{name}: {agent} has no suite: its evalSuiteRef is missing "
-                f"(run a suite of your own with --agent {name}#{agent})"
-            )
-        return found.suite, name, f"{name}#{agent}"
-    suite = read_suite(read_input(request.suite), name)
-    if agent is None:
-        raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
-    return suite, name, agent
 
 
 class ProgressObserver:

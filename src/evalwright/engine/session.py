@@ -3,7 +3,8 @@
 The command line, the host and the Python interface start runs through this module, so that none
 of them assembles models, tools and judges itself:
 
-    session = Session("agent.py:answer", RunOptions(concurrency=4, repeat=3))  # or an `Agent`
+    suite, agent = read_subject("suite.yaml", "agent.py:answer")  # or a pack and its agent's id
+    session = Session(agent, RunOptions(concurrency=4, repeat=3))  # or an `Agent`
     plans = session.plan(suite, "suite.yaml", log)   # raises BadInput; nothing has started yet
     outcomes = await session.run(log, plans)         # closes the session
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from evalwright.agents.load import TOKEN_VARIABLE, load_agent
+from evalwright.agents.load import TOKEN_VARIABLE, is_archive, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
@@ -39,6 +40,7 @@ from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Reply, Request
+from evalwright.scoring.golden import read_suite
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -267,6 +269,38 @@ async def gather_means(
         if models.cassette is not None:
             models.cassette.redact = redactor.redact_text
     return Means(Surroundings(toolbox, live, read_only, redactor), panel)
+
+
+def read_subject(suite: str | Path, agent: str | None) -> tuple[Suite, str | None]:
+    """A suite from its file, and the reference of the agent to run it against.
+
+    The file may be the archive of a pack: then `agent` is the id of one of its agents, and the
+    suite is the one that this agent names.
+    """
+    name = str(suite)
+    if is_archive(name):
+        return _packed_subject(name, agent)
+    try:
+        source = Path(name).read_bytes()
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read: {error.strerror}") from None
+    return read_suite(source, name), agent
+
+
+def _packed_subject(name: str, agent: str | None) -> tuple[Suite, str]:
+    from evalwright.agents.packs.pack import open_pack, read_pack_archive
+
+    pack = open_pack(read_pack_archive(Path(name)), name)
+    if agent is None:
+        known = ", ".join(pack.manifests)
+        raise BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
+    found = pack.suite_of(agent)
+    if found is None:
+        raise BadInput(
+            f"{name}: {agent} has no suite: its evalSuiteRef is missing "
+            f"(run a suite of your own with --agent {name}#{agent})"
+        )
+    return found.suite, f"{name}#{agent}"
 
 
 def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:

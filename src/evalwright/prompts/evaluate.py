@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import ModelFacts, PromptResult
 from evalwright.engine.clock import Clock, SystemClock
@@ -54,10 +55,12 @@ def lint_files(
     """Tier 0 of the prompts in files and folders, in the order of their paths.
 
     `select` and `ignore` name rules. A file that cannot be read gives a result with the status
-    `error`; an unknown rule is `BadInput`.
+    `error`; an unknown rule, and paths without any prompt, are `BadInput`.
     """
+    if not 0 <= threshold <= 100:
+        raise BadInput("threshold: must be a number from 0 to 100")
     settings = EvaluationSettings(threshold=threshold, selection=selection(select, ignore))
-    files = lint_sources(list(read_sources(paths)), settings.selection)
+    files = lint_sources(read_sources(paths), settings.selection)
     return list(evaluate_structure(files, settings, SystemClock()))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
 from evalwright.prompts.results import Failure
@@ -45,9 +46,15 @@ class Source(msgspec.Struct, frozen=True):
     file: Path | None = None  # None: standard input
 
 
-def read_sources(paths: Sequence[Path]) -> Iterator[Source]:
-    """All prompts below the paths, in order."""
-    return map(_read, discover(paths))
+def read_sources(paths: Sequence[Path]) -> list[Source]:
+    """All prompts below the paths, in order; raises `BadInput` if there are none."""
+    sources = [_read(found) for found in discover(paths)]
+    if not sources:
+        raise BadInput(
+            f"{', '.join(map(str, paths))}: no prompts found; prompts are *.md and "
+            "*.prompt.yml files, except README, index, agent and instruction files"
+        )
+    return sources
 
 
 def _read(found: DiscoveredFile) -> Source:

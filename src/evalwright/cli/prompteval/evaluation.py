@@ -97,12 +97,7 @@ def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -
 
 
 def _sources(request: EvaluationRequest, selected: Selection) -> list[Source]:
-    sources = list(read_sources(request.paths))
-    if not sources:
-        raise BadInput(
-            f"{', '.join(map(str, request.paths))}: no prompts found; prompts are *.md and "
-            "*.prompt.yml files, except README, index, agent and instruction files"
-        )
+    sources = read_sources(request.paths)
     written = {os.path.realpath(path): path for path, _ in request.outputs}
     if request.cassette is not None:
         written[os.path.realpath(request.cassette)] = request.cassette
