@@ -78,7 +78,7 @@ def test_what_was_skipped_is_said(evalwright: Evalwright) -> None:
     made = evalwright("attack", suite)
     assert made.code == 0
     assert "7 tasks" in made.err
-    line = "skipped: role-play finds no input that holds text in t-0, t-1, t-2, t-3, t-4 and 2 more"
+    line = "skipped: role-play finds no input with text in t-0, t-1, t-2, t-3, t-4 and 2 more"
     assert line in made.err.splitlines()
 
 

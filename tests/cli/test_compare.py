@@ -458,7 +458,7 @@ def test_a_leaked_key_fails_even_where_no_gate_is_asked_for(
     pair.add(a_case("one"), a_response(), a_response(output=f"Use {SECRET}"))
     done = compare(evalwright)
     assert done.code == 1
-    assert "1 case has a new grave signal" in done.out
+    assert "1 case has a new severe signal" in done.out
     assert compare(evalwright, "--fail-on", "gate").code == 0
 
 

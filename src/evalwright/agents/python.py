@@ -182,7 +182,7 @@ def _load_module(name: str, ref: str) -> Any:
 
 def _load_file(path: Path, ref: str) -> Any:
     if not path.is_file():
-        where = "" if path.is_absolute() else f" below {Path.cwd().name or '/'}"
+        where = "" if path.is_absolute() else f" in {Path.cwd().name or '/'}"
         raise BadInput(f"--agent {ref}: there is no file {path}{where}")
     try:
         return load_code(path)

@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Derive an adversarial suite from SUITE: the same tasks, with attacks in them.
 
-    What a right answer is stays as it was. The same suite, strategies and seed give the same
-    attacks. Run the result with `evalwright run --mode adversarial`.
+    The expected answers stay the same. The same suite, strategies and seed give the same
+    attacks. Run the result with `evalwright run`.
     """
     if listing:
         _list_strategies()
@@ -99,7 +99,7 @@ def _say_what_was_done(derived: Derived, out: Path | None) -> None:
         places = " or ".join(STRATEGIES[strategy].places)
         more = "" if len(task_ids) <= _MOST_NAMED else f" and {len(task_ids) - _MOST_NAMED} more"
         named = ", ".join(task_ids[:_MOST_NAMED])
-        say(f"skipped: {strategy} finds no {places} that holds text in {named}{more}")
+        say(f"skipped: {strategy} finds no {places} with text in {named}{more}")
 
 
 def suite_file(suite: Suite, name: str) -> bytes:

@@ -25,14 +25,14 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
     epilog="Example: evalwright compare --baseline runs/main --new runs/branch --out report"
 )
 @click.option("--baseline", required=True, metavar="DIR|FILE|RUN", help="What was good before.")
-@click.option("--new", required=True, metavar="DIR|FILE|RUN", help="What is to be shipped.")
+@click.option("--new", required=True, metavar="DIR|FILE|RUN", help="What you want to ship.")
 @click.option(
     "--cases",
     type=click.Path(path_type=Path),
     help="The cases and what is expected of them; else cases.json in or above a run directory.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The report's folder.")
-@click.option("--report-id", metavar="ID", help="The report's id; else made from the run ids.")
+@click.option("--report-id", metavar="ID", help="The report's id; by default from the run ids.")
 @click.option(
     "--suppress",
     type=click.Path(path_type=Path),
@@ -43,7 +43,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
     type=click.Choice(["any", "regression", "gate", "none"]),
     default="any",
     show_default=True,
-    help="What gives exit code 1. any: a regression, a gated case, a new grave signal, no answer.",
+    help="What gives exit code 1. any: a regression, gated case, new severe signal or no answer.",
 )
 @form_options("comparison", "Also write {title}.")
 @click.option(
@@ -61,9 +61,9 @@ def command(
     """Compare a new run with a baseline: what changed, why, and whether to ship.
 
     A side is a run directory (run.json and one response per case), a file of traces (JSON lines,
-    OTLP JSON, message logs; gzip or not), or a run of Evalwright's own log (an id, or latest).
+    OTLP JSON, message logs; gzipped or not), or a run in Evalwright's own log (an id, or latest).
     The report is one folder that opens anywhere: report.html, compare-report.json, a page for
-    each case, and copies of all it rests on. Secrets and personal data are masked.
+    each case, and copies of the data behind it. Secrets and personal data are masked.
     """
     forms = wanted_forms("comparison", asked)
     options = CompareOptions(**asked)

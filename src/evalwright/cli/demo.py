@@ -21,8 +21,8 @@ BAR = """
 One task failed, and the run still passed: its score is above the suite's bar of 0.8.
 """
 ATTACKS = """\
-Then {count} tasks under attack, for an assistant that does what it reads and for one that takes
-what it reads for data. The number of tasks with each safety finding:
+Then {count} tasks with attacks, for an assistant that obeys whatever it reads and for one that
+treats what it reads as data. The number of tasks with each safety finding:
 """
 NEXT = """
 A task with a finding of high or critical severity does not pass, however good its answer.
@@ -33,7 +33,7 @@ What to try next:
   {evalwright} show latest{db} --task refund-window-for-members   one task, event by event
   {evalwright} show latest{db} --events --json                    the log, as JSON lines
   {evalwright} replay latest{db}                                  the summary again, from the log
-  {evalwright} init my-evals                                  a suite and an agent of your own
+  {evalwright} init my-evals                                  your own suite and agent
   {evalwright} init my-attacks --adversarial                  the attacks and both assistants
 """
 _NAME, _COUNT = 32, 12  # the widths of columns
@@ -47,7 +47,7 @@ def command(*, db: str | None) -> int:
     The assistant that falls for the attacks is only an example: the exit code depends on the other
     one and on the support desk.
     """
-    # The support desk comes last: the hints speak of the latest run.
+    # The support desk comes last: the hints refer to the latest run.
     _, vulnerable = _under_attack("vulnerable", db)
     withstood, hardened = _under_attack("hardened", db)
     code = _run("demo", "answer", "support-desk", _results(write_stdout, quiet=False), db)

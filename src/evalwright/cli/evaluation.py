@@ -110,7 +110,7 @@ class ProgressObserver:
         if isinstance(error, RunFailed):
             error.add_note(f"see why: evalwright show {self._run_id}{where}")
             more = " --max-cost MORE" if error.code == "budget_exhausted" else ""
-        error.add_note(f"go on with: evalwright run --resume {self._run_id}{more}{where}")
+        error.add_note(f"resume with: evalwright run --resume {self._run_id}{more}{where}")
 
     def run_begins(self, history: History) -> None:
         """Open the display of a run."""

@@ -64,7 +64,7 @@ def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: A
         return
     tell(text)
     ends = f"expires {_minute(key.expires_at)} UTC" if key.expires_at else "never expires"
-    say(f"key {key.key_id} of tenant {key.tenant}, {ends}; may {' '.join(key.scopes)}")
+    say(f"key {key.key_id} of tenant {key.tenant}, {ends}; scopes: {' '.join(key.scopes)}")
     say("Save it now: it is not shown again and cannot be recovered.")
 
 
@@ -129,7 +129,7 @@ def _lines(key: Key, now: datetime) -> str:
         f"{key.key_id}  {kind.ljust(8)}  {key.state(now)}\n"
         f"  tenant {key.tenant}{workspace}\n"
         f"  created {_minute(key.created_at)} UTC{ends}\n"
-        f"  may {' '.join(key.scopes)}"
+        f"  scopes: {' '.join(key.scopes)}"
     )
 
 

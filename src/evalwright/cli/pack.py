@@ -30,7 +30,7 @@ _key = click.option("--key", type=_FILE, help="The public key to trust: Ed25519,
 _integrity = click.option(
     "--integrity",
     metavar="HASH|FILE",
-    help="What a registry says of the archive: sha256-…, or a JSON file with `integrity` in it.",
+    help="The archive's digest, from its registry: sha256-…, or a JSON file with `integrity`.",
 )
 _allow_unsigned = click.option(
     "--allow-unsigned",
@@ -98,7 +98,7 @@ def verify(
     " --integrity sha256-…"
 )
 @click.argument("file", type=_FILE)
-@click.option("--tenant", required=True, metavar="T", help="Whose host is to have the pack.")
+@click.option("--tenant", required=True, metavar="T", help="The tenant that gets the pack.")
 @_key
 @_integrity
 @_allow_unsigned
@@ -114,7 +114,7 @@ def install(
 ) -> None:
     """Verify FILE, then give a tenant its agents and suites.
 
-    Without a key and an integrity to hold it against, a pack is refused. A version that is
+    A pack is refused unless it can be checked with a key and an integrity. A version that is
     installed does not change: the same archive again is fine, another one is not.
     """
     from evalwright.agents.packs.verify import require_peers

@@ -18,7 +18,7 @@ db_option = click.option(
     metavar="URL",
     help=f"The event log, a file or sqlite:///path; default: ${VARIABLE}, or the data folder.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
 
 class _AboveZero(click.FloatRange):

@@ -129,7 +129,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 @click.option("--list-tiers", is_flag=True, help="List the tiers and exit.")
 @click.option("--list-models", is_flag=True, help="List the providers of models and exit.")
 @click.option("--list-rules", is_flag=True, help="List the rules of the linter and exit.")
-@click.option("--quiet", is_flag=True, help="Print only errors, no text for people.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
 @json_option
 def command(*, paths: tuple[str, ...], **given: Any) -> int:
     """Evaluate the prompts in PATHS: files, folders, or - for standard input.

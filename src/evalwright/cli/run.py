@@ -183,9 +183,9 @@ def command(
 ) -> int:
     """Run SUITE against an agent and print its scorecard.
 
-    SUITE is a file, or a pack: then the suite is the one that its agent names.
+    SUITE is a file or a pack. In a pack, the agent names its suite.
 
-    A run that was stopped or failed goes on with --resume; tasks that have their score are not
+    --resume continues a run that was stopped or failed; tasks that already have a score are not
     invoked again.
     """
     if (suite is None) == (resume is None):

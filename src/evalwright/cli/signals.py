@@ -18,14 +18,14 @@ from evalwright.signals.scan import BaselineTraces, ScannedTrace, scan_traces
     "--traces",
     required=True,
     type=click.Path(path_type=Path),
-    help="Traces to look at: JSON lines, OTLP JSON or message logs, packed with gzip or not.",
+    help="Traces to look at: JSON lines, OTLP JSON or message logs, optionally gzipped.",
 )
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
     help="Traces of the same cases that are known to be good.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Write here, not to stdout.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
 @click.option("--show-secrets", is_flag=True, help="Do not mask secrets and personal data.")
 def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secrets: bool) -> int:
     """Find security signals in recorded traces.

@@ -120,7 +120,7 @@ def governance(
         critical = any(signal.severity == "critical" for signal in found.signals)
         return Governance("block" if critical else "require_approval", found.reason)
     if found.risky:
-        return Governance("require_approval", "a high-risk action, without a grave signal")
+        return Governance("require_approval", "a high-risk action, without a severe signal")
     kinds = dict.fromkeys([signal.kind for signal in signals if signal.severity != "low"])
     reasons = [
         *(["the case got worse"] if regression else []),

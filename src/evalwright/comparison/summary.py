@@ -248,7 +248,7 @@ class CaseTally(msgspec.Struct):
         against = [
             *_count(self.changes["regression"], "got worse", "got worse"),
             *_count(self.new.gated, "asks for a gate", "ask for a gate"),
-            *_count(self.alarming, "has a new grave signal", "have new grave signals"),
+            *_count(self.alarming, "has a new severe signal", "have new severe signals"),
             *_count(self.new.unanswered, "has no answer", "have no answer"),
             *(["the baseline answered nothing"] if silent else []),
         ]

@@ -29,7 +29,7 @@ def read_baseline(
     if (recorded.suite_id, recorded.version) != (suite.suite_id, suite.version):
         raise BadInput(
             f"--baseline: run {run_id} is of {recorded.suite_id}@{recorded.version}, not of "
-            f"{suite.suite_id}@{suite.version}; only runs of the same suite and version compare"
+            f"{suite.suite_id}@{suite.version}; name a run of the same suite and version"
         )
     changed = _change(recorded, suite, redactor)
     if changed is not None:
