@@ -16,7 +16,7 @@ help: ## list the targets
 	$(PYTHON) -m venv .uv
 	.uv/bin/pip install --quiet uv
 
-# The second try is for machines whose network is signed by a certificate of their own.
+# The second try is for networks whose certificates only the system knows.
 .venv/.ready: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
 	@$(SYNC) 2>.venv-problem || UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(SYNC) 2>/dev/null \
 	  || { cat .venv-problem >&2; rm -f .venv-problem; exit 2; }
@@ -26,13 +26,13 @@ help: ## list the targets
 
 setup: .venv/.ready ## prepare .venv with the evalwright command in it
 
-demo: setup ## run the bundled suite against the bundled agent
+demo: setup ## run the bundled suites against the bundled agents
 	@$(BIN)/evalwright demo
 
 test: setup ## run every test
 	$(BIN)/pytest -n 2 --dist worksteal
 
-lint: setup ## format check, lint, types, table of rooms
+lint: setup ## check formatting, lint rules, types, and which package may import which
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -42,13 +42,13 @@ format: setup ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## measure beside inspect-ai and pydantic-evals (makes their environments)
+bench: setup ## measure next to inspect-ai and pydantic-evals (installs both)
 	$(BIN)/python benchmarks/bench.py
 
 bench-compare: setup ## measure a comparison of 10,000 and 100,000 cases
 	$(BIN)/python benchmarks/compare/bench.py --cases 10000 --large 100000
 
-bench-signals: setup ## measure the signals on labelled traces (../shared/data/agent-traces, or TRACES=dir)
+bench-signals: setup ## measure the signals on your labelled traces (TRACES=dir)
 	$(BIN)/python benchmarks/signals/bench.py $(TRACES)
 
 bench-models: setup ## measure model calls, judges and the tool loop
@@ -56,21 +56,21 @@ bench-models: setup ## measure model calls, judges and the tool loop
 	$(BIN)/python benchmarks/judging/bench.py
 	$(BIN)/python benchmarks/tool_loop/bench.py
 
-bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the linter on a made library
+bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the linter on a generated library
 	$(BIN)/python benchmarks/prompteval_judge/bench.py
 	$(BIN)/python benchmarks/prompteval_lint/bench.py
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight
 	$(BIN)/python benchmarks/host/bench.py
 
-mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (an hour)
+mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (takes an hour)
 	@$(SYNC) --group mutants
 	$(BIN)/python tools/mutants.py
 
-walk: setup ## print the way of a golden task, a compared case and a prompt through the code
+walk: setup ## print every function that a golden task, a compared case and a prompt pass through
 	$(BIN)/python tools/walk.py
 
-# The generator has an environment of its own: nothing else needs its 90 MB.
+# The generator has a separate environment: nothing else needs its 90 MB.
 DOCS_SYNC = UV_PROJECT_ENVIRONMENT=.venv-docs $(UV) sync --quiet --locked --only-group docs --python $(PYTHON)
 
 .venv-docs/.ready: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
@@ -82,10 +82,10 @@ DOCS_SYNC = UV_PROJECT_ENVIRONMENT=.venv-docs $(UV) sync --quiet --locked --only
 docs: .venv-docs/.ready ## build docs/ as a static site with search, every link followed
 	.venv-docs/bin/python tools/site/build.py
 
-# What measures is itself imported by every command, so one test cannot hold.
+# Every command then imports the coverage tool, so the test of what a command imports cannot pass.
 coverage: setup ## run every test and report the lines and branches they reach, also in .coverage-html
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html \
 	  --deselect tests/cli/test_help.py::test_nothing_heavy_is_imported_for
 
-clean: ## remove what the targets above made
+clean: ## remove everything that the other targets created
 	rm -rf .venv .venv-docs .uv .site .coverage .coverage.* .coverage-html benchmarks/.envs benchmarks/results

@@ -130,7 +130,7 @@ def room(path: str) -> str:
 
 
 def figures(calls: list[tuple[str, str]]) -> tuple[int, int, int]:
-    """Distinct functions, modules, and changes of room."""
+    """Distinct functions, modules, and changes of package."""
     changes = sum(room(a) != room(b) for (a, _), (b, _) in itertools.pairwise(calls))
     return len(set(calls)), len({path for path, _ in calls}), changes
 
@@ -138,9 +138,11 @@ def figures(calls: list[tuple[str, str]]) -> tuple[int, int, int]:
 def show(name: str, calls: list[tuple[str, str]], *, brief: bool) -> None:
     """Print one way."""
     counted = zip(
-        ("functions", "modules", "changes of room"), figures(calls), LIMITS[name], strict=True
+        ("functions", "modules", "changes of package"), figures(calls), LIMITS[name], strict=True
     )
-    print(f"{name}: " + ", ".join(f"{count} {what} (≤ {limit})" for what, count, limit in counted))
+    print(
+        f"{name}: " + ", ".join(f"{count} {what} (limit {limit})" for what, count, limit in counted)
+    )
     if brief:
         return
     files: dict[str, Counter[str]] = {}
