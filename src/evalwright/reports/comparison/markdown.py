@@ -53,7 +53,7 @@ def _severity_rows(report: MachineReport) -> list[str]:
 
 
 def _needs_a_look(item: Item) -> bool:
-    """Whether a case got worse, asks for a gate or has a new grave signal."""
+    """Whether a case got worse, asks for a gate or has a new severe signal."""
     facts = facts_of(item)
     return facts.change == "regression" or facts.new.gated or facts.alarming
 
