@@ -1,0 +1,248 @@
+"""What is kept of a request with an idempotency key, for how long, and every refusal in full."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+
+from evalwright.host import idempotency
+from evalwright.host.errors import ApiError
+from evalwright.host.idempotency import Idempotency, Ticket
+from evalwright.host.principal import Principal
+from evalwright.store.records import Record, RecordChange, Records
+from evalwright.store.sqlite import SqliteLog
+
+HOLDER = Principal("k", "acme", "lab", frozenset(), "key:k")
+ENDPOINT = "POST /v1/runs"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[Records]:
+    log = SqliteLog(tmp_path / "log.db")
+    yield log.records
+    log.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(records: Records, clock: Clock) -> Idempotency:
+    return Idempotency(records, clock)
+
+
+def enter(
+    store: Idempotency, key: str = "order", raw: bytes = b"{}", holder: Principal = HOLDER
+) -> Ticket | Response:
+    return asyncio.run(store.enter(holder, ENDPOINT, key, raw))
+
+
+def a_ticket(store: Idempotency, **given: Any) -> Ticket:
+    ticket = enter(store, **given)
+    assert isinstance(ticket, Ticket)
+    return ticket
+
+
+def refused(store: Idempotency, **given: Any) -> dict[str, Any]:
+    with pytest.raises(ApiError) as caught:
+        enter(store, **given)
+    return vars(caught.value)
+
+
+def kept(records: Records) -> tuple[str, Record, dict[str, Any]]:
+    ((tenant, record),) = records.of_all_tenants("idempotency")
+    return tenant, record, json.loads(record.body)
+
+
+def test_a_request_is_kept_as_pending_under_a_hash_and_then_with_its_response(
+    store: Idempotency, records: Records
+) -> None:
+    digest = hashlib.sha256(b"{}").hexdigest()
+    hidden = hashlib.sha256(b"acme/lab\0POST /v1/runs\0order").hexdigest()
+    ticket = a_ticket(store)
+    tenant, record, entry = kept(records)
+    assert (tenant, record.key) == ("acme", hidden)
+    assert entry == {"digest": digest, "state": "pending", "lease_until": 1_000_060.0}
+
+    headers = {"Location": "/there", "X-Other": "1"}
+    response = Response(b"done", 201, headers, media_type="application/json")
+    asyncio.run(ticket.finish(response))
+    assert kept(records)[2] == {
+        "digest": digest,
+        "state": "completed",
+        "status": 201,
+        "body": "ZG9uZQ==",
+        "headers": {"content-type": "application/json", "location": "/there"},
+    }
+    again = enter(store)
+    assert isinstance(again, Response)
+    assert (again.status_code, again.body) == (201, b"done")
+    assert dict(again.headers) == {
+        "content-type": "application/json",
+        "location": "/there",
+        "openwop-idempotent-replay": "true",
+        "content-length": "4",
+    }
+
+
+def test_the_change_that_keeps_a_response_expects_the_pending_request(
+    store: Idempotency, records: Records
+) -> None:
+    ticket = a_ticket(store)
+    _, record, entry = kept(records)
+    change = ticket.completion(Response(b"", 204))
+    assert isinstance(change, RecordChange)
+    assert (change.kind, change.tenant, change.key) == ("idempotency", "acme", record.key)
+    assert change.expected == record.body
+    assert json.loads(change.body or b"") == {
+        "digest": entry["digest"],
+        "state": "completed",
+        "status": 204,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "is_kept"),
+    [(200, True), (499, True), (500, False), (501, False), (400, False), (429, False)],
+)
+def test_what_is_kept(store: Idempotency, records: Records, status: int, *, is_kept: bool) -> None:
+    asyncio.run(a_ticket(store).finish(Response(b"", status)))
+    assert bool(records.of_all_tenants("idempotency")) is is_kept
+
+
+def test_a_ticket_given_back_leaves_nothing(store: Idempotency, records: Records) -> None:
+    asyncio.run(a_ticket(store).give_back())
+    assert records.of_all_tenants("idempotency") == []
+
+
+def test_who_comes_after_his_lease_changes_nothing_of_the_one_who_took_over(
+    store: Idempotency, records: Records, clock: Clock
+) -> None:
+    late = a_ticket(store)
+    clock.now += 60.5
+    a_ticket(store)
+    body = kept(records)[1].body
+    asyncio.run(late.finish(Response(b"late", 201)))
+    asyncio.run(late.finish(Response(b"late", 500)))
+    asyncio.run(late.give_back())
+    assert kept(records)[1].body == body
+    assert json.loads(body)["lease_until"] == 1_000_120.5
+
+
+def test_a_lease_holds_to_its_end(store: Idempotency, clock: Clock) -> None:
+    a_ticket(store)
+    clock.now += 60
+    digest = hashlib.sha256(b"{}").hexdigest()
+    entry = idempotency._IdempotencyRecord(digest, "pending", lease_until=clock.now)
+    assert not store._is_dead(entry, digest)
+    clock.now += 0.5
+    assert store._is_dead(entry, digest)
+    assert not store._is_dead(entry, "another")
+    done = idempotency._IdempotencyRecord(digest, "completed")
+    assert not store._is_dead(done, digest)
+
+
+def test_another_request_under_the_key_is_refused_also_after_the_lease(
+    store: Idempotency, clock: Clock
+) -> None:
+    a_ticket(store)
+    expected = {
+        "status": 409,
+        "code": "idempotency_key_mismatch",
+        "message": "this Idempotency-Key was used for a different request; use a new one",
+        "details": None,
+        "headers": None,
+    }
+    assert refused(store, raw=b"[]") == expected
+    clock.now += 61
+    assert refused(store, raw=b"[]") == expected
+
+
+def test_a_duplicate_waits_ten_seconds_and_is_told_to_come_again(
+    store: Idempotency, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        clock.now += 2.5
+
+    monkeypatch.setattr(idempotency.asyncio, "sleep", sleep)
+    a_ticket(store)
+    assert refused(store) == {
+        "status": 409,
+        "code": "idempotency_in_flight",
+        "message": "the first request with this Idempotency-Key is still in progress",
+        "details": {"retryAfter": 1},
+        "headers": {"Retry-After": "1"},
+    }
+    assert waits == [0.05] * 5  # at ten seconds it looks once more
+
+
+@pytest.mark.parametrize(("key", "is_good"), [("", 0), ("x", 1), ("x" * 255, 1), ("x" * 256, 0)])
+def test_the_length_of_a_key(store: Idempotency, key: str, is_good: int) -> None:
+    if is_good:
+        a_ticket(store, key=key)
+        return
+    assert refused(store, key=key) == {
+        "status": 400,
+        "code": "validation_error",
+        "message": "the Idempotency-Key must have 1 to 255 characters",
+        "details": None,
+        "headers": None,
+    }
+
+
+def test_a_duplicate_that_loses_the_race_waits_for_the_winner(
+    store: Idempotency, records: Records
+) -> None:
+    place = ("acme", "hidden")
+    first = asyncio.run(store._take(place, None, "digest"))
+    assert isinstance(first, Ticket)
+    assert asyncio.run(store._take(place, None, "digest")) is None
+    found = records.get("idempotency", *place)
+    assert isinstance(asyncio.run(store._take(place, found, "digest")), Ticket)
+
+
+def test_partitions_of_a_tenant_have_keys_of_their_own(
+    store: Idempotency, records: Records
+) -> None:
+    a_ticket(store)
+    a_ticket(store, holder=Principal("k", "acme", None, frozenset(), "key:k"))
+    a_ticket(store, holder=Principal("k", "acme", "lab", frozenset(), "key:k", is_test=True))
+    assert len(records.of_all_tenants("idempotency")) == 3
+
+
+def test_records_are_forgotten_after_25_hours_to_the_microsecond(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, records: Records
+) -> None:
+    asked: list[tuple[str, int]] = []
+    forget = records.forget
+
+    def noted(kind: str, before_us: int) -> Any:
+        asked.append((kind, before_us))
+        return forget(kind, before_us)
+
+    monkeypatch.setattr(records, "forget", noted)
+    asyncio.run(Idempotency(records, clock).forget_old())
+    assert asked == [("idempotency", (1_000_000 - 25 * 3600) * 1_000_000)]
+
+
+def test_the_clock_is_that_of_the_wall(records: Records) -> None:
+    assert Idempotency(records)._now is time.time
