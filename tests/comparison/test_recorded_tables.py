@@ -463,7 +463,7 @@ def test_files_that_only_begin_like_packed_ones_are_read_as_they_are(tmp_path: P
     ("data", "reason"),
     [
         (
-            gzip.compress(b"x" * 99)[:-9],
+            gzip.compress(b"x" * 99, mtime=0)[:-9],
             "Compressed file ended before the end-of-stream marker was reached",
         ),
         (
@@ -472,6 +472,7 @@ def test_files_that_only_begin_like_packed_ones_are_read_as_they_are(tmp_path: P
         ),
         (b"\x1f\x8b\x00" + b"x" * 20, "Unknown compression method"),
     ],
+    ids=["cut off", "no block", "no method"],
 )
 def test_broken_packed_files_are_refused_with_the_reason(
     tmp_path: Path, data: bytes, reason: str
@@ -586,6 +587,7 @@ def test_cases_are_found_above_a_run_but_not_too_high(tmp_path: Path) -> None:
         "",
         "cases\0.json",
     ],
+    ids=["other", "text", "above", "root", "hidden", "empty", "nul"],
 )
 def test_a_run_names_only_a_case_file_below(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "runs" / "run"
