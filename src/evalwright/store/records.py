@@ -47,7 +47,7 @@ class Records(Protocol):
 
     def list(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
-    ) -> list[Record]:
+    ) -> Sequence[Record]:
         """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
 
     def keys(

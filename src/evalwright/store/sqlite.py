@@ -129,7 +129,7 @@ class Database:
 
     def list(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
-    ) -> list[Record]:
+    ) -> Sequence[Record]:
         """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
         rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
         return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
