@@ -15,6 +15,7 @@ import fnmatch
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "tools"
 KILLED = {"killed", "timeout", "segfault", "caught by type check"}
 GOAL = 0.9
+SPINNER = re.compile(r"(Generating mutants|Listing all tests|Running \w+( \w+)?)$")
 
 
 def mutmut(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -90,8 +92,10 @@ def main() -> int:
     found = statuses(set(drawn))
     counts = Counter(found.values())
     if len(found) < len(drawn) or counts["not checked"]:
-        print(done.stdout[-4000:], done.stderr[-4000:], sep="\n", file=sys.stderr)
-        print("mutmut did not test every mutant", file=sys.stderr)
+        shown = [line for line in done.stdout.splitlines() if not SPINNER.search(line)]
+        print(
+            *shown[-60:], done.stderr, "mutmut did not test every mutant", sep="\n", file=sys.stderr
+        )
         return 3
     excused = reasons()
     for name in sorted(name for name, status in found.items() if status not in KILLED):
