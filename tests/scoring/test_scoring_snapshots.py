@@ -420,7 +420,7 @@ def test_summaries():
         tally.add_score(a_score("task-2", 0.5))
         for usage in (a_usage(0.1), a_usage(0.2), *([a_usage(None)] * looks)):
             tally.add_usage(usage)
-            tally.add_usage(msgspec.structs.replace(usage, cache_hit=True))
+            tally.add_usage(msgspec.structs.replace(usage, cache_hit=True, cost_estimate_usd=0.01))
         baseline = Baseline("run_b", 0.7, [BaselineTask(0.7, True)] * 3)
         told[f"looks for findings: {looks}"] = {
             "early": early,
