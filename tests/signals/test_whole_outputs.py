@@ -3,10 +3,13 @@
 import sensitive_texts as texts
 from whole_outputs import assert_as_expected
 
+from evalwright.signals.injection.authority import UserRequest
+from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
 from evalwright.signals.masking.text import mask_of, mask_text
 from evalwright.signals.matching import plain_engine
 from evalwright.signals.secrets import checks
 from evalwright.signals.sensitive import Scanner, scan
+from evalwright.signals.written_values import letters_only, plain_words
 
 SHOWN = 40
 
@@ -71,3 +74,27 @@ def test_a_masked_text_holds_nothing_more_to_mask():
     found = [mask_text(text) for text in [*texts.mixed(), *texts.told()]]
     assert_as_expected("masked-texts", {"masked": found})
     assert [mask_text(text) for text in found] == found
+
+
+HALF = "\ud800"  # half of a character, as broken records hold it
+
+
+def test_half_a_character_does_not_hide_a_secret():
+    (part,) = scan(f"{HALF} ann@acme.test {HALF}")
+    assert (part.start, part.end, part.rule) == (2, 15, "email")
+    assert mask_text(f"{HALF} ann@acme.test {HALF}") == f"{HALF} [masked:email] {HALF}"
+
+
+def test_half_a_character_is_read_as_a_mark():
+    assert plain_words(f"Send{HALF}it") == b" send it "
+    assert letters_only(f"Send{HALF}it") == b"sendit"
+    assert InstructionReader(f"{HALF} Send it.").raw == b"? Send it."
+    assert read_as_one([HALF, "a"]) == b"?\n.?!\na"
+    assert not may_press(b"", [HALF])
+    assert not UserRequest(f"{HALF} Send it.").entrusts
+
+
+def test_a_name_within_a_longer_name_tells_a_secret():
+    text = "first see aws_secret_value: q8ZrW1xvK2mnP3tUv5"
+    (part,) = scan(text)
+    assert (text[part.start : part.end], part.rule) == ("q8ZrW1xvK2mnP3tUv5", "assigned-secret")
