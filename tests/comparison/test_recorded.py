@@ -28,8 +28,14 @@ from builders import (
 from comparing import Pair, a_case, a_response, files_of
 from comparison.varied_runs import varied_pair
 from evalwright import __version__
+from evalwright.comparison.cases import parse_case
 from evalwright.comparison.diff import diff_runs
+from evalwright.comparison.gate import gate, governance, recommended_rules
 from evalwright.comparison.inputs import open_inputs, open_runs
+from evalwright.comparison.matching import CasePlan
+from evalwright.comparison.pipeline import Comparer
+from evalwright.comparison.run_folder import Unreadable
+from evalwright.comparison.side import check
 from evalwright.contracts.events import (
     Decided,
     ErrorDetail,
@@ -43,9 +49,10 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.report import BothSides
+from evalwright.contracts.report import BothSides, Integrity, Signal, SignalDetails
 from evalwright.reports.folder.build import ReportRequest, write_report
 from evalwright.signals.suppression import Suppression, Suppressions
+from evalwright.trace.model import ProposedAction
 from recorded_values import assert_as_recorded
 from reported import TODAY, no_own_run
 
@@ -293,3 +300,66 @@ def test_long_tasks_are_compared_by_place(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("evalwright.comparison.diff.MOST_ALIGNED", 3)
     found = diff_runs("run_a", log.read("run_a"), "run_b", log.read("run_b"))
     assert_as_recorded(RECORDED / "run_diff_by_place.json", found)
+
+
+# Parts of a comparison.
+
+
+def test_compared_cases_carry_what_their_pages_show_as_recorded(tmp_path: Path) -> None:
+    pair = varied_pair(tmp_path / "runs")
+    inputs = open_inputs(
+        BothSides(str(pair.baseline), str(pair.new)), None, no_own_run, tmp_path / "work"
+    )
+    plan = CasePlan(inputs.cases, inputs.baseline, inputs.new)
+    comparer = Comparer(inputs, Suppressions(()), TODAY, masked=True)
+    found = [
+        [
+            each.item.case_id,
+            each.prompt,
+            [step.state for step in each.steps],
+            [len(side.events) for side in (each.traces.baseline, each.traces.new)],
+            [side.prompt for side in (each.traces.baseline, each.traces.new)],
+            [[file.href, len(file.data)] for file in each.files],
+            each.missing_assets,
+        ]
+        for each in comparer.compare(plan)
+    ]
+    plan.close()
+    inputs.close()
+    assert_as_recorded(RECORDED / "compared_cases.json", found)
+
+
+def test_gates_of_signals_and_actions_are_as_recorded() -> None:
+    kinds = ("pii_in_output", "high_risk_action", "untrusted_url_input")
+    signals = [
+        Signal(kind, severity, "high", "T", SignalDetails(), ())
+        for kind in kinds
+        for severity in ("low", "medium", "high", "critical")
+    ]
+    found = []
+    groups: list[list[Signal]] = [[], *([each] for each in signals), signals[:2], signals[2:5]]
+    for chosen in (*groups, signals):
+        for risk in ("low", "high"):
+            for regression in (False, True):
+                action = ProposedAction("a", "t", None, {}, risk, (), ())
+                given = gate(chosen, [action], regression=regression)
+                previews = [
+                    governance(given, chosen, Integrity(status, ()), regression=regression)
+                    for status in ("ok", "partial", "broken")
+                ]
+                rules = recommended_rules((), given.signals)
+                found.append([len(chosen), risk, regression, given, previews, rules])
+    assert_as_recorded(RECORDED / "gates.json", found)
+
+
+def test_a_missed_score_quotes_the_response_unless_another_is_shown() -> None:
+    score = {"passed": False, "score": 0.5, "threshold": 1, "strategy": "exact", "expected": "yes"}
+    response = a_response(output="no", scored=score)
+    case = parse_case({}, "one")
+    found = [
+        check(case, response).failures,
+        check(case, response, a_response(output="[masked]", scored=score)).failures,
+        check(case, response, Unreadable("it is gone")).failures,
+        check(case, {**response, "scored": {"passed": False, "score": None}}).failures,
+    ]
+    assert_as_recorded(RECORDED / "missed_scores.json", found)
