@@ -36,6 +36,13 @@ def test_an_array_or_an_object_that_holds_one(tmp_path, text):
     assert list(CaseFile(written(tmp_path, text)).ids()) == ["a", "b"]
 
 
+@pytest.mark.parametrize("block", range(1, 24))
+def test_a_number_may_be_cut_anywhere_by_the_end_of_a_block(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(case_file, "_BLOCK", block)
+    text = '{"at": 12.5e+3, "cases": [{"id": "a"}]}'
+    assert list(CaseFile(written(tmp_path, text)).ids()) == ["a"]
+
+
 def test_an_empty_array_holds_no_case(tmp_path):
     assert len(CaseFile(written(tmp_path, " [ ] "))) == 0
 

@@ -1,6 +1,6 @@
 """Whole comparisons of invented runs, in every field, as they are recorded in JSON files.
 
-How the files are written anew after an intended change is said in `recorded_values`.
+How the files are written anew after an intended change is described in `snapshots`.
 """
 
 import gzip
@@ -53,8 +53,8 @@ from evalwright.contracts.report import BothSides, Integrity, Signal, SignalDeta
 from evalwright.reports.folder.build import ReportRequest, write_report
 from evalwright.signals.suppression import Suppression, Suppressions
 from evalwright.trace.model import ProposedAction
-from recorded_values import assert_as_recorded
 from reported import TODAY, no_own_run
+from snapshots import check_snapshot
 
 RECORDED = Path(__file__).parent / "recorded"
 SUPPRESSED = (
@@ -92,7 +92,7 @@ def compared(folder: Path, baseline: str, new: str, **more: Any) -> dict[str, An
 def test_a_comparison_of_varied_cases_is_as_recorded(tmp_path: Path) -> None:
     pair = varied_pair(tmp_path / "runs")
     found = compared(tmp_path, str(pair.baseline), str(pair.new), suppressions=SUPPRESSED)
-    assert_as_recorded(RECORDED / "varied_cases.json", found)
+    check_snapshot(RECORDED / "varied_cases.json", found)
 
 
 def test_an_unmasked_comparison_without_cases_is_as_recorded(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_unmasked_comparison_without_cases_is_as_recorded(tmp_path: Path) -> 
     pair.write(pair.baseline, "c2", a_response(case_id="c2", user_prompt="Only before"))
     (pair.baseline / "run.json").unlink()
     found = compared(tmp_path, str(pair.baseline), str(pair.new), masked=False)
-    assert_as_recorded(RECORDED / "without_cases.json", found)
+    check_snapshot(RECORDED / "without_cases.json", found)
 
 
 def test_a_comparison_of_selected_cases_is_as_recorded(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_comparison_of_selected_cases_is_as_recorded(tmp_path: Path) -> None:
     for side, names in ((pair.baseline, ["one", 'tw"o', 3]), (pair.new, ["two", "five", "one"])):
         pair.write(side, "run", {"run_id": side.name, "selected_case_ids": names})
     found = compared(tmp_path, str(pair.baseline), str(pair.new))
-    assert_as_recorded(RECORDED / "selected_cases.json", found)
+    check_snapshot(RECORDED / "selected_cases.json", found)
 
 
 def test_a_comparison_in_which_all_is_well_is_as_recorded(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_comparison_in_which_all_is_well_is_as_recorded(tmp_path: Path) -> Non
     bad = a_response(case_id="fails", output="?")
     pair.add(a_case("fails", must_include=["done"]), bad, bad)
     found = compared(tmp_path, str(pair.baseline), str(pair.new))
-    assert_as_recorded(RECORDED / "all_is_well.json", found)
+    check_snapshot(RECORDED / "all_is_well.json", found)
 
 
 TRACES = [
@@ -155,7 +155,7 @@ def test_a_comparison_of_files_of_traces_is_as_recorded(tmp_path: Path, packed: 
     changed = lines.replace(b'"content": "80"', b'"content": "90"')
     after.write_bytes(gzip.compress(changed) if packed else changed)
     found = compared(tmp_path, str(before), str(after))
-    assert_as_recorded(RECORDED / "traces.json", found)
+    check_snapshot(RECORDED / "traces.json", found)
 
 
 # Runs of the log.
@@ -282,7 +282,7 @@ def test_a_comparison_of_own_runs_is_as_recorded(tmp_path: Path) -> None:
         for name, text in texts.items()
     }
     found["compare-report.json"].pop("policy_catalogue")
-    assert_as_recorded(RECORDED / "own_runs.json", found)
+    check_snapshot(RECORDED / "own_runs.json", found)
 
 
 def test_the_difference_of_own_runs_is_as_recorded() -> None:
@@ -292,14 +292,14 @@ def test_the_difference_of_own_runs_is_as_recorded() -> None:
     failed = a_log(SUITE, {"object": an_error()}, run_id="run_d", ending="failed")
     both = {"open": found, "ended": diff_runs("run_c", whole, "run_d", failed)}
     both["same"] = diff_runs("run_c", whole, "run_c", whole)
-    assert_as_recorded(RECORDED / "run_diff.json", both)
+    check_snapshot(RECORDED / "run_diff.json", both)
 
 
 def test_long_tasks_are_compared_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
     log = TwoRuns()
     monkeypatch.setattr("evalwright.comparison.diff.MOST_ALIGNED", 3)
     found = diff_runs("run_a", log.read("run_a"), "run_b", log.read("run_b"))
-    assert_as_recorded(RECORDED / "run_diff_by_place.json", found)
+    check_snapshot(RECORDED / "run_diff_by_place.json", found)
 
 
 # Parts of a comparison.
@@ -326,7 +326,7 @@ def test_compared_cases_carry_what_their_pages_show_as_recorded(tmp_path: Path) 
     ]
     plan.close()
     inputs.close()
-    assert_as_recorded(RECORDED / "compared_cases.json", found)
+    check_snapshot(RECORDED / "compared_cases.json", found)
 
 
 def test_gates_of_signals_and_actions_are_as_recorded() -> None:
@@ -349,7 +349,7 @@ def test_gates_of_signals_and_actions_are_as_recorded() -> None:
                 ]
                 rules = recommended_rules((), given.signals)
                 found.append([len(chosen), risk, regression, given, previews, rules])
-    assert_as_recorded(RECORDED / "gates.json", found)
+    check_snapshot(RECORDED / "gates.json", found)
 
 
 def test_a_missed_score_quotes_the_response_unless_another_is_shown() -> None:
@@ -362,4 +362,4 @@ def test_a_missed_score_quotes_the_response_unless_another_is_shown() -> None:
         check(case, response, Unreadable("it is gone")).failures,
         check(case, {**response, "scored": {"passed": False, "score": None}}).failures,
     ]
-    assert_as_recorded(RECORDED / "missed_scores.json", found)
+    check_snapshot(RECORDED / "missed_scores.json", found)

@@ -1,6 +1,6 @@
 """Tables of small inputs, each with all that comes of it, as they are recorded in JSON files.
 
-How the files are written anew after an intended change is said in `recorded_values`.
+How the files are written anew after an intended change is described in `snapshots`.
 """
 
 import gzip
@@ -25,8 +25,8 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import BothSides
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported
-from recorded_values import assert_as_recorded
 from reported import no_own_run
+from snapshots import check_snapshot
 
 RECORDED = Path(__file__).parent / "recorded"
 SENTENCES = [
@@ -79,7 +79,7 @@ VALUES = [
 
 def test_what_sentences_state_is_as_recorded() -> None:
     found = [{"said": each, "states": stated.statements(each)} for each in SENTENCES]
-    assert_as_recorded(RECORDED / "statements.json", found)
+    check_snapshot(RECORDED / "statements.json", found)
 
 
 def test_what_values_are_read_as_is_as_recorded() -> None:
@@ -99,7 +99,7 @@ def test_what_values_are_read_as_is_as_recorded() -> None:
         }
         for value in VALUES
     }
-    assert_as_recorded(RECORDED / "values.json", found)
+    check_snapshot(RECORDED / "values.json", found)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_what_answers_contradict_is_as_recorded() -> None:
         "several": _held_against({"name": "Cid Old"}, PAYLOAD, PROSE, [PAYLOAD, {"price": 5}]),
         "none": _held_against(),
     }
-    assert_as_recorded(RECORDED / "contradictions.json", found)
+    check_snapshot(RECORDED / "contradictions.json", found)
 
 
 def test_what_the_agent_was_told_otherwise_is_no_contradiction() -> None:
@@ -293,7 +293,7 @@ def test_case_files_are_read_or_refused_as_recorded(
     for data in CASE_FILES:
         path.write_bytes(data)
         found.append({"file": data[:80].decode("latin-1"), "read": _read_cases(path)})
-    assert_as_recorded(RECORDED / "case_files.json", found)
+    check_snapshot(RECORDED / "case_files.json", found)
 
 
 def test_case_files_that_are_no_files_are_refused_by_name(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ DEFINITIONS = [
 
 def test_definitions_of_cases_are_understood_as_recorded() -> None:
     found = [{"raw": each, "case": parse_case(each, "the-id")} for each in DEFINITIONS]
-    assert_as_recorded(RECORDED / "definitions.json", found)
+    check_snapshot(RECORDED / "definitions.json", found)
 
 
 def test_file_names_of_case_ids_are_as_recorded() -> None:
@@ -373,7 +373,7 @@ def test_file_names_of_case_ids_are_as_recorded() -> None:
         "é" * 41,
     ]
     found = {each: [file_stem(each), file_stem(each, 1), file_stem(each, 2)] for each in ids}
-    assert_as_recorded(RECORDED / "file_stems.json", found)
+    check_snapshot(RECORDED / "file_stems.json", found)
 
 
 # Alignment.
@@ -418,7 +418,7 @@ def test_steps_are_aligned_as_recorded(monkeypatch: pytest.MonkeyPatch, most: in
         steps = align(a_trace(*_calls(before)), a_trace(*_calls(after), output="other"))
         found.append([before, after, _shown(steps), first_divergence(steps)])
     name = "aligned" if most else "aligned_in_order"
-    assert_as_recorded(RECORDED / f"{name}.json", found)
+    check_snapshot(RECORDED / f"{name}.json", found)
 
 
 def test_a_table_that_is_just_small_enough_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -499,9 +499,7 @@ def test_traces_become_a_run_directory(tmp_path: Path) -> None:
         "read": [run.read(each.name).value for each in listed],
         "stems": list(run.stems()),
     }
-    assert_as_recorded(
-        RECORDED / "materialized.json", json.loads(json.dumps(found, default=_plain))
-    )
+    check_snapshot(RECORDED / "materialized.json", json.loads(json.dumps(found, default=_plain)))
 
 
 def _plain(value: Any) -> Any:
@@ -533,7 +531,7 @@ def test_files_without_a_trace_are_refused_as_recorded(tmp_path: Path) -> None:
         with pytest.raises(BadInput) as refused:
             materialize.open_traces(path, tmp_path / f"work-{number}")
         found[data.decode()] = str(refused.value).replace(str(path), "FILE")
-    assert_as_recorded(RECORDED / "refused_traces.json", found)
+    check_snapshot(RECORDED / "refused_traces.json", found)
 
 
 # The sides as they are named.

@@ -147,7 +147,8 @@ class CaseScanner:
                 if not self._more():
                     raise self._not_json(error) from None
                 continue
-            if end < len(self._text) or not self._more():  # a number may go on in the next block
+            # A number may go on in the next block, also after a point or `e+`.
+            if end + 2 < len(self._text) or not self._more():
                 self._at = end
                 return value
 

@@ -45,7 +45,8 @@ def mask_capture(data: bytes) -> bytes:
     except UnicodeDecodeError:
         return mask_bytes(data)
     shown = mask_text(text)
-    return data if shown is text else shown.encode(encoding)
+    # A mark of the byte order alone proves nothing: what follows may be text of single bytes.
+    return mask_bytes(data) if shown is text else shown.encode(encoding)
 
 
 def _wide_encoding(start: bytes) -> str | None:
