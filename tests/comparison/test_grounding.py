@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
+from effort import takes_at_most
 from evalwright.comparison import grounding, stated_values
 from evalwright.comparison.grounding import contradictions
 from evalwright.comparison.stated_values import days_in, stands_in, statements
@@ -164,9 +164,8 @@ def test_no_content_makes_it_fail_and_what_a_result_said_is_never_held_against_i
 
 def test_a_huge_answer_is_compared_in_linear_time():
     text = "T-0001 price: $1.23 May 4 " * 20_000
-    started = time.perf_counter()
-    found(text, {"id": "T-1234", "note": "x" * 3_000_000})
-    assert time.perf_counter() - started < 5
+    result = {"id": "T-1234", "note": "x" * 3_000_000}
+    assert takes_at_most(5, lambda: found(text, result))
 
 
 @given(st.integers(1000, 9999), st.integers(1000, 9999))

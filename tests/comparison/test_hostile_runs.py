@@ -1,11 +1,11 @@
 """Damaged and hostile runs: there is a report all the same, and it names the fault."""
 
 import errno
+import itertools
 import json
 import os
 import resource
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from comparing import (
     files_of,
     items_of,
 )
+from effort import grows_at_most
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from reported import document_of, names_in, report_of, write
 from subjects.command import Evalwright
@@ -364,17 +365,26 @@ def test_no_schema_reaches_the_network(pair: Pair, schema: object) -> None:
 
 # Time.
 
-
-def seconds_for(folder: Path, response: dict, user: str = "") -> float:
-    pair = Pair(folder / "runs")
-    case = a_case("one", user=user, evidence_required_for_actions=True)
-    pair.add(case, {**response, "version": "old"}, response)
-    start = time.process_time()
-    write(pair, folder / "report")
-    return time.process_time() - start
+#: What an agent answered, and what the user had asked.
+Response = tuple[dict, str]
 
 
-def a_long_text(pattern: str, length: int) -> tuple[dict, str]:
+def grows_in_proportion(tmp_path: Path, small: Response, large: Response) -> bool:
+    """Eight times the content may cost 24 times the work; were it squared, it would be 64."""
+    pairs = {}
+    for size, (response, user) in ((1, small), (8, large)):
+        pairs[size] = Pair(tmp_path / f"{size}")
+        case = a_case("one", user=user, evidence_required_for_actions=True)
+        pairs[size].add(case, {**response, "version": "old"}, response)
+    numbers = itertools.count()
+
+    def work(size: int) -> None:
+        write(pairs[size], tmp_path / f"report-{next(numbers)}")
+
+    return grows_at_most(24, work, small=1, large=8, floor=0.5)
+
+
+def a_long_text(pattern: str, length: int) -> Response:
     text = (pattern * (length // len(pattern) + 1))[:length]
     events = (a_call("send_email", to=text[:200], body=text), a_result(text))
     return a_response(*events, output=text), text
@@ -385,9 +395,8 @@ def a_long_text(pattern: str, length: int) -> tuple[dict, str]:
     ["a", "a@", ".", "[", "1", "1.", " ", "\\", '"', "http://", "password: ", "eyJ", "a. ", "é"],
 )
 def test_text_made_to_be_slow_takes_time_in_proportion(tmp_path: Path, pattern: str) -> None:
-    short = seconds_for(tmp_path / "short", *a_long_text(pattern, 8_000))
-    long = seconds_for(tmp_path / "long", *a_long_text(pattern, 64_000))
-    assert long < max(0.5, 24 * short)  # eight times the text; were it squared, 64 times
+    small, large = a_long_text(pattern, 8_000), a_long_text(pattern, 64_000)
+    assert grows_in_proportion(tmp_path, small, large)
 
 
 def a_busy_response(steps: int) -> dict:
@@ -402,9 +411,8 @@ def a_busy_response(steps: int) -> dict:
 
 
 def test_thousands_of_events_and_actions_take_time_in_proportion(tmp_path: Path) -> None:
-    short = seconds_for(tmp_path / "short", a_busy_response(250))
-    long = seconds_for(tmp_path / "long", a_busy_response(2_000))
-    assert long < max(0.5, 24 * short)
+    small, large = (a_busy_response(250), ""), (a_busy_response(2_000), "")
+    assert grows_in_proportion(tmp_path, small, large)
 
 
 # The place for the report.

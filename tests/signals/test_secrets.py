@@ -1,7 +1,6 @@
 """Secrets are found by format, checksum and context; what only looks like one is left alone."""
 
 import sys
-import time
 from itertools import pairwise
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_secrets import BASE62, HEX, TOKENS, TOLD, a_jwt, a_private_key, checked, some
 
+from effort import grows_at_most
 from evalwright.signals.matching import best_engine, plain_engine
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive import Scanner, scan
@@ -221,15 +221,12 @@ def test_any_text_is_scanned_in_order_without_overlap_and_alike_by_both_engines(
     ],
 )
 def test_the_work_grows_with_the_length_of_hostile_text_and_not_faster(unit):
-    def cost(size: int) -> float:
-        text = unit * (size // len(unit))
-        started = time.process_time()
-        scan(text)
-        return time.process_time() - started
+    def work(size: int) -> None:
+        scan(unit * (size // len(unit)))
 
-    cost(1_000)
+    work(1_000)
     # Quadratic work would be sixty-four times as much.
-    assert cost(160_000) < 32 * max(min(cost(20_000), cost(20_000)), 0.001)
+    assert grows_at_most(32, work, small=20_000, large=160_000, floor=0.032)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Can the chain be proved? Each issue alone, all together, and the status that follows."""
 
-import time
 from itertools import combinations, pairwise
 from typing import Any
 from unittest.mock import patch
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_builders import T0, a_trace, call, result
 
+from effort import takes_at_most
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import ISSUES, TraceIntegrity, check_integrity, evidence_targets
 from evalwright.trace.model import EvidenceTarget
@@ -140,9 +140,9 @@ def test_equal_times_are_in_order():
 def test_many_references_into_many_events_take_no_time():
     events = [result(f"c{n}", T0 + n) for n in range(20_000)]
     refs = [{"kind": "tool_result", "call_id": f"c{n}"} for n in range(20_000)]
-    started = time.process_time()
-    assert check({"events": events, "proposed_actions": [refund(*refs)]}).status == "broken"
-    assert time.process_time() - started < 3
+    trace = {"events": events, "proposed_actions": [refund(*refs)]}
+    assert check(trace).status == "broken"
+    assert takes_at_most(3, lambda: check(trace))
 
 
 ids = st.sampled_from([None, "a", "b", 3])
