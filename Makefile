@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test lint format bench bench-compare bench-signals bench-models bench-prompts bench-host mutants walk docs coverage clean
+.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,6 +31,9 @@ demo: setup ## run the bundled suites against the bundled agents
 
 test: setup ## run every test
 	$(BIN)/pytest -n 2 --dist worksteal
+
+soak: setup ## inject faults for a long time: kills, full disks, held locks, hostile load
+	SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/faults
 
 lint: setup ## check formatting, lint rules, types, and which package may import which
 	$(BIN)/ruff format --check .
