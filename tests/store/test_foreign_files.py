@@ -12,7 +12,7 @@ from log_events import a_start, an_event, raw_connection, types_of, written
 from log_processes import a_child
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog, StoreError
-from evalwright.store import schema
+from evalwright.store import migration, schema
 from evalwright.store.sqlite import SqliteLog
 
 PAGE = 4096
@@ -202,7 +202,7 @@ def test_a_database_with_our_mark_but_without_our_tables_is_an_error(
 ) -> None:
     connection = a_foreign_database(path, held, "DELETE")
     connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+    connection.execute(f"PRAGMA user_version = {migration.VERSION}")
     connection.close()
 
     with pytest.raises(StoreError, match=r"log\.db: .*no such table"):
@@ -244,7 +244,7 @@ def test_an_empty_file_becomes_a_log(path: Path) -> None:
 
 
 def test_garbage_among_the_events_is_found_when_they_are_read(path: Path) -> None:
-    content = bytearray(a_log(path, events=200))
+    content = bytearray(a_log(path, events=2_000))
     middle = len(content) // 2 // PAGE * PAGE
     content[middle : middle + PAGE] = random.Random(1).randbytes(PAGE)
     path.write_bytes(content)

@@ -25,7 +25,7 @@ from evalwright.contracts.errors import (
     RunBusy,
     StoreError,
 )
-from evalwright.store import claims, schema, sqlite, writer
+from evalwright.store import claims, migration, sqlite, writer
 from evalwright.store.location import blames_the_place, explain
 from evalwright.store.sqlite import SqliteLog
 
@@ -186,9 +186,9 @@ def test_half_a_page_is_damage_unless_a_journal_says_how_it_ends(path: Path, jou
         file.write(b"\0" * 100)
 
     with pytest.raises(DamagedEventLog) as refusal:
-        schema.inspect_file(path, "log.db")
+        migration.inspect_file(path, "log.db")
     path.with_name(path.name + journal).touch()
-    schema.inspect_file(path, "log.db")
+    migration.inspect_file(path, "log.db")
 
     assert str(refusal.value) == (
         "log.db: the database is truncated within a page; "
@@ -226,12 +226,12 @@ def test_a_migration_that_another_process_has_done_meanwhile_is_not_repeated(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The version is read again once the lock is held."""
-    versions = iter([0, schema.VERSION])
+    versions = iter([0, migration.VERSION])
     with ExitStack() as held:
         SqliteLog(path).close()
         raw = held.enter_context(raw_connection(path))
-        monkeypatch.setattr(schema, "_known_version", lambda *_: next(versions))
-        schema.migrate(raw, "log.db")
+        monkeypatch.setattr(migration, "known_version", lambda *_: next(versions))
+        migration.migrate(raw, "log.db")
 
     assert next(versions, None) is None
 

@@ -29,7 +29,7 @@ def test_a_log_that_was_killed_at_any_write_of_its_creation_is_opened_and_used(
     tmp_path: Path,
 ) -> None:
     """SIGXFSZ kills at the very write that reaches the limit: half of a page, half of a journal."""
-    limits = range(0, 40_000, 700)
+    limits = range(0, 180_000, 3_100)
     with a_child("die_while_creating", tmp_path, *limits) as child:
         outcomes = [child.hear() for _ in limits]
 
@@ -39,7 +39,7 @@ def test_a_log_that_was_killed_at_any_write_of_its_creation_is_opened_and_used(
 
 
 def test_a_writer_that_is_killed_at_any_write_loses_no_acknowledged_event(tmp_path: Path) -> None:
-    limits = range(33_000, 160_000, 3_571)
+    limits = range(150_000, 277_000, 3_571)
     with a_child("die_while_appending", tmp_path, *limits) as child:
         outcomes = [child.hear().split() for _ in limits]
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from log_events import a_score, a_start, an_end, an_event, raw_connection, types_of
 
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store import schema
+from evalwright.store import migration
 from evalwright.store.sqlite import SqliteLog
 
+COLUMNS = "(run, seq, type, task_id, at_us, body)"
+TAKEN = "(1, 2, 'x', NULL, 0, '')"
 OPEN, ENDED, UNKNOWN = (
     1,
     2,
@@ -64,7 +66,7 @@ def test_the_database_refuses_what_would_break_the_log(
     before = contents(raw)
 
     with pytest.raises(sqlite3.IntegrityError):
-        raw.execute(f"{verb} INTO events VALUES (?, ?, ?, ?, ?, ?)", row)
+        raw.execute(f"{verb} INTO events {COLUMNS} VALUES (?, ?, ?, ?, ?, ?)", row)
 
     assert contents(raw) == before
 
@@ -76,7 +78,9 @@ def test_the_database_refuses_what_would_break_the_log(
         "UPDATE OR REPLACE events SET seq = 1 WHERE run = 1 AND seq = 2",
         "DELETE FROM events WHERE run = 1 AND seq = 2",
         "DELETE FROM events",
-        "INSERT INTO events VALUES (1, 2, 'x', NULL, 0, '') ON CONFLICT DO UPDATE SET body = 'x'",
+        f"INSERT INTO events {COLUMNS} VALUES {TAKEN} ON CONFLICT DO UPDATE SET body = 'x'",
+        f"INSERT OR REPLACE INTO events (id, {COLUMNS[1:]} VALUES (1, 1, 3, 'x', NULL, 0, '')",
+        f"INSERT OR REPLACE INTO events (id, {COLUMNS[1:]} VALUES (-1, 1, 3, 'x', NULL, 0, '')",
         "UPDATE runs SET run_id = 'renamed' WHERE run = 1",
         "DELETE FROM runs",
         "UPDATE runs SET tenant = 'another' WHERE run = 1",
@@ -100,10 +104,10 @@ def test_the_database_refuses_to_change_what_is_written(
 
 @pytest.mark.parametrize("kind", TERMINAL_TYPES)
 def test_nothing_follows_any_kind_of_end(raw: sqlite3.Connection, kind: str) -> None:
-    raw.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", insert(OPEN, 3, kind))
+    raw.execute(f"INSERT INTO events {COLUMNS} VALUES (?, ?, ?, ?, ?, ?)", insert(OPEN, 3, kind))
 
     with pytest.raises(sqlite3.IntegrityError, match="has not ended"):
-        raw.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", insert(OPEN, 4))
+        raw.execute(f"INSERT INTO events {COLUMNS} VALUES (?, ?, ?, ?, ?, ?)", insert(OPEN, 4))
 
 
 def test_a_statement_with_one_bad_row_writes_none_of_its_rows(raw: sqlite3.Connection) -> None:
@@ -111,18 +115,18 @@ def test_a_statement_with_one_bad_row_writes_none_of_its_rows(raw: sqlite3.Conne
 
     with pytest.raises(sqlite3.IntegrityError):
         raw.execute(
-            "INSERT INTO events VALUES (1, 3, 'x', NULL, 0, ''), (1, 4, 'x', NULL, 0, ''),"
-            " (1, 6, 'x', NULL, 0, '')"
+            f"INSERT INTO events {COLUMNS} VALUES (1, 3, 'x', NULL, 0, ''),"
+            " (1, 4, 'x', NULL, 0, ''), (1, 6, 'x', NULL, 0, '')"
         )
 
     assert contents(raw) == before
 
 
 def test_what_keeps_the_rules_is_welcome(raw: sqlite3.Connection, path: Path) -> None:
-    raw.execute("INSERT INTO events VALUES (1, 3, 'eval.scored', 'task-2', 0, '')")
+    raw.execute(f"INSERT INTO events {COLUMNS} VALUES (1, 3, 'eval.scored', 'task-2', 0, '')")
     raw.execute("INSERT INTO runs VALUES (3, 'another', 'local')")
-    raw.execute("INSERT INTO events VALUES (3, 0, 'eval.scored', 'task-1', 0, '')")
-    raw.execute("INSERT INTO events VALUES (3, 1, 'run.cancelled', NULL, 0, '')")
+    raw.execute(f"INSERT INTO events {COLUMNS} VALUES (3, 0, 'eval.scored', 'task-1', 0, '')")
+    raw.execute(f"INSERT INTO events {COLUMNS} VALUES (3, 1, 'run.cancelled', NULL, 0, '')")
 
     assert types_of(path, "open")[3:] == ["eval.scored"]
     assert types_of(path, "another") == ["eval.scored", "run.cancelled"]
@@ -144,13 +148,13 @@ def test_the_log_is_whole_whatever_is_tried(
     """A model of a few lines says which attempts must be taken; the table must agree."""
     model: dict[int, list[tuple[str, str | None]]] = {1: [], 2: []}
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        schema.migrate(connection, ":memory:")
+        migration.migrate(connection, ":memory:")
         connection.execute("INSERT INTO runs VALUES (1, 'one', 'a'), (2, 'two', 'b')")
         for verb, run, distance, kind, task in tries:
             events = model[run]
             row = (run, len(events) + distance, kind, task)
             with suppress(sqlite3.IntegrityError):
-                connection.execute(f"{verb} INTO events VALUES (?, ?, ?, ?, 0, '')", row)
+                connection.execute(f"{verb} INTO events {COLUMNS} VALUES (?, ?, ?, ?, 0, '')", row)
             if distance == 0 and fits(events, kind, task):
                 events.append((kind, task))
 

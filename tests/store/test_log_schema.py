@@ -10,7 +10,7 @@ from log_events import a_start, an_event, raw_connection, types_of
 from log_processes import children
 
 from evalwright.contracts.errors import NotAnEventLog, StoreError
-from evalwright.store import schema
+from evalwright.store import migration, schema
 from evalwright.store.sqlite import SqliteLog
 
 
@@ -21,9 +21,9 @@ def pragma(path: Path, name: str) -> object:
 
 def later_program(monkeypatch: pytest.MonkeyPatch, *migrations: str) -> None:
     """From here on the program is a later one, which knows more migrations."""
-    known = (*schema.MIGRATIONS, *migrations)
-    monkeypatch.setattr(schema, "MIGRATIONS", known)
-    monkeypatch.setattr(schema, "VERSION", len(known))
+    known = (*migration.MIGRATIONS, *migrations)
+    monkeypatch.setattr(migration, "MIGRATIONS", known)
+    monkeypatch.setattr(migration, "VERSION", len(known))
 
 
 ADD_NOTES = """
@@ -38,7 +38,7 @@ END;
 def test_a_new_file_is_made_with_the_present_version(path: Path) -> None:
     SqliteLog(path).close()
 
-    assert pragma(path, "user_version") == schema.VERSION
+    assert pragma(path, "user_version") == migration.VERSION
     assert pragma(path, "application_id") == schema.APPLICATION_ID
     assert pragma(path, "journal_mode") == "wal"
 
@@ -55,7 +55,7 @@ def test_an_old_log_is_migrated_and_keeps_its_events(
     later.close()
 
     assert types_of(path) == ["run.started", "agent.decided"]
-    assert pragma(path, "user_version") == schema.VERSION == 3
+    assert pragma(path, "user_version") == migration.VERSION == 4
     with raw_connection(path) as connection:
         assert connection.execute("SELECT run_id, note FROM runs").fetchall() == [("run", None)]
         with pytest.raises(sqlite3.IntegrityError, match="this one; is not"):
@@ -69,7 +69,7 @@ def test_a_log_of_the_present_version_is_not_migrated_again(
     for _ in range(2):
         SqliteLog(path).close()
 
-    assert pragma(path, "user_version") == 3
+    assert pragma(path, "user_version") == 4
 
 
 def test_a_migration_that_fails_leaves_the_log_as_it_was(
@@ -82,7 +82,7 @@ def test_a_migration_that_fails_leaves_the_log_as_it_was(
         with pytest.raises(StoreError, match=r"log\.db: .*table runs already exists"):
             SqliteLog(path)
 
-    assert pragma(path, "user_version") == 2
+    assert pragma(path, "user_version") == 3
     assert len(columns(path, "runs")) == 3
     again = SqliteLog(path)
     assert again.run_ids() == ["run"]
@@ -116,7 +116,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_alone(
         SqliteLog(path)
 
     assert str(refusal.value) == (
-        f"{path}: written by a newer Evalwright (schema 3, this one knows 2); "
+        f"{path}: written by a newer Evalwright (schema 4, this one knows 3); "
         "update Evalwright or name another file with --db"
     )
     assert path.read_bytes() == before
@@ -158,7 +158,7 @@ def test_opening_waits_for_another_who_keeps_the_file_from_turning_to_wal(
     """SQLite does not wait here by itself: of two who open a new log, one would be refused."""
     waits: list[float] = []
     with raw_connection(path) as other:
-        schema.migrate(other, str(path))
+        migration.migrate(other, str(path))
         other.execute("BEGIN IMMEDIATE")
 
         def let_go_while_the_log_waits(seconds: float) -> None:
@@ -178,7 +178,7 @@ def test_a_file_that_others_never_let_go_is_a_clear_error(
 ) -> None:
     monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
     with raw_connection(path) as other:
-        schema.migrate(other, str(path))
+        migration.migrate(other, str(path))
         other.execute("BEGIN IMMEDIATE")
 
         with pytest.raises(StoreError, match=r"log\.db: .*locked; another process"):

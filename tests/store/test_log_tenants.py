@@ -93,7 +93,7 @@ def test_the_nameless_tenant_is_a_tenant_like_any_other(log: SqliteLog, path: Pa
 
 def test_the_runs_of_a_log_from_before_tenants_are_local(path: Path) -> None:
     with raw_connection(path) as old:
-        old.executescript(schema.MIGRATIONS[0])
+        old.executescript(schema.FIRST_VERSION)
         old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         old.execute("PRAGMA user_version = 1")
         old.execute("INSERT INTO runs VALUES (1, 'ended'), (2, 'open')")
@@ -114,7 +114,7 @@ def test_the_runs_of_a_log_from_before_tenants_are_local(path: Path) -> None:
     log.close()
     assert types_of(path, "open") == ["run.started", "agent.decided"]
     with raw_connection(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 # What is not theirs.

@@ -279,7 +279,7 @@ def test_a_killed_writer_leaves_each_event_with_its_document_or_neither(
 def test_a_writer_that_is_killed_at_any_write_leaves_events_with_their_documents(
     tmp_path: Path,
 ) -> None:
-    limits = range(60_000, 200_000, 7_919)
+    limits = range(180_000, 320_000, 7_919)
     with a_child("die_while_writing_documents", tmp_path, *limits) as child:
         outcomes = [child.hear().split() for _ in limits]
 

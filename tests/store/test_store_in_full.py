@@ -32,7 +32,7 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.events import Event
-from evalwright.store import claims, location, schema, sqlite, writer
+from evalwright.store import claims, location, migration, sqlite, writer
 from evalwright.store.records import Record, RecordChange, RecordConflict
 from evalwright.store.sqlite import SqliteLog
 from snapshots import check_snapshot
@@ -188,12 +188,12 @@ def test_the_schema_of_a_new_file(path: Path) -> None:
 
 
 def test_what_is_no_log_is_refused_in_full(path: Path, tmp_path: Path) -> None:
-    assert said(schema.inspect_file, tmp_path, "there") == (
+    assert said(migration.inspect_file, tmp_path, "there") == (
         NotAnEventLog,
         "there: not a file; name another place with --db",
     )
     path.write_bytes(b"no database at all" * 100)
-    assert said(schema.inspect_file, path, "there") == (
+    assert said(migration.inspect_file, path, "there") == (
         NotAnEventLog,
         "there: not an Evalwright database; name another file with --db",
     )
@@ -202,11 +202,11 @@ def test_what_is_no_log_is_refused_in_full(path: Path, tmp_path: Path) -> None:
 def test_a_newer_log_is_refused_in_full(path: Path) -> None:
     SqliteLog(path).close()
     with raw_connection(path) as raw:
-        raw.execute("PRAGMA user_version = 3")
+        raw.execute("PRAGMA user_version = 4")
     assert said(SqliteLog, path) == (
         NotAnEventLog,
         (
-            f"{path}: written by a newer Evalwright (schema 3, this one knows 2); "
+            f"{path}: written by a newer Evalwright (schema 4, this one knows 3); "
             "update Evalwright or name another file with --db"
         ),
     )
@@ -226,10 +226,10 @@ def test_a_half_migration_is_named_and_rolled_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = "CREATE TABLE one (x);\nCREATE TABLE two (\n"
-    monkeypatch.setattr(schema, "MIGRATIONS", (half,))
+    monkeypatch.setattr(migration, "MIGRATIONS", (half,))
     with raw_connection(path) as raw:
         with pytest.raises(AssertionError) as caught:
-            schema.migrate(raw, "log.db")
+            migration.migrate(raw, "log.db")
         assert str(caught.value).splitlines()[0] == (
             "a migration ends within a statement: CREATE TABLE two ("
         )

@@ -1,10 +1,5 @@
-"""The SQLite schema of the event log, its migrations, and the look at a file before opening it."""
+"""The SQLite schema of the event log, version by version."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
-from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog
 from evalwright.contracts.events import TERMINAL_TYPES
 
 APPLICATION_ID = 0x4556574C  # "EVWL"
@@ -14,7 +9,7 @@ IS_END = " OR ".join(f"type = '{name}'" for name in TERMINAL_TYPES)
 
 # The triggers also stop `INSERT OR REPLACE`, which deletes rows that are in its way without asking
 # unique indexes or the triggers for DELETE.
-_FIRST_VERSION = f"""
+FIRST_VERSION = f"""
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL UNIQUE
@@ -56,7 +51,7 @@ CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 """  # noqa: S608 - only constants are added
 
-_TENANTS_AND_RECORDS = """
+TENANTS_AND_RECORDS = """
 ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';
 CREATE INDEX runs_of_tenant ON runs (tenant, run);
 CREATE TABLE records (
@@ -69,87 +64,216 @@ CREATE TABLE records (
 );
 """
 
-MIGRATIONS = (_FIRST_VERSION, _TENANTS_AND_RECORDS)
-VERSION = len(MIGRATIONS)
+# The third version, in two parts: `migration.py` copies the runs between them, free of triggers.
+#
+# - `events` has its bodies outside the tree of its keys: comparing keys never loads a body. `id` is
+#   the order in which events were written, over all runs; a reader may keep it as a cursor.
+# - `contents` holds large parts of events once, however many events have them: the suite of a plan.
+#   An event has the bytes before and after the part in `body`; `content` names the part and
+#   `content_at` says where in the body (in bytes) it belongs. `contents.py` cuts and joins. A part
+#   that no event has any more is deleted with its last event.
+# - `run_facts` and `run_tags` are what lists show and filter by, derived from the log by `facts.py`
+#   and written in the same transaction as the events. A run is there from its first event on.
+# - `partition_sizes` sums `run_facts` up, by triggers: runs, events and bytes of each tenant, which
+#   is a partition if a host wrote it. A part counts in full for every event that has it.
+# - `tombstones` is the way to delete: writing the tombstone of a run that has ended (`PRUNE_RUN`)
+#   deletes all of the run, and nothing else ever deletes an event. A pruned run's id and number are
+#   not used again; to restore the run, delete its tombstone first.
+BEFORE_THE_COPY = f"""
+DROP TRIGGER runs_are_never_replaced;
+DROP TRIGGER runs_are_never_changed;
+DROP TRIGGER runs_are_never_deleted;
+DROP TRIGGER no_gap_and_nothing_after_the_end;
+DROP TRIGGER scores_are_never_replaced;
+DROP TRIGGER events_are_never_changed;
+DROP TRIGGER events_are_never_deleted;
+DROP INDEX runs_of_tenant;
+DROP INDEX one_score_per_task;
+DROP INDEX one_end_per_run;
+ALTER TABLE events RENAME TO old_events;
+ALTER TABLE runs RENAME TO old_runs;
+
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL DEFAULT 'local'
+);
+INSERT INTO runs (run, run_id, tenant) SELECT run, run_id, tenant FROM old_runs ORDER BY run;
+DROP TABLE old_runs;
+
+CREATE TABLE contents (
+    content INTEGER PRIMARY KEY AUTOINCREMENT,
+    sha256 BLOB NOT NULL UNIQUE,
+    body TEXT NOT NULL
+);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY CHECK (id > 0),
+    run INTEGER NOT NULL REFERENCES runs (run),
+    seq INTEGER NOT NULL CHECK (seq >= 0),
+    type TEXT NOT NULL,
+    task_id TEXT CHECK (task_id IS NOT NULL OR type <> 'eval.scored'),
+    at_us INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    content INTEGER REFERENCES contents (content),
+    content_at INTEGER CHECK ((content IS NULL) = (content_at IS NULL)),
+    UNIQUE (run, seq)
+);
+CREATE UNIQUE INDEX one_score_per_task ON events (run, task_id) WHERE type = 'eval.scored';
+CREATE UNIQUE INDEX one_end_per_run ON events (run) WHERE {IS_END};
+CREATE INDEX events_with_content ON events (content) WHERE content IS NOT NULL;
+
+CREATE TABLE run_facts (
+    run INTEGER PRIMARY KEY REFERENCES runs (run),
+    tenant TEXT NOT NULL,
+    started_us INTEGER NOT NULL,
+    ended_us INTEGER,
+    status TEXT NOT NULL DEFAULT 'running',
+    workflow TEXT NOT NULL DEFAULT '',
+    suite TEXT,
+    agent TEXT,
+    tags TEXT NOT NULL DEFAULT '[]',
+    modes TEXT NOT NULL DEFAULT '[]',
+    score REAL,
+    passed INTEGER,
+    repeats TEXT,
+    resumed_from TEXT,
+    events INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX runs_of_tenant ON run_facts (tenant, run);
+CREATE INDEX runs_by_status ON run_facts (tenant, status, run);
+CREATE INDEX runs_by_suite ON run_facts (tenant, suite, run);
+CREATE INDEX runs_by_agent ON run_facts (tenant, agent, run);
+CREATE INDEX runs_without_end ON run_facts (run) WHERE ended_us IS NULL;
+CREATE INDEX runs_by_end ON run_facts (ended_us) WHERE ended_us IS NOT NULL;
+CREATE INDEX runs_of_repeats ON run_facts (repeats, run) WHERE repeats IS NOT NULL;
+CREATE INDEX runs_by_origin ON run_facts (resumed_from, run) WHERE resumed_from IS NOT NULL;
+CREATE TABLE run_tags (
+    tenant TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    run INTEGER NOT NULL REFERENCES runs (run),
+    PRIMARY KEY (tenant, tag, run)
+) WITHOUT ROWID;
+CREATE INDEX tags_of_run ON run_tags (run);
+
+CREATE TABLE partition_sizes (
+    tenant TEXT PRIMARY KEY,
+    runs INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TRIGGER a_new_run_is_counted AFTER INSERT ON run_facts
+BEGIN
+    INSERT INTO partition_sizes VALUES (NEW.tenant, 1, NEW.events, NEW.bytes)
+    ON CONFLICT (tenant) DO UPDATE SET
+        runs = runs + 1, events = events + NEW.events, bytes = bytes + NEW.bytes;
+END;
+CREATE TRIGGER growth_is_counted AFTER UPDATE OF bytes ON run_facts
+BEGIN
+    UPDATE partition_sizes
+    SET events = events + NEW.events - OLD.events, bytes = bytes + NEW.bytes - OLD.bytes
+    WHERE tenant = NEW.tenant;
+END;
+CREATE TRIGGER a_pruned_run_is_no_longer_counted AFTER DELETE ON run_facts
+BEGIN
+    UPDATE partition_sizes
+    SET runs = runs - 1, events = events - OLD.events, bytes = bytes - OLD.bytes
+    WHERE tenant = OLD.tenant;
+END;
+
+CREATE TABLE tombstones (
+    run INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    suite TEXT,
+    agent TEXT,
+    status TEXT NOT NULL,
+    started_us INTEGER NOT NULL,
+    ended_us INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE INDEX tombstones_of_tenant ON tombstones (tenant, run);
+"""  # noqa: S608 - only constants are added
+
+AFTER_THE_COPY = f"""
+DROP TABLE old_events;
+
+CREATE TRIGGER runs_are_never_replaced BEFORE INSERT ON runs
+WHEN EXISTS (SELECT 1 FROM runs WHERE run = NEW.run OR run_id = NEW.run_id)
+BEGIN SELECT RAISE(ABORT, 'the run is in the log already'); END;
+CREATE TRIGGER pruned_runs_do_not_return BEFORE INSERT ON runs
+WHEN EXISTS (SELECT 1 FROM tombstones WHERE run = NEW.run OR run_id = NEW.run_id)
+BEGIN SELECT RAISE(ABORT, 'the run was in the log, and was pruned'); END;
+CREATE TRIGGER runs_are_never_changed BEFORE UPDATE ON runs
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER runs_are_never_deleted BEFORE DELETE ON runs
+WHEN NOT EXISTS (SELECT 1 FROM tombstones WHERE run = OLD.run)
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+
+CREATE TRIGGER no_gap_and_nothing_after_the_end BEFORE INSERT ON events
+WHEN NEW.seq IS NOT coalesce(
+    (SELECT CASE WHEN {IS_END} THEN -1 ELSE seq + 1 END
+     FROM events WHERE run = NEW.run ORDER BY seq DESC LIMIT 1),
+    (SELECT 0 FROM runs WHERE run = NEW.run)
+)
+BEGIN SELECT RAISE(ABORT, 'an event must be the next one of a run that has not ended'); END;
+CREATE TRIGGER the_log_numbers_its_events BEFORE INSERT ON events WHEN NEW.id >= 0
+BEGIN SELECT RAISE(ABORT, 'an event is given its id by the log'); END;
+CREATE TRIGGER scores_are_never_replaced BEFORE INSERT ON events
+WHEN NEW.type = 'eval.scored' AND EXISTS (
+    SELECT 1 FROM events WHERE run = NEW.run AND task_id = NEW.task_id AND type = 'eval.scored'
+)
+BEGIN SELECT RAISE(ABORT, 'the task has its score already'); END;
+CREATE TRIGGER a_content_exists_before_its_events BEFORE INSERT ON events
+WHEN NEW.content IS NOT NULL AND NOT EXISTS (SELECT 1 FROM contents WHERE content = NEW.content)
+BEGIN SELECT RAISE(ABORT, 'there is no such content'); END;
+CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+WHEN NOT EXISTS (SELECT 1 FROM tombstones WHERE run = OLD.run)
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+
+CREATE TRIGGER contents_are_never_replaced BEFORE INSERT ON contents
+WHEN EXISTS (SELECT 1 FROM contents WHERE content = NEW.content OR sha256 = NEW.sha256)
+BEGIN SELECT RAISE(ABORT, 'the content is in the log already'); END;
+CREATE TRIGGER contents_are_never_changed BEFORE UPDATE ON contents
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER contents_of_events_are_never_deleted BEFORE DELETE ON contents
+WHEN EXISTS (SELECT 1 FROM events WHERE content = OLD.content)
+BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER a_content_goes_with_its_last_event AFTER DELETE ON events
+WHEN OLD.content IS NOT NULL AND NOT EXISTS (SELECT 1 FROM events WHERE content = OLD.content)
+BEGIN DELETE FROM contents WHERE content = OLD.content; END;
+
+CREATE TRIGGER only_runs_that_have_ended_are_pruned BEFORE INSERT ON tombstones
+WHEN NOT EXISTS (
+    SELECT 1 FROM runs WHERE run = NEW.run AND run_id = NEW.run_id AND tenant = NEW.tenant
+) OR NOT EXISTS (SELECT 1 FROM events WHERE run = NEW.run AND ({IS_END}))
+OR EXISTS (SELECT 1 FROM tombstones WHERE run = NEW.run OR run_id = NEW.run_id)
+BEGIN SELECT RAISE(ABORT, 'only a run that has ended can be pruned'); END;
+CREATE TRIGGER tombstones_are_never_changed BEFORE UPDATE ON tombstones
+BEGIN SELECT RAISE(ABORT, 'a tombstone is never changed'); END;
+CREATE TRIGGER a_pruned_run_is_deleted_whole AFTER INSERT ON tombstones
+BEGIN
+    DELETE FROM events WHERE run = NEW.run;
+    DELETE FROM run_tags WHERE run = NEW.run;
+    DELETE FROM run_facts WHERE run = NEW.run;
+    DELETE FROM runs WHERE run = NEW.run;
+END;
+"""  # noqa: S608 - only constants are added
+
+PRUNE_RUN = """
+INSERT INTO tombstones
+SELECT run, run_id, runs.tenant, suite, agent, status, started_us, ended_us, events, bytes,
+    :at_us, :reason
+FROM runs JOIN run_facts USING (run) WHERE run_id = :run_id AND ended_us IS NOT NULL
+"""
 
 ENTER_RUN = """
 INSERT INTO runs (run_id, tenant) SELECT :run_id, :tenant WHERE NOT EXISTS (
     SELECT 1 FROM runs WHERE run_id = :run_id
 )
 """
-
-
-def inspect_file(path: Path, place: str) -> None:
-    """Refuse a file that is not ours, before anything is locked or written beside it."""
-    if not path.is_file():
-        raise NotAnEventLog(f"{place}: not a file; name another place with --db")
-    if path.stat().st_size == 0:
-        return
-    application_id, page_size = _read_header(path, place)
-    if application_id != APPLICATION_ID:
-        raise NotAnEventLog(
-            f"{place}: a database of another program (application id {application_id:#x}); "
-            "name another file with --db"
-        )
-    # A journal tells how a half-written page ends.
-    journals = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
-    if path.stat().st_size % page_size and not any(journal.exists() for journal in journals):
-        raise DamagedEventLog(
-            f"{place}: the database is truncated within a page; "
-            "restore it from a copy, or name another file with --db"
-        )
-
-
-def _read_header(path: Path, place: str) -> tuple[int, int]:
-    """Application id and page size, read by SQLite as if the file never changed: without locks.
-
-    Reading them through a descriptor of our own would be a mistake: closing it drops the locks of
-    every connection that this process has to the same file, and with them acknowledged events.
-    """
-    uri = f"{path.as_uri()}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
-        # The header may be ahead of its file while another process writes; that is checked later.
-        connection.execute("PRAGMA writable_schema = ON")
-        try:
-            (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
-                raise
-            raise NotAnEventLog(
-                f"{place}: not an Evalwright database; name another file with --db"
-            ) from None
-    return application_id & 0xFFFFFFFF, page_size
-
-
-def migrate(connection: sqlite3.Connection, place: str) -> None:
-    """Bring the database to the version of this program, in one transaction."""
-    if _known_version(connection, place) == VERSION:
-        return
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
-        missing = MIGRATIONS[_known_version(connection, place) :]  # another process may have begun
-        statement = ""
-        for line in "\n".join(missing).splitlines():
-            statement += line + "\n"
-            if sqlite3.complete_statement(statement):
-                connection.execute(statement)
-                statement = ""
-        assert not statement.strip(), f"a migration ends within a statement: {statement}"
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _known_version(connection: sqlite3.Connection, place: str) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > VERSION:
-        raise NotAnEventLog(
-            f"{place}: written by a newer Evalwright (schema {version}, this one knows "
-            f"{VERSION}); update Evalwright or name another file with --db"
-        )
-    return int(version)

@@ -10,9 +10,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.contracts.events import Event
-from evalwright.store import claims, schema
+from evalwright.store import claims, contents, migration, schema
 from evalwright.store.location import clear_errors, explain
 from evalwright.store.protocol import NewEvent, Observer, Watcher
 from evalwright.store.records import LOCAL_TENANT, Record, RecordChange, Records
@@ -29,21 +29,19 @@ _LISTED = (
 _LIST = f"SELECT key, body, at_us {_LISTED}"
 _LIST_KEYS = f"SELECT key {_LISTED}"
 
-_SELECT = "SELECT seq, type, task_id, at_us, CAST(body AS BLOB) FROM events WHERE run = ?"
+_SELECT = (
+    "SELECT seq, type, task_id, at_us, CAST(body AS BLOB), content, content_at"
+    " FROM events WHERE run = ?"
+)
 
 _RUN = "SELECT run FROM runs WHERE run_id = :run_id"
 
-_RUN_IDS = (
-    "SELECT run_id FROM runs WHERE run < :before"
-    " AND EXISTS (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0)"
-)
+# The run ids are looked up run by run, so that the order of the facts is kept.
+_RUN_ID = "(SELECT run_id FROM runs WHERE runs.run = run_facts.run)"
 
-# The end is worded as in the index `one_end_per_run`: worded differently, the index is not used.
-_OPEN_RUNS = (
-    "SELECT run_id, tenant FROM runs"  # noqa: S608 - constants only
-    " WHERE EXISTS (SELECT 1 FROM events WHERE events.run = runs.run AND seq = 0) AND NOT EXISTS"
-    f" (SELECT 1 FROM events WHERE events.run = runs.run AND ({schema.IS_END}))"
-)
+_RUN_IDS = f"SELECT {_RUN_ID} FROM run_facts WHERE run < :before"  # noqa: S608 - constants only
+
+_OPEN_RUNS = f"SELECT {_RUN_ID}, tenant FROM run_facts WHERE ended_us IS NULL"  # noqa: S608
 
 _NO_BOUND = 2**63 - 1
 _PAGE = 32  # events that a reader holds in memory
@@ -62,14 +60,14 @@ class Database:
         self._closed = False
         self._change = threading.Lock()  # guards the two above
         self._reading = threading.Lock()
+        self._contents: contents.ContentCache | None = None
         with clear_errors(self.place):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileExistsError):  # owner only: logs hold what agents said
                 os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            schema.inspect_file(self.path, self.place)
-            self._reader = connect(self.path)
+            migration.inspect_file(self.path, self.place)
+            self._reader = migration.open_current(self.path, self.place, connect, BUSY_SECONDS)
             try:
-                schema.migrate(self._reader, self.place)
                 _use_wal(self._reader)
                 self._reader.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
             except BaseException:
@@ -118,6 +116,18 @@ class Database:
                 return self._reader.execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:  # same as `clear_errors`, but faster
             raise explain(self.place, error) from error
+
+    def whole(self, body: bytes, content: int, at: int) -> bytes:
+        """The body of an event that has a part elsewhere."""
+        if self._contents is None:
+            self._contents = contents.ContentCache(self._content)
+        return contents.join(body, at, self._contents.get(content))
+
+    def _content(self, content: int) -> bytes:
+        rows = self.query("SELECT CAST(body AS BLOB) FROM contents WHERE content = ?", (content,))
+        if not rows:
+            raise DamagedEventLog(f"{self.place}: a part of an event is missing")
+        return bytes(rows[0][0])
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
         """One document of a tenant."""
@@ -276,8 +286,7 @@ class SqliteLog:
         left = _NO_BOUND if limit is None else limit
         while left > 0:
             rows = self._database.query(page, (run, after, last, *types, min(left, _PAGE)))
-            for sequence, kind, task_id, at_us, body in rows:
-                yield Event(run_id, sequence, kind, task_id, at_us, body)
+            yield from self._events(run_id, rows)
             if len(rows) < _PAGE:
                 return
             after, left = rows[-1][0], left - len(rows)
@@ -290,7 +299,14 @@ class SqliteLog:
             f" ({_SELECT} AND seq >= 2 ORDER BY seq DESC LIMIT 2) ORDER BY seq",
             (run, run),
         )
-        return [Event(run_id, *row) for row in rows]
+        return list(self._events(run_id, rows))
+
+    def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
+        whole = self._database.whole
+        for sequence, kind, task_id, at_us, body, content, at in rows:
+            if content is not None:
+                body = whole(body, content, at)  # noqa: PLW2901 - the same body, completed
+            yield Event(run_id, sequence, kind, task_id, at_us, body)
 
     def close(self) -> None:
         """Write what is queued and close the file."""

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import LogConflict, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES
+from evalwright.store import contents
+from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
+from evalwright.store.facts import Growth
 from evalwright.store.location import blames_the_place, explain
 from evalwright.store.protocol import NewEvent, Observer, Watcher
 from evalwright.store.records import ANY, LOCAL_TENANT, RecordChange, RecordConflict
@@ -18,7 +21,10 @@ from evalwright.store.schema import ENTER_RUN
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
 GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
 
-_INSERT = "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT = (
+    "INSERT INTO events (run, seq, type, task_id, at_us, body, content, content_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
 _NEW_RECORD = (
     "INSERT INTO records (kind, tenant, key, body, at_us)"
@@ -29,7 +35,7 @@ _POSITION = (
     " FROM runs WHERE run_id = ?"
 )
 
-_Row = tuple[int, int, str, str | None, int, str]
+_Row = tuple[int, int, str, str | None, int, str, int | None, int | None]
 _View = tuple[str | None, str]  # whose view of the log (None: the view of all), and a run
 
 _logger = logging.getLogger(__name__)
@@ -193,8 +199,10 @@ class Writer:
         try:
             positions: dict[str, _Position] = {}
             starts: list[_Position | None] = []
-            rows = self._rows(writes, positions, starts)
+            growth = Growth()
+            rows = self._rows(writes, positions, starts, growth)
             self._connection.executemany(_INSERT, rows)
+            growth.write(self._connection)
             for write in writes:
                 for change in write.changes:
                     self._apply(change)
@@ -211,6 +219,7 @@ class Writer:
         writes: list[_Write],
         positions: dict[str, _Position],
         starts: list[_Position | None],
+        growth: Growth,
     ) -> list[_Row]:
         """The rows of writes; leaves in `positions` where their runs are afterwards."""
         rows: list[_Row] = []
@@ -227,11 +236,27 @@ class Writer:
             if tenant not in (None, owner):
                 raise _WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             starts.append(start)
-            for kind, task_id, at_us, body in events:
-                rows.append((run, sequence, kind, task_id, at_us, body.decode()))
-                sequence += 1
             if events:  # else the run may have ended, and nothing would remove the position again
-                positions[run_id] = _Position(run, sequence, owner)
+                growth.take(run, owner, sequence, events)
+                rows += self._rows_of(run, sequence, events)
+                positions[run_id] = _Position(run, sequence + len(events), owner)
+        return rows
+
+    def _rows_of(self, run: int, first: int, events: Sequence[NewEvent]) -> list[_Row]:
+        """The rows of the events of one write; large parts of a run's beginning are kept once."""
+        rows: list[_Row] = []
+        for sequence, (kind, task_id, at_us, body) in enumerate(events, first):
+            part = (
+                None if len(body) < SHARED_BYTES or sequence >= FRAME_EVENTS else contents.cut(body)
+            )
+            rows.append(
+                (run, sequence, kind, task_id, at_us, body.decode(), None, None)
+                if part is None
+                else (
+                    *(run, sequence, kind, task_id, at_us, part.rest.decode()),
+                    *(contents.keep(self._connection, part), part.at),
+                )
+            )
         return rows
 
     def _apply(self, change: RecordChange | _Forget) -> None:

@@ -1,0 +1,187 @@
+"""A few facts of every run, derived from its log and kept beside it: what lists show and ask for.
+
+The thread that writes adds them in the transaction of the events they come from. They can always be
+derived again, which is how a log of an older version gets them.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    EvalCompleted,
+    EvalStarted,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+)
+from evalwright.store.protocol import NewEvent
+
+MOST_CHARACTERS = 512  # of a name that can be asked for; longer ones are not names
+MOST_TAGS = 100
+
+Changes = dict[str, Any]  # new values, by column
+
+
+class RunFacts(NamedTuple):
+    """The facts of a run; `status` is that of the log, which does not know who executes the run."""
+
+    run_id: str
+    tenant: str
+    started_us: int
+    ended_us: int | None
+    status: str
+    workflow: str
+    suite: str | None  # suiteId@version
+    agent: str | None
+    tags: list[str]
+    modes: list[str]
+    score: float | None
+    passed: bool | None
+    repeats: str | None  # the id of the repeats that the run is one of
+    resumed_from: str | None
+    events: int
+    bytes: int
+
+
+COLUMNS = ", ".join(("run_id", *(f"run_facts.{name}" for name in RunFacts._fields[1:])))
+
+
+def from_row(row: Sequence[Any]) -> RunFacts:
+    """Facts from the columns `COLUMNS`."""
+    values = dict(zip(RunFacts._fields, row, strict=True))
+    passed = values["passed"]
+    values["passed"] = None if passed is None else bool(passed)
+    for name in ("tags", "modes"):
+        values[name] = [] if values[name] == "[]" else msgspec.json.decode(values[name])
+    return RunFacts(**values)
+
+
+# Events that turn a run to another status; a run is running otherwise.
+_TURNS = {
+    RunPaused.TYPE: "paused",
+    RunResumed.TYPE: "running",
+    "interrupt.requested": "waiting-approval",
+    "interrupt.resolved": "running",
+}
+SOURCE_TYPES = frozenset(
+    (RunStarted.TYPE, EvalStarted.TYPE, EvalCompleted.TYPE, *_TURNS, *TERMINAL_TYPES)
+)
+
+
+def changes_by(event: NewEvent) -> Changes:
+    """The facts that an event of one of the `SOURCE_TYPES` sets."""
+    try:
+        match event.type:
+            case RunStarted.TYPE:
+                return _described(msgspec.json.decode(event.body, type=RunStarted))
+            case EvalStarted.TYPE:
+                modes = msgspec.json.decode(event.body, type=EvalStarted).modes
+                return {"modes": msgspec.json.encode(modes).decode()}
+            case EvalCompleted.TYPE:
+                result = msgspec.json.decode(event.body, type=EvalCompleted)
+                return {"score": result.aggregate_score, "passed": result.passed}
+            case kind if kind in _TURNS:
+                return {"status": _TURNS[kind]}
+            case kind:
+                return {"status": kind.removeprefix("run."), "ended_us": event.at_us}
+    except (msgspec.MsgspecError, RecursionError):
+        return {}  # a damaged event is for those to report who read it
+
+
+def _described(started: RunStarted) -> Changes:
+    inputs = started.inputs or {}
+    # What a client of a host wrote there means nothing to us.
+    metadata = {} if started.owner else started.metadata or {}
+    named = {
+        "suite": inputs.get("evalSuiteRef"),
+        "agent": inputs.get("agentId"),
+        "repeats": metadata.get("group"),
+        "resumed_from": metadata.get("resumedFrom"),
+    }
+    tags = [tag for tag in started.tags or () if len(tag) <= MOST_CHARACTERS][:MOST_TAGS]
+    return {
+        "workflow": started.workflow_id[:MOST_CHARACTERS],
+        "tags": msgspec.json.encode(tags).decode(),
+        **{  # bodies may hold anything there
+            column: value if isinstance(value, str) and len(value) <= MOST_CHARACTERS else None
+            for column, value in named.items()
+        },
+    }
+
+
+@dataclass
+class Growth:
+    """What a transaction adds to the facts of its runs."""
+
+    # Run, tenant and time of each first event; then changes by run and tenant; then, by run, how
+    # many events there are and how many bytes were added.
+    _begun: list[tuple[int, str, int]] = field(default_factory=list)
+    _changes: list[tuple[int, str, Changes]] = field(default_factory=list)
+    _sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, run: int, tenant: str, sequence: int, events: Sequence[NewEvent]) -> None:
+        """Take note of events that a run gets, and of the sequence of the first."""
+        if sequence == 0:
+            self._begun.append((run, tenant, events[0].at_us))
+        size = self._sizes.get(run, (0, 0))[1]
+        for event in events:
+            size += len(event.body)
+            if event.type in SOURCE_TYPES:
+                self._changes.append((run, tenant, changes_by(event)))
+        self._sizes[run] = sequence + len(events), size
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write all of it."""
+        connection.executemany(
+            "INSERT INTO run_facts (run, tenant, started_us) VALUES (?, ?, ?)", self._begun
+        )
+        for run, tenant, changes in self._changes:
+            if changes:
+                connection.execute(
+                    f"UPDATE run_facts SET {', '.join(f'{name} = ?' for name in changes)}"  # noqa: S608
+                    " WHERE run = ?",
+                    (*changes.values(), run),
+                )
+            if changes.get("tags", "[]") != "[]":
+                tags = msgspec.json.decode(changes["tags"])
+                connection.executemany(
+                    "INSERT OR IGNORE INTO run_tags VALUES (?, ?, ?)",
+                    [(tenant, tag, run) for tag in tags],
+                )
+        connection.executemany(
+            "UPDATE run_facts SET events = ?, bytes = bytes + ? WHERE run = ?",
+            [(events, size, run) for run, (events, size) in self._sizes.items()],
+        )
+
+
+def rebuild(connection: sqlite3.Connection, runs: Iterable[tuple[int, str]]) -> None:
+    """Derive the facts of runs, each given with its tenant, from their events."""
+    types = ", ".join(f"'{name}'" for name in sorted(SOURCE_TYPES))
+    sources = (
+        "SELECT type, task_id, at_us, CAST(body AS BLOB) FROM events"  # noqa: S608 - constants
+        f" WHERE run = ? AND (seq = 0 OR type IN ({types})) ORDER BY seq"
+    )
+    sizes = (
+        "SELECT count(*), sum(length(CAST(events.body AS BLOB))"
+        " + coalesce(length(CAST(contents.body AS BLOB)), 0))"
+        " FROM events LEFT JOIN contents USING (content) WHERE run = :run"
+    )
+    for run, tenant in runs:
+        for table in ("run_tags", "run_facts"):
+            connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608
+        events = [NewEvent(*row) for row in connection.execute(sources, (run,))]
+        if not events:
+            continue
+        growth = Growth()
+        growth.take(run, tenant, 0, events)
+        growth.write(connection)
+        connection.execute(
+            "UPDATE run_facts SET (events, bytes) = "  # noqa: S608 - constants only
+            f"({sizes}) WHERE run = :run",
+            {"run": run},
+        )

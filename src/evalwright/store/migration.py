@@ -1,0 +1,203 @@
+"""Opening the file of a log: what is not one is refused, and an old one is brought up to date.
+
+That happens in one transaction, with nobody else in the file.
+A process of an older version would read events without the parts that are kept elsewhere, so the
+file is changed only while no other process has it open. It is changed in rollback-journal mode:
+whatever interrupts it, the next one who opens the file finds it as it was. That takes as much room
+again as the file has, and memory only for a cache.
+"""
+
+import random
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog, StoreError
+from evalwright.store import contents, facts, schema
+
+Connect = Callable[[Path], sqlite3.Connection]
+Step = str | Callable[[sqlite3.Connection, str], None]
+
+NOTICE_SECONDS = 2.0  # what takes longer is announced, and its progress told
+
+
+def inspect_file(path: Path, place: str) -> None:
+    """Refuse a file that is not ours, before anything is locked or written beside it."""
+    if not path.is_file():
+        raise NotAnEventLog(f"{place}: not a file; name another place with --db")
+    if path.stat().st_size == 0:
+        return
+    application_id, page_size = _read_header(path, place)
+    if application_id != schema.APPLICATION_ID:
+        raise NotAnEventLog(
+            f"{place}: a database of another program (application id {application_id:#x}); "
+            "name another file with --db"
+        )
+    # A journal tells how a half-written page ends.
+    journals = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+    if path.stat().st_size % page_size and not any(journal.exists() for journal in journals):
+        raise DamagedEventLog(
+            f"{place}: the database is truncated within a page; "
+            "restore it from a copy, or name another file with --db"
+        )
+
+
+def _read_header(path: Path, place: str) -> tuple[int, int]:
+    """Application id and page size, read by SQLite as if the file never changed: without locks.
+
+    Reading them through a descriptor of our own would be a mistake: closing it drops the locks of
+    every connection that this process has to the same file, and with them acknowledged events.
+    """
+    uri = f"{path.as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        # The header may be ahead of its file while another process writes; that is checked later.
+        connection.execute("PRAGMA writable_schema = ON")
+        try:
+            (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            raise NotAnEventLog(
+                f"{place}: not an Evalwright database; name another file with --db"
+            ) from None
+    return application_id & 0xFFFFFFFF, page_size
+
+
+def open_current(path: Path, place: str, connect: Connect, patience: float) -> sqlite3.Connection:
+    """A connection to the file, which is brought up to date before."""
+    connection = connect(path)
+    try:
+        version = known_version(connection, place)
+        if version in (0, VERSION):
+            migrate(connection, place)  # a new file needs no more than a lock
+            return connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    _migrate_alone(path, place, connect, patience)
+    return connect(path)
+
+
+def _migrate_alone(path: Path, place: str, connect: Connect, patience: float) -> None:
+    """Migrate once nobody else has the file open; raises when that takes too long."""
+    deadline, is_announced = time.monotonic() + patience, False
+    notice = time.monotonic() + NOTICE_SECONDS
+    while True:
+        try:
+            with closing(connect(path)) as connection:
+                connection.execute("PRAGMA busy_timeout = 0")
+                if known_version(connection, place) != VERSION:
+                    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                    connection.execute("PRAGMA journal_mode = DELETE")
+                    migrate(connection, place)
+                return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+        if time.monotonic() > deadline:
+            raise StoreError(
+                f"{place}: written by an older Evalwright, and another process has it open; "
+                "stop that process, so that the file can be brought up to date"
+            )
+        if time.monotonic() > notice and not is_announced:
+            is_announced = True
+            _tell(f"waiting for another process that has {place} open")
+        # Two who wait must not meet again and again.
+        time.sleep(random.uniform(0.005, 0.05))  # noqa: S311
+
+
+def migrate(connection: sqlite3.Connection, place: str) -> None:
+    """Bring the database to the version of this program, in one transaction."""
+    if known_version(connection, place) == VERSION:
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        missing = MIGRATIONS[known_version(connection, place) :]  # another process may have begun
+        for step in missing:
+            if isinstance(step, str):
+                execute_all(connection, step)
+            else:
+                step(connection, place)
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def execute_all(connection: sqlite3.Connection, script: str) -> None:
+    """Execute the statements of a script within the transaction."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
+    assert not statement.strip(), f"a migration ends within a statement: {statement}"
+
+
+def known_version(connection: sqlite3.Connection, place: str) -> int:
+    """The version of the file's schema; raises for one that only a newer program knows."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise NotAnEventLog(
+            f"{place}: written by a newer Evalwright (schema {version}, this one knows "
+            f"{VERSION}); update Evalwright or name another file with --db"
+        )
+    return int(version)
+
+
+def _move_bodies_out_of_the_keys(connection: sqlite3.Connection, place: str) -> None:
+    """The third version: copies the runs one after the other."""
+    execute_all(connection, schema.BEFORE_THE_COPY)
+    runs = connection.execute("SELECT run, tenant FROM runs ORDER BY run").fetchall()
+    notice = time.monotonic() + NOTICE_SECONDS
+    for number, (run, tenant) in enumerate(runs):
+        if time.monotonic() > notice:
+            notice = time.monotonic() + NOTICE_SECONDS
+            share = f"{number:,} of {len(runs):,} runs, {number / len(runs):.0%}"
+            _tell(f"bringing {place} up to date: {share}")
+        connection.execute(
+            "INSERT INTO events (run, seq, type, task_id, at_us, body)"
+            " SELECT run, seq, type, task_id, at_us, body FROM old_events"
+            " WHERE run = ? ORDER BY seq",
+            (run,),
+        )
+        _share_parts(connection, run)
+        facts.rebuild(connection, [(run, tenant)])
+    execute_all(connection, schema.AFTER_THE_COPY)
+
+
+def _share_parts(connection: sqlite3.Connection, run: int) -> None:
+    """Keep the large parts of what a run began with once; before the triggers are there."""
+    begun = connection.execute(
+        "SELECT id, CAST(body AS BLOB) FROM events WHERE run = ? AND seq < ? ORDER BY seq",
+        (run, contents.FRAME_EVENTS),
+    ).fetchall()
+    for event, body in begun:
+        part = None if len(body) < contents.SHARED_BYTES else contents.cut(body)
+        if part is not None:
+            connection.execute(
+                "UPDATE events SET body = ?, content = ?, content_at = ? WHERE id = ?",
+                (part.rest.decode(), contents.keep(connection, part), part.at, event),
+            )
+
+
+def _tell(message: str) -> None:
+    sys.stderr.write(f"evalwright: {message}\n")
+    sys.stderr.flush()
+
+
+MIGRATIONS: tuple[Step, ...] = (
+    schema.FIRST_VERSION,
+    schema.TENANTS_AND_RECORDS,
+    _move_bodies_out_of_the_keys,
+)
+VERSION = len(MIGRATIONS)
