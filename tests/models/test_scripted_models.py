@@ -10,6 +10,8 @@ from hypothesis import given
 from model_strategies import requests
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.models.config import Config, OwnPrice
+from evalwright.models.load import load_model
 from evalwright.models.protocol import (
     ChatMessage,
     ModelError,
@@ -87,6 +89,14 @@ def test_tokens_are_estimated_unless_they_are_given_and_have_no_cost(script: Pat
     assert (estimated.input_tokens, estimated.output_tokens) == (6, 5)
     assert (estimated.provider, estimated.model) == ("scripted", str(script))
     assert estimated.cost_estimate_usd is None
+
+
+def test_a_price_of_the_users_own_counts(script: Path) -> None:
+    name = f"scripted:{script}"
+    model = load_model(name, Config(prices={name: OwnPrice(1_000, 2_000)}))
+    usage = ask(model, a_request("tokens")).usage
+    assert (usage.cost_estimate_usd, usage.currency) == (0.025, "USD")
+    assert (usage.provider, usage.model) == ("scripted", str(script))
 
 
 def test_a_request_that_no_rule_fits_is_told_with_the_file_and_the_message(script: Path) -> None:

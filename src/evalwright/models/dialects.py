@@ -24,7 +24,7 @@ class HttpDialect(msgspec.Struct, frozen=True):
 class LocalDialect(msgspec.Struct, frozen=True):
     """A provider whose models answer in this process; raises `BadInput` for a bad name."""
 
-    load: Callable[[str], Model]
+    load: Callable[[str, Meter], Model]
 
 
 def load_dialect(name: str) -> HttpDialect | LocalDialect:

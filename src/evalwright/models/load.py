@@ -33,12 +33,12 @@ class Providers:
 
     def _load(self, name: ModelName, provider: Provider) -> Model:
         from evalwright.models.dialects import LocalDialect, load_dialect
+        from evalwright.models.prices import meter
 
         dialect = load_dialect(provider.dialect)
         if isinstance(dialect, LocalDialect):
-            return dialect.load(name.model)
+            return dialect.load(name.model, meter(name, provider, self._config))
         from evalwright.models.calling import CalledModel, Channel
-        from evalwright.models.prices import meter
 
         channel = self._channels.get(provider.name)
         if channel is None:

@@ -51,11 +51,11 @@ Function = Callable[[Request], str | ScriptedReply | Reply | Awaitable[str | Scr
 class ScriptedModel:
     """A model whose replies a function makes; it raises `ModelError` to fail."""
 
-    def __init__(self, name: str, function: Function) -> None:
+    def __init__(self, name: str, function: Function, meter: Meter | None = None) -> None:
         self.name = name if ":" in name else f"scripted:{name}"
         provider, _, model = self.name.partition(":")
         self._function = function
-        self._meter = Meter(provider, model)
+        self._meter = meter or Meter(provider, model)
 
     async def ask(self, request: Request) -> Reply:
         """What the function replies; tokens are estimated from the lengths of the texts."""
@@ -141,8 +141,8 @@ class ScriptRule(_RuleFields, frozen=True):
         return [name for name, is_given in given.items() if is_given]
 
 
-def load_script(path: str) -> ScriptedModel:
-    """The model whose rules are in a file."""
+def load_script(path: str, meter: Meter | None = None) -> ScriptedModel:
+    """The model whose rules are in a file; the meter has its price, if there is one."""
     try:
         file = Path(path)
         if file.exists() and not file.is_file():
@@ -155,7 +155,8 @@ def load_script(path: str) -> ScriptedModel:
         ) from None
     if len(source) > MAX_BYTES:
         raise BadInput(f"model scripted:{path}: larger than {MAX_BYTES >> 20} MiB")
-    return ScriptedModel(f"scripted:{path}", Script(path, parse_rules(source, path)).say)
+    rules = Script(path, parse_rules(source, path))
+    return ScriptedModel(f"scripted:{path}", rules.say, meter)
 
 
 def parse_rules(source: bytes, name: str) -> list[ScriptRule]:
