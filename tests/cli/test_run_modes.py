@@ -62,6 +62,21 @@ def judge(workplace: Evalwright, reply: str, name: str = "judge.json") -> str:
     return f"scripted:{name}"
 
 
+def test_weights_that_do_not_sum_to_1_are_a_warning_and_nothing_more(workplace: Evalwright) -> None:
+    tasks = [a_rubric_task(f"task-{number}", [0.75]) for number in range(1, 8)]
+    suite = workplace.suite(a_suite(tasks, modes=["rubric"]), "odd.json")
+    checked = workplace("validate", suite)
+    assert (checked.code, checked.out) == (0, "odd.json: valid AgentEvalSuite\n")
+    assert checked.err.count("warning: odd.json: $.tasks[") == 7
+    assert "the weights sum to 0.75, not 1" in checked.err
+    options = ("run", suite, "--agent", "agents.py:right", "--judge", judge(workplace, KIND))
+    done = workplace(*options)
+    assert done.code == 0
+    assert done.err.count("warning: odd.json: $.tasks[") == 5
+    assert "warning: odd.json: 2 more like this" in done.err
+    assert "warning" not in workplace(*options, "--quiet").err
+
+
 def rubric_run(workplace: Evalwright, *options: str) -> Finished:
     suite = workplace.suite(a_suite([a_rubric_task("task-1")], modes=["rubric"]), "rubric.json")
     return workplace("run", suite, "--agent", "agents.py:right", *options)

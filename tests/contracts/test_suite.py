@@ -9,7 +9,12 @@ from hypothesis import given
 
 from builders import a_rubric_task, a_suite, a_suite_document, a_task, as_document
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.suite import Suite, check_suite_document, parse_suite
+from evalwright.contracts.suite import (
+    Suite,
+    check_suite_document,
+    parse_suite,
+    weight_warnings,
+)
 from strategies import json_values, mutations, suite_documents
 
 YAML = b"""
@@ -146,6 +151,31 @@ def test_a_rubric_task_needs_criteria():
     assert paths(with_expected({"kind": "rubric", "rubric": []})) == ["$.tasks[0].expected.rubric"]
     match = {"strategy": "exact", "value": 1}
     assert paths(with_expected({"kind": "rubric", "match": match})) == ["$.tasks[0].expected"]
+
+
+def test_the_expectation_of_the_other_kind_is_refused():
+    both = {
+        "match": {"strategy": "exact", "value": 1},
+        "rubric": [{"criterion": "x", "weight": 1}],
+    }
+    assert paths(with_expected({"kind": "golden", **both})) == ["$.tasks[0].expected.rubric"]
+    assert paths(with_expected({"kind": "rubric", **both})) == ["$.tasks[0].expected.match"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "sums"),
+    [([0.5, 0.4], "0.9"), ([1, 1], "2"), ([0.001], "0.001"), ([0.3, 0.3, 0.3], "0.9")],
+)
+def test_weights_that_do_not_sum_to_1_are_warned_about(weights, sums):
+    tasks = [a_task("a"), a_rubric_task("b", weights)]
+    [warning] = weight_warnings(parsed(a_suite_document(tasks)))
+    assert warning.path == "$.tasks[1].expected.rubric"
+    assert warning.message.startswith(f"the weights sum to {sums}, not 1")
+
+
+@pytest.mark.parametrize("weights", [[1], [0.1] * 10, [0.7, 0.2, 0.1], [1 / 3] * 3, [0, 1]])
+def test_weights_that_sum_to_1_are_not(weights):
+    assert weight_warnings(parsed(a_suite_document([a_rubric_task("a", weights)]))) == []
 
 
 @pytest.mark.parametrize("weights", [[0], [0, 0.0, 0]])

@@ -17,6 +17,7 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.suite import Suite, weight_warnings
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
@@ -24,6 +25,8 @@ from evalwright.engine.session import Session, read_subject
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
+
+MOST_WARNINGS = 5
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,7 @@ def evaluate(request: RunRequest) -> int:
     suite, agent = read_subject(name, request.agent)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
+    warn_of_weights(suite, name, quiet=request.results.quiet)
     session = Session(
         agent, request.options, agent_id=request.agent_id, model_class=request.model_class
     )
@@ -59,6 +63,16 @@ def evaluate(request: RunRequest) -> int:
     with opened_log(request.db) as log:
         outcomes = ProgressObserver(request, log).run(session, plans)
         return write_results(request.results, log, outcomes)
+
+
+def warn_of_weights(suite: Suite, name: str, *, quiet: bool) -> None:
+    """Say which rubrics of a suite have weights that do not sum to 1."""
+    warnings = [] if quiet else weight_warnings(suite)
+    for warning in warnings[:MOST_WARNINGS]:
+        say(f"warning: {name}: {warning}")
+    if len(warnings) > MOST_WARNINGS:
+        more = len(warnings) - MOST_WARNINGS
+        say(f"warning: {name}: {more} more like this; `evalwright validate` lists all")
 
 
 def _resume(request: RunRequest, run: str) -> int:

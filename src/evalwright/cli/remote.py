@@ -17,7 +17,7 @@ import msgspec
 from click.core import ParameterSource
 
 from evalwright.agents.load import is_archive
-from evalwright.cli.evaluation import RunRequest
+from evalwright.cli.evaluation import RunRequest, warn_of_weights
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.output import Streams, say
 from evalwright.cli.parameters import read_input
@@ -134,6 +134,7 @@ class _Watch:
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
         suite = parse_suite(read_input(request.suite), name)
+        warn_of_weights(suite, name, quiet=request.results.quiet)
         ref = f"{suite.suite_id}@{suite.version}"
         await self._publish(suite, ref, name)
         options = request.options

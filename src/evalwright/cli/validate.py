@@ -7,9 +7,11 @@ import click
 
 from evalwright.cli.output import say, tell
 from evalwright.cli.parameters import read_input
-from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
-from evalwright.engine.validation import check_file
+from evalwright.contracts.suite import weight_warnings
+from evalwright.engine.validation import SUITE_KIND, check_file
+from evalwright.scoring.golden import read_suite
 from evalwright.signals.suppression import parse_suppressions
 
 # A file whose first key is `suppressions`, in YAML after comments, or in JSON.
@@ -24,12 +26,12 @@ def command(*, files: tuple[Path, ...]) -> int:
     Also prompt results, agent manifests, tools files, suppression files, and folders: these are
     checked as reports of `compare`, with their machine report, links, pages and flags.
 
-    Every problem is listed with its place. Exit code 2 when there is any.
+    Every problem is listed with its place. Exit code 2 when there is any. A warning is not one.
     """
     failures = 0
     for path in files:
         try:
-            kind = _check(path)
+            kind, warnings = _check(path)
         except InvalidDocument as error:
             failures += 1
             say(str(error))
@@ -39,19 +41,23 @@ def command(*, files: tuple[Path, ...]) -> int:
             failures += 1
             say(str(error))
         else:
+            for warning in warnings:
+                say(f"warning: {path}: {warning}")
             tell(f"{path}: valid {kind}")
     return 2 if failures else 0
 
 
-def _check(path: Path) -> str:
+def _check(path: Path) -> tuple[str, list[Problem]]:
+    """The kind of a valid file or folder, and what its author should know."""
     if path.is_dir():
         from evalwright.reports.folder.check import check_report
 
-        return f"compare report with {check_report(path)} items"
+        return f"compare report with {check_report(path)} items", []
     if path.name == MACHINE_REPORT:
         raise BadInput(f"{path}: a part of a report; give its folder: {path.parent}")
     source = read_input(path)
     if _SUPPRESSIONS.match(source):
         parse_suppressions(source, str(path))
-        return "suppression file"
-    return check_file(source, str(path))
+        return "suppression file", []
+    kind = check_file(source, str(path))
+    return kind, weight_warnings(read_suite(source, str(path))) if kind == SUITE_KIND else []

@@ -1,5 +1,6 @@
 """AgentEvalSuite: tasks, what is expected of them, fixtures and thresholds."""
 
+import math
 from collections.abc import Collection
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
 
 _STRATEGY = "$.expected.match.strategy"
+WEIGHT_TOLERANCE = 1e-6
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
 
 
@@ -107,6 +109,19 @@ def parse_suite(source: bytes, name: str, strategies: Collection[str] = ()) -> S
     return suite
 
 
+def weight_warnings(suite: Suite) -> list[Problem]:
+    """Every rubric whose weights do not sum to 1, as they should: its score is their share."""
+    warnings = []
+    for index, task in enumerate(suite.tasks):
+        if task.expected.rubric is not None:
+            total = math.fsum(criterion.weight for criterion in task.expected.rubric)
+            if abs(total - 1) > WEIGHT_TOLERANCE:
+                path = f"$.tasks[{index}].expected.rubric"
+                message = f"the weights sum to {total:.6g}, not 1; each counts as a share of that"
+                warnings.append(Problem(path, message, "make them sum to 1"))
+    return warnings
+
+
 def check_suite_document(document: Any, strategies: Collection[str] = ()) -> list[Problem]:
     """Every rule a suite document breaks: those of the schema, then those it cannot express."""
     return _read(msgspec.json.encode(document), "suite", strategies)[1]
@@ -196,11 +211,17 @@ def _check_expected(expected: dict[str, Any], path: str) -> list[Problem]:
         case "golden" if "match" not in expected:
             message = "a golden task needs `match`"
             return [Problem(path, message, "add match: {strategy, value}")]
+        case "golden" if "rubric" in expected:
+            message = "a golden task is scored by `match`, so its rubric would be ignored"
+            return [Problem(f"{path}.rubric", message, "remove it, or set kind: rubric")]
         case "golden":
             return _check_value(expected["match"], f"{path}.match.value")
         case "rubric" if "rubric" not in expected:
             message = "a rubric task needs `rubric` with at least one criterion"
             return [Problem(path, message, "add rubric: [{criterion, weight}]")]
+        case "rubric" if "match" in expected:
+            message = "a rubric task is scored by a judge, so its match would be ignored"
+            return [Problem(f"{path}.match", message, "remove it, or set kind: golden")]
         case "rubric":
             return _check_weights(expected["rubric"], f"{path}.rubric")
     return []

@@ -21,6 +21,7 @@ from evalwright.contracts.schema import PROMPT_RESULT, RUN_EVENT, SUMMARY, check
 from evalwright.contracts.tools import parse_tools
 from evalwright.scoring.golden import check_suite
 
+SUITE_KIND = "AgentEvalSuite"
 _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 _MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
 
@@ -45,7 +46,7 @@ def check_file(source: bytes, name: str) -> str:
             parse_tools(source, name)
             kind, problems = "tools file", []
         else:
-            kind, problems = "AgentEvalSuite", check_suite(document)
+            kind, problems = SUITE_KIND, check_suite(document)
     if problems:
         raise InvalidDocument(name, problems)
     return kind
