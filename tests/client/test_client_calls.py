@@ -193,7 +193,7 @@ def test_several_runs_are_cancelled_each_with_its_result(served, connect, gate):
     run_id = client.create_run(REF, GATED).run_id
     done, unknown = client.bulk_cancel([run_id, "run_nobody"])
     assert (done.run_id, done.ok) == (run_id, True)
-    assert (unknown.ok, unknown.error["error"]) == (False, "not_found")
+    assert (unknown.ok, unknown.error["code"]) == (False, "not_found")
 
 
 def test_a_baseline_gives_a_regression_and_a_diff(client):
@@ -205,6 +205,8 @@ def test_a_baseline_gives_a_regression_and_a_diff(client):
     assert summary.regression.score_delta == -1
     diff = client.diff(worse.run_id, base)
     assert diff.diverged_at_seq == diff.event_diffs[0].seq
+    by_task = client.diff(worse.run_id, base, align="task")
+    assert {each.a_event["type"] for each in by_task.event_diffs if each.a_event} >= {"eval.scored"}
 
 
 def test_a_replay_of_a_run_differs_from_it_in_nothing(client):

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from builders import AGENT_ID, a_suite, as_document
 from evalwright.contracts.suite import Suite
 
+_OPTION = re.compile(rb"(?<![\w-])--[a-z][a-z-]+")
 PATIENCE_S = 60  # a bound for broken code only: nothing waits for it
 
 
@@ -37,6 +39,12 @@ class Reply(NamedTuple):
     def refusal(self) -> tuple[int, str]:
         """Status and code of a refusal."""
         return self.status, self.error
+
+
+def refuse_option_names(body: bytes) -> None:
+    """A client over HTTP has no command line, so nothing that it is sent may name an option."""
+    found = _OPTION.search(body)
+    assert found is None, body[max(0, found.start() - 200) : found.end() + 100]
 
 
 class Frame(NamedTuple):
@@ -67,6 +75,7 @@ class Stream:
                 yield None
             elif line:
                 name, _, value = line.partition(": ")
+                refuse_option_names(value.encode())
                 fields[name] = value
             elif fields:
                 yield Frame(int(fields["id"]), fields["event"], json.loads(fields["data"]))
@@ -116,7 +125,9 @@ class Caller:
         try:
             response = self._begin(connection, method, path, body, headers)
             found = {name.lower(): value for name, value in response.getheaders()}
-            return Reply(response.status, found, response.read())
+            reply = Reply(response.status, found, response.read())
+            refuse_option_names(reply.body)
+            return reply
         finally:
             connection.close()
 

@@ -58,7 +58,9 @@ class Gateway:
                 await web.TCPSite(runner, ADDRESS, 0).start()
             except OSError as error:
                 await runner.cleanup()
-                raise CannotEvaluate(f"--gateway: cannot listen on {ADDRESS}: {error}") from None
+                raise CannotEvaluate(
+                    f"the tool gateway cannot listen on {ADDRESS}: {error}"
+                ) from None
             self._port = runner.addresses[0][1]
             self._runner = runner
 

@@ -181,10 +181,10 @@ class Invocation:
             return call
         tool = self.surroundings.toolbox.find(name)
         if tool is None or tool.call is None:
-            message = f"there is no live tool {name!r}; describe it in the file of --tools"
+            message = f"there is no live tool {name!r}: the tools file does not describe it"
             raise self._failed(call, "no_such_tool", message)
         if self.surroundings.read_only and tool.description.writes:
-            message = f"{name!r} may write, but the run is read-only (--read-only)"
+            message = f"{name!r} may write, but the run is read-only"
             raise self._failed(call, "read_only", message, "forbidden")
         return _Call(name, call.call_id, tool, msgspec.json.decode(inputs))
 

@@ -73,6 +73,7 @@ class SuiteName(AnswerBody, frozen=True):
     suite_id: str
     version: str
     eval_suite_ref: str
+    warnings: list[dict[str, str]] = []  # when it is published
 
 
 class SuitePage(AnswerBody, frozen=True):

@@ -200,9 +200,13 @@ def summary(run_id: str) -> Flow[EvalSummary]:
     return answer.read(EvalSummary)
 
 
-def diff(run_id: str, against: str) -> Flow[RunDiff]:
-    """Where the logs of two runs differ."""
-    answer = yield get(f"{_path(run_id)}:diff", {"against": against})
+def diff(run_id: str, against: str, *, align: Literal["seq", "task"] = "seq") -> Flow[RunDiff]:
+    """Where the logs of two runs differ.
+
+    Events of the same sequence are compared; hosts of Evalwright also align them task by task.
+    """
+    chosen = {"evalwright.align": align} if align != "seq" else {}
+    answer = yield get(f"{_path(run_id)}:diff", {"against": against, **chosen})
     return answer.read(RunDiff)
 
 

@@ -1,12 +1,13 @@
 """The structural difference of two runs: a pure function of their two logs.
 
-Tasks of a run are executed at the same time, so the order in which their events arrive means
-nothing. Events are therefore aligned task by task, and within a task by what they say: one more
-tool call is one difference, not one in everything that follows.
+`diff_runs` aligns events task by task, and within a task by what they say: tasks of a run are
+executed at the same time, so the order in which their events arrive means nothing, and one more
+tool call is one difference, not one in everything that follows. `diff_sequences` aligns events by
+their sequence alone, as the protocol defines it for hosts (RFC 0054).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal
@@ -34,6 +35,24 @@ RUN_SCOPED_FIELDS = frozenset(
         "origin",
         "owner",
         "transport",
+    }
+)
+
+# What two logs with the same sequence of facts differ in: clocks, traces, and whose run it is.
+SEQUENCE_SCOPED_FIELDS = frozenset(
+    {
+        "eventId",
+        "runId",
+        "causationId",
+        "correlationId",
+        "timestamp",
+        "traceparent",
+        "durationMs",
+        "latencyMs",
+        "observed",
+        "diffRef",
+        "origin",
+        "owner",
     }
 )
 
@@ -70,17 +89,47 @@ class RunDiff(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def diff_runs(a_id: str, a_log: Iterable[Event], b_id: str, b_log: Iterable[Event]) -> RunDiff:
-    """Compare two runs; the same logs always give the same difference."""
+    """Compare two runs task by task; the same logs always give the same difference."""
     a, b = _by_part(a_log), _by_part(b_log)
     diffs = [found for part in {**a, **b} for found in _differences(a[part], b[part])]
     diffs.sort(key=lambda found: found.seq)
-    in_flight = not (_ended(a) and _ended(b))
+    return _run_diff((a_id, a[_END]), (b_id, b[_END]), diffs)
+
+
+def diff_sequences(a_id: str, a_log: Iterable[Event], b_id: str, b_log: Iterable[Event]) -> RunDiff:
+    """Compare two runs event by event: number n of the one with number n of the other."""
+    ends: tuple[list[Event], list[Event]] = [], []
+    diffs = []
+    for pair in zip_longest(a_log, b_log):
+        for event, end in zip(pair, ends, strict=True):
+            if event is not None and _part(event) == _END:
+                end.append(event)
+        if (found := _at_one_place(*pair)) is not None:
+            diffs.append(found)
+    return _run_diff((a_id, ends[0]), (b_id, ends[1]), diffs)
+
+
+def _at_one_place(old: Event | None, new: Event | None) -> EventDiff | None:
+    if old is None:
+        return EventDiff(new.sequence, "added", b_event=_shown(new)) if new else None
+    if new is None:
+        return EventDiff(old.sequence, "removed", a_event=_shown(old))
+    if old.type == new.type and (old.body == new.body or _recorded(old) == _recorded(new)):
+        return None
+    return EventDiff(old.sequence, "changed", _shown(old), _shown(new))
+
+
+def _run_diff(
+    a: tuple[str, list[Event]], b: tuple[str, list[Event]], diffs: list[EventDiff]
+) -> RunDiff:
+    """The differences, with those of the states that two runs ended in."""
+    in_flight = not (_ended(a[1]) and _ended(b[1]))
     return RunDiff(
-        a=a_id,
-        b=b_id,
+        a=a[0],
+        b=b[0],
         diverged_at_seq=diffs[0].seq if diffs else None,
         event_diffs=diffs,
-        state_diff=_state_diff(a, b),
+        state_diff=_state_diff(a[1], b[1]),
         truncated=True if in_flight else msgspec.UNSET,
     )
 
@@ -136,30 +185,44 @@ def _facts(event: Event) -> _Fact:
     said = without_run_scope(event.type, event.payload())
     if event.type.startswith("agent.") and isinstance(said, dict):
         said = {key: said[key] for key in said.keys() - AGENT_SCOPED_FIELDS}
+    return event.type, _canonical(said, event)
+
+
+def _recorded(event: Event) -> str:
+    """What an event records, but for clocks and identity, in canonical form."""
+    return _canonical(_without(event.type, event.payload(), SEQUENCE_SCOPED_FIELDS), event)
+
+
+def _canonical(said: Any, event: Event) -> str:
     try:
-        return event.type, canonical(said)
+        return canonical(said)
     except NotJson:  # nested too deeply to look closer
-        return event.type, event.body.decode()
+        return event.body.decode()
 
 
 def without_run_scope(event_type: str, payload: Any) -> Any:
     """A payload without what differs between any two runs of the same behaviour."""
+    return _without(event_type, payload, RUN_SCOPED_FIELDS)
+
+
+def _without(event_type: str, payload: Any, names: Container[str]) -> Any:
     if event_type == RunCompleted.TYPE:  # its output is the summary, which holds no content
-        return _without_at_any_depth(payload)
-    return _without_own(payload) if isinstance(payload, dict) else payload
+        return _without_at_any_depth(payload, names)
+    return _without_own(payload, names) if isinstance(payload, dict) else payload
 
 
-def _without_at_any_depth(value: Any) -> Any:
+def _without_at_any_depth(value: Any, names: Container[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _without_at_any_depth(item) for key, item in _without_own(value).items()}
+        own = _without_own(value, names)
+        return {key: _without_at_any_depth(item, names) for key, item in own.items()}
     if isinstance(value, list):
-        return [_without_at_any_depth(item) for item in value]
+        return [_without_at_any_depth(item, names) for item in value]
     return value
 
 
-def _without_own(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_own(fields: dict[str, Any], names: Container[str]) -> dict[str, Any]:
     """Only the fields of this object: what an agent says may use the same names further in."""
-    return {key: value for key, value in fields.items() if key not in RUN_SCOPED_FIELDS}
+    return {key: value for key, value in fields.items() if key not in names}
 
 
 def _shown(event: Event) -> dict[str, Any]:
@@ -167,11 +230,11 @@ def _shown(event: Event) -> dict[str, Any]:
     return shown
 
 
-def _ended(log: dict[_Part, list[Event]]) -> bool:
-    return any(event.type in TERMINAL_TYPES for event in log.get(_END, ()))
+def _ended(end: list[Event]) -> bool:
+    return any(event.type in TERMINAL_TYPES for event in end)
 
 
-def _state_diff(a: dict[_Part, list[Event]], b: dict[_Part, list[Event]]) -> dict[str, Any]:
+def _state_diff(a: list[Event], b: list[Event]) -> dict[str, Any]:
     states = _state(a), _state(b)
     return {
         name: {"a": states[0].get(name), "b": states[1].get(name)}
@@ -180,9 +243,9 @@ def _state_diff(a: dict[_Part, list[Event]], b: dict[_Part, list[Event]]) -> dic
     }
 
 
-def _state(log: dict[_Part, list[Event]]) -> dict[str, Any]:
+def _state(end: list[Event]) -> dict[str, Any]:
     state: dict[str, Any] = {"status": "open"}
-    for event in log.get(_END, ()):
+    for event in end:
         if event.type in TERMINAL_TYPES:
             state["status"] = event.type.removeprefix("run.")
         elif event.type == EvalCompleted.TYPE:

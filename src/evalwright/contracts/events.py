@@ -85,6 +85,7 @@ class RunStarted(Payload, frozen=True):
     owner: Owner | None = None
     tags: list[str] | None = None
     metadata: dict[str, Any] | None = None
+    configurable: dict[str, Any] | None = None  # of a workflow; evaluations have them in the plan
 
 
 class RunCompleted(Payload, frozen=True):

@@ -304,10 +304,11 @@ class Execution:
         )
 
     async def _fail_for_money(self, limit: float, cost: Cost) -> None:
+        called = "maxCostUsd" if self._plan.origin else "--max-cost"  # hosts have no options
         if cost.known_usd < limit:
-            await self._fail("price_unknown", cost.why_exhausted(limit))
+            await self._fail("price_unknown", cost.why_exhausted(limit, called))
         self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
-        await self._fail("budget_exhausted", cost.why_exhausted(limit))
+        await self._fail("budget_exhausted", cost.why_exhausted(limit, called))
 
     async def _out_of_time(self, limit_s: float) -> None:
         message = f"the run took longer than {limit_s:g} s"

@@ -15,6 +15,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.pack import PACK_KIND
 from evalwright.contracts.suite import ModelClass, Suite, parse_suite
+from evalwright.host.principal import tenant_of
 from evalwright.host.settings import AgentSettings, HostSettings
 from evalwright.host.versions import version_key
 from evalwright.models.protocol import Model
@@ -105,7 +106,10 @@ def pack_changes(tenant: str, pack: "Pack") -> list[RecordChange]:
 
 
 class Catalogue:
-    """Suites and agents by tenant; those of the operator are available to every tenant."""
+    """Agents by tenant, and suites by place: a workspace, or a tenant.
+
+    Those of the operator are available to every tenant, and those of packs to all workspaces.
+    """
 
     def __init__(
         self, records: Records, settings: HostSettings, load_model: LoadModel, egress: "Egress"
@@ -142,34 +146,50 @@ class Catalogue:
 
     # Suites.
 
-    def suite_source(self, tenant: str, ref: str) -> bytes | None:
-        """The bytes of a published suite."""
+    def suite_source(self, place: str, ref: str) -> bytes | None:
+        """The bytes of a suite that a place has: published there, or by a pack."""
         if self._bundled_suite is not None and ref == self._bundled_suite[0]:
             return self._bundled_suite[1]
-        return self._records.get(SUITE, tenant, ref)
+        found = self._records.get(SUITE, place, ref)
+        tenant = tenant_of(place)
+        if found is None and place != tenant and ref in self._pack_suites(tenant):
+            return self._records.get(SUITE, tenant, ref)
+        return found
 
-    def suite(self, tenant: str, ref: str) -> Suite | None:
-        """A published suite."""
-        source = self.suite_source(tenant, ref)
+    def suite(self, place: str, ref: str) -> Suite | None:
+        """A suite that a place has."""
+        source = self.suite_source(place, ref)
         return None if source is None else parse_suite(source, ref)
 
-    def suite_refs(self, tenant: str, after: str = "", limit: int = 1000) -> list[str]:
-        """The references of the published suites, in order."""
-        found = [*self._records.keys(SUITE, tenant, "", after, limit)]
-        if self._bundled_suite is not None and self._bundled_suite[0] > after:
-            found.append(self._bundled_suite[0])
-        return sorted(set(found))[:limit]
+    def suite_refs(self, place: str, after: str = "", limit: int = 1000) -> list[str]:
+        """The references of the suites that a place has, in order."""
+        found = {*self._records.keys(SUITE, place, "", after, limit)}
+        tenant = tenant_of(place)
+        others = self._pack_suites(tenant) if place != tenant else set()
+        if self._bundled_suite is not None:
+            others.add(self._bundled_suite[0])
+        return sorted(found | {ref for ref in others if ref > after})[:limit]
 
-    async def publish(self, tenant: str, source: bytes, suite: Suite) -> bool | None:
+    def _pack_suites(self, tenant: str) -> set[str]:
+        """The suites of installed packs, which every workspace can run as it can their agents."""
+        found, after = set[str](), ""
+        while page := self._records.list(AGENT, tenant, "", after):
+            agents = (each.body for each in page if b'"evalSuiteRef":' in each.body)
+            known = (msgspec.json.decode(body, type=RegisteredAgent) for body in agents)
+            found |= {agent.eval_suite_ref for agent in known if agent.eval_suite_ref}
+            after = page[-1].key
+        return found
+
+    async def publish(self, place: str, source: bytes, suite: Suite) -> bool | None:
         """Publish a suite: True if new, False if it exists, None if a different one does."""
         ref = _ref(suite)
-        known = self.suite_source(tenant, ref)
+        known = await asyncio.to_thread(self.suite_source, place, ref)
         if known is None:
-            change = RecordChange(SUITE, tenant, ref, source, expected=None)
+            change = RecordChange(SUITE, place, ref, source, expected=None)
             try:
                 await asyncio.wrap_future(self._records.write([change]))
             except RecordConflict:
-                known = self.suite_source(tenant, ref)
+                known = self._records.get(SUITE, place, ref)
             else:
                 return True
         return False if known == source else None

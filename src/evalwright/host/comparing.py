@@ -41,8 +41,10 @@ _logger = logging.getLogger(__name__)
 def check_comparable(log: EventLog, run_id: str) -> None:
     """Raise `ApiError` 409 for a run that has not ended; 404 unless it is an evaluation."""
     edges = log.edges(run_id)
+    if not edges:
+        raise RunNotFound(run_id)
     if not is_evaluation(edges):
-        raise ApiError(404, "not_found", "no such run")
+        raise ApiError(404, "not_found", "the run is not an evaluation, so it cannot be compared")
     if edges[-1].type not in TERMINAL_TYPES:
         message = "only a run that has ended can be compared"
         raise ApiError(409, "conflict", message, {"runStatus": "running"})

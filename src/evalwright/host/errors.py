@@ -29,11 +29,12 @@ class ApiError(Exception):
 
 def invalid(problems: Sequence[Problem]) -> ApiError:
     """The error for an invalid request: the first problem as message, all of them in details."""
-    shown = [_shown(problem) for problem in problems[:MOST_PROBLEMS]]
+    shown = [shown_problem(problem) for problem in problems[:MOST_PROBLEMS]]
     return ApiError(400, "validation_error", str(problems[0]), {"problems": shown})
 
 
-def _shown(problem: Problem) -> dict[str, str]:
+def shown_problem(problem: Problem) -> dict[str, str]:
+    """A problem as a response shows it."""
     remedy = {"remedy": problem.remedy} if problem.remedy else {}
     return {"path": problem.path, "message": problem.message, **remedy}
 

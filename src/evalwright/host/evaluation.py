@@ -23,6 +23,7 @@ from evalwright.engine.baseline import read_baseline
 from evalwright.engine.plan import DEFAULT_MODES, Plan, limited, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent
 from evalwright.host.errors import ApiError, invalid
+from evalwright.host.principal import place_of, tenant_of
 from evalwright.host.settings import HostSettings
 from evalwright.store.protocol import EventLog
 
@@ -68,10 +69,12 @@ class Planner:
         self._catalogue = catalogue
         self._redactor = redactor
         self.modes = modes_of(settings)
+        self.limits = settings.limits
 
-    def plan(self, log: EventLog, tenant: str, request: EvalRequest) -> PlannedEvaluation:
+    def plan(self, log: EventLog, partition: str, request: EvalRequest) -> PlannedEvaluation:
         """Check everything; raises `ApiError` 400 if the run is not possible."""
-        suite = self._suite(tenant, request)
+        tenant = tenant_of(partition)
+        suite = self._suite(place_of(partition), request)
         registered = self._agent(tenant, request)
         baseline = self._baseline(log, suite, request)
         try:
@@ -101,8 +104,8 @@ class Planner:
             raise BadInput(f"agent {plan.agent.agent_id}@{plan.agent.version} is not installed")
         return self._load(tenant, registered)
 
-    def _suite(self, tenant: str, request: EvalRequest) -> Suite:
-        suite = self._catalogue.suite(tenant, request.suite_ref)
+    def _suite(self, place: str, request: EvalRequest) -> Suite:
+        suite = self._catalogue.suite(place, request.suite_ref)
         if suite is None:
             message = "no such suite; give suiteId@version"
             raise _refused([Problem("$.evalSuiteRef", message)])

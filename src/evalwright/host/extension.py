@@ -7,6 +7,7 @@ import msgspec
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import Event
+from evalwright.contracts.planning import RunSettings
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
 from evalwright.host.executors import RunExecutor
@@ -19,7 +20,9 @@ class Workflow(Protocol):
     def problem(self, inputs: dict[str, Any]) -> Problem | None:
         """Why a run cannot be started with these inputs, if it cannot."""
 
-    def executor(self, recorder: Recorder, clock: Clock, events: Iterable[Event]) -> RunExecutor:
+    def executor(
+        self, recorder: Recorder, clock: Clock, events: Iterable[Event], limits: RunSettings
+    ) -> RunExecutor:
         """The executor of a run with these recorded events, of which the first is `run.started`."""
 
 

@@ -17,16 +17,25 @@ class Principal(msgspec.Struct, frozen=True):
     is_test: bool = False
 
     @property
+    def place(self) -> str:
+        """The holder's workspace, or the tenant for a key without one."""
+        return self.tenant if self.workspace is None else f"{self.tenant}/{self.workspace}"
+
+    @property
     def partition(self) -> str:
         """The holder's partition of the log: workspaces and test keys have separate ones."""
-        place = self.tenant if self.workspace is None else f"{self.tenant}/{self.workspace}"
-        return f"{place}~test" if self.is_test else place
+        return f"{self.place}~test" if self.is_test else self.place
 
     def may(self, scope: str) -> bool:
         """Whether the key has this scope; no scope implies another."""
         return scope in self.scopes
 
 
+def place_of(partition: str) -> str:
+    """The workspace or tenant that a partition of the log belongs to."""
+    return partition.removesuffix("~test")
+
+
 def tenant_of(partition: str) -> str:
     """The tenant that a partition of the log belongs to."""
-    return partition.removesuffix("~test").partition("/")[0]
+    return place_of(partition).partition("/")[0]

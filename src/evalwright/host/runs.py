@@ -189,7 +189,8 @@ class Runs:
         if workflow is None or started.owner is None:
             return None
         recorder = Recorder(run.log, run.run_id, self._clock, self._redactor)
-        return workflow.executor(recorder, self._clock, run.log.read(run.run_id))
+        events = run.log.read(run.run_id)
+        return workflow.executor(recorder, self._clock, events, self._planner.limits)
 
     # Cancelling, pausing and resuming.
 

@@ -34,12 +34,12 @@ class Cost(msgspec.Struct, frozen=True):
         """
         return self.known_usd >= budget_usd or self.unpriced_calls > unpriced_before
 
-    def why_exhausted(self, budget_usd: float) -> str:
-        """Why nothing more may be spent, as a sentence."""
+    def why_exhausted(self, budget_usd: float, called: str = "--max-cost") -> str:
+        """Why nothing more may be spent, as a sentence; `called` is what the user knows it by."""
         if self.known_usd >= budget_usd:
-            return f"${self.known_usd:.6g} was spent, and --max-cost is ${budget_usd:.6g}"
+            return f"${self.known_usd:.6g} was spent, and {called} is ${budget_usd:.6g}"
         return (
-            f"{self.unpriced_calls} of {self.calls} model calls have no known price, so --max-cost "
+            f"{self.unpriced_calls} of {self.calls} model calls have no known price, so {called} "
             f"${budget_usd:.6g} cannot be enforced; add prices to evalwright.toml"
         )
 

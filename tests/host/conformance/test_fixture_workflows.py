@@ -78,7 +78,7 @@ def test_several_runs_are_cancelled_together(newcomer: Caller):
     reply = newcomer.post("/v1/runs:bulk-cancel", {"runIds": [*runs, "run_nothing"]})
     results = reply.json()["results"]
     assert [result["ok"] for result in results] == [True, True, False]
-    assert results[2]["error"]["error"] == "not_found"
+    assert results[2]["error"]["code"] == "not_found"
 
 
 def test_a_run_that_is_not_there_cannot_be_cancelled(newcomer: Caller):

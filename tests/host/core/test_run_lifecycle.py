@@ -114,9 +114,19 @@ def test_cancelling_many_gives_a_result_for_each_in_order(caller: Caller, runnin
     results = reply.json()["results"]
     assert reply.status == 200
     assert [result["runId"] for result in results] == body["runIds"]
-    assert [result["ok"] for result in results] == [False, True, False, False]
-    errors = [result["error"]["error"] for result in results if not result["ok"]]
-    assert errors == ["not_found", "run_terminal", "run_terminal"]
+    assert [result["ok"] for result in results] == [False, True, False, True]
+    assert results[1] == results[3] == {"runId": running, "ok": True, "status": "cancelled"}
+    errors = [result["error"] for result in results if not result["ok"]]
+    assert [error["code"] for error in errors] == ["not_found", "run_terminal"]
+    assert all(error.keys() == {"code", "message"} for error in errors)
+
+
+def test_cancelling_again_changes_nothing_and_succeeds(caller: Caller, running: str):
+    for _ in range(2):
+        reply = caller.post("/v1/runs:bulk-cancel", {"runIds": [running]})
+        assert reply.json()["results"] == [{"runId": running, "ok": True, "status": "cancelled"}]
+    types = [event["type"] for event in events_of(caller, running)]
+    assert types.count("run.cancelled") == 1
 
 
 def test_cancelling_takes_at_most_100_at_once(newcomer: Caller):

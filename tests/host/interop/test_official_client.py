@@ -149,9 +149,10 @@ def test_it_cancels_pauses_and_resumes(served: ServedHost, caller: Caller, gate:
     body = BulkCancelRunsRequest(runIds=[run_id, "run_nowhere"])
     results = client.runs_bulk_cancel(body).results
     assert [(result.runId, result.ok) for result in results] == [
-        (run_id, False),
+        (run_id, True),
         ("run_nowhere", False),
     ]
+    assert [(result.error or {}).get("code") for result in results] == [None, "not_found"]
 
 
 def test_it_takes_the_bundle_of_a_run(client: OpenwopClient, newcomer: Caller):

@@ -26,5 +26,8 @@ EXTENSION = Extension(
         *deployments.ROUTES,
     ),
     workflows=WORKFLOWS,
-    capabilities={"fixtures": list(WORKFLOWS)},
+    capabilities={
+        "fixtures": list(WORKFLOWS),
+        "replay": {"supported": True, "modes": ["replay"]},  # a workflow cannot be branched
+    },
 )

@@ -60,7 +60,7 @@ async def evaluate(
     source = msgspec.json.encode(document)
     suite = parse_suite(source, "suite")
     ref = f"{suite.suite_id}@{suite.version}"
-    if await host.catalogue.publish(principal.tenant, source, suite) is None:
+    if await host.catalogue.publish(principal.place, source, suite) is None:
         raise ApiError(409, "conflict", f"{ref} is already published with other content")
     request = EvalRequest(
         suite_ref=ref,
@@ -70,7 +70,7 @@ async def evaluate(
         agent_version=version,
         agent_channel=channel,
     )
-    planned = host.planner.plan(call.log, principal.tenant, request)
+    planned = host.planner.plan(call.log, principal.partition, request)
     run = call.new_run()
     await host.runs.start(run, planned)
     await host.runs.finish(run)

@@ -11,6 +11,7 @@ import msgspec
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import (
+    CapBreached,
     Count,
     ErrorDetail,
     Event,
@@ -21,7 +22,9 @@ from evalwright.contracts.events import (
     RunPaused,
     RunStarted,
 )
+from evalwright.contracts.planning import RunSettings, from_configurable
 from evalwright.engine.clock import Clock
+from evalwright.engine.plan import limited
 from evalwright.engine.recorder import Recorder
 
 NOOP = "conformance-noop"
@@ -84,7 +87,7 @@ class FixtureWorkflow(msgspec.Struct, frozen=True, kw_only=True):
         return given / 1000
 
     def executor(
-        self, recorder: Recorder, clock: Clock, events: Iterable[Event]
+        self, recorder: Recorder, clock: Clock, events: Iterable[Event], limits: RunSettings
     ) -> "WorkflowExecutor":
         """The executor of a run with these recorded events."""
         first, *others = events
@@ -95,6 +98,7 @@ class FixtureWorkflow(msgspec.Struct, frozen=True, kw_only=True):
             self,
             started.inputs or {},
             first.at_us,
+            limited(from_configurable(started.configurable or {}), limits).run_timeout_s or 0,
             types.count(NodeStarted.TYPE),
             types[-1:] in ([NodeCompleted.TYPE], [NodeFailed.TYPE]),
         )
@@ -147,6 +151,7 @@ class NodeProgress(NamedTuple):
     workflow: FixtureWorkflow
     inputs: dict[str, Any]
     started_at_us: int
+    limit_s: float  # for the whole run
     attempts: int  # at its node
     is_node_done: bool
 
@@ -160,7 +165,7 @@ class WorkflowExecutor:
     def __init__(self, recorder: Recorder, clock: Clock, progress: NodeProgress) -> None:
         self._recorder = recorder
         self._clock = clock
-        self._workflow, self._inputs, self._started_at_us = progress[:3]
+        self._workflow, self._inputs, self._started_at_us, self._limit_s = progress[:4]
         self._attempts = progress.attempts
         self._is_node_done = progress.is_node_done
         self._may_go_on = asyncio.Event()
@@ -171,18 +176,32 @@ class WorkflowExecutor:
 
     async def run(self) -> None:
         """Execute the node, as often as it takes, and end the run."""
+        failure = self._workflow.failure
+        try:
+            async with asyncio.timeout(self._limit_s - self._taken_ms() / 1000) as limit:
+                await self._execute_node()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            limit_ms, message = (
+                self._limit_s * 1000,
+                f"the run took longer than {self._limit_s:g} s",
+            )
+            self._recorder.record(None, CapBreached("run-duration", limit_ms, self._taken_ms()))
+            failure = ErrorDetail("run_timeout", message)
+        taken_ms = self._taken_ms()
+        ending = RunFailure(failure, taken_ms) if failure else RunCompleted({}, taken_ms)
+        self._recorder.record(None, ending)
+        self._is_over = True
+        await self._recorder.flush()
+
+    async def _execute_node(self) -> None:
         while not self._is_node_done:
             await self._may_go_on.wait()
             self._record_node(self._start())
             if await self._wait():
                 await self._end_node()
         await self._may_go_on.wait()
-        failure = self._workflow.failure
-        taken_ms = self._taken_ms()
-        ending = RunFailure(failure, taken_ms) if failure else RunCompleted({}, taken_ms)
-        self._recorder.record(None, ending)
-        self._is_over = True
-        await self._recorder.flush()
 
     def _start(self) -> NodeStarted:
         attempt, self._attempts = self._attempts, self._attempts + 1

@@ -37,7 +37,7 @@ from evalwright.store.records import RecordConflict
 TAG = "runs"
 
 TAGS = listed({"type": "string", "minLength": 1, "maxLength": 256}, maxItems=100)
-_MODES = listed({"enum": list(ALL_MODES)}, uniqueItems=True)
+_MODES = listed({"enum": list(ALL_MODES)}, minItems=1, uniqueItems=True)
 CREATE_BODY = closed(
     {
         "mode": {"enum": ["eval"]},
@@ -113,7 +113,7 @@ async def create(call: ApiCall) -> Response:
         agent_channel=configurable.get("agentChannel"),
     )
     planned = await asyncio.to_thread(
-        call.host.planner.plan, call.log, call.principal.tenant, request
+        call.host.planner.plan, call.log, call.principal.partition, request
     )
 
     run = call.new_run()
@@ -191,6 +191,7 @@ async def _create_workflow(call: ApiCall) -> Response:
         inputs,
         tags=body.get("tags") or None,
         metadata=body.get("metadata"),
+        configurable=body.get("configurable") or None,
     )
     run = call.new_run()
     response = created(run)
@@ -200,11 +201,7 @@ async def _create_workflow(call: ApiCall) -> Response:
 
 
 def run_started(
-    principal: Principal,
-    workflow_id: str,
-    inputs: dict[str, Any],
-    tags: list[str] | None = None,
-    metadata: dict[str, Any] | None = None,
+    principal: Principal, workflow_id: str, inputs: dict[str, Any], **more: Any
 ) -> RunStarted:
     """The first event of a run of a workflow."""
     return RunStarted(
@@ -213,8 +210,7 @@ def run_started(
         transport="rest",
         engine_version=__version__,
         owner=owner_of(principal),
-        tags=tags,
-        metadata=metadata,
+        **more,
     )
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 from starlette.responses import Response
 
-from evalwright.comparison.diff import diff_runs
+from evalwright.comparison.diff import diff_runs, diff_sequences
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.v1.schemas import (
@@ -26,6 +26,8 @@ from evalwright.signals.masking.credentials import mask_strings_strictly
 MOST_EVENTS = 100_000  # of each run, compared
 MOST_SHOWN = 5_000  # differences
 TAG = "runs"
+ALIGN = "evalwright.align"
+_BY = {"seq": diff_sequences, "task": diff_runs}
 
 DIFF: Schema = closed(
     {
@@ -57,14 +59,14 @@ async def diff(call: ApiCall) -> Response:
         run.edges()
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):
-        body = await asyncio.to_thread(_difference, a, b)
+        body = await asyncio.to_thread(_difference, a, b, call.query.get(ALIGN, "seq"))
     return Response(body, media_type="application/json")
 
 
-def _difference(a: RunHandle, b: RunHandle) -> bytes:
+def _difference(a: RunHandle, b: RunHandle, align: str) -> bytes:
     """The difference as JSON, which may be long."""
     events = [list(islice(run.log.read(run.run_id), MOST_EVENTS + 1)) for run in (a, b)]
-    found = diff_runs(a.run_id, events[0][:MOST_EVENTS], b.run_id, events[1][:MOST_EVENTS])
+    found = _BY[align](a.run_id, events[0][:MOST_EVENTS], b.run_id, events[1][:MOST_EVENTS])
     is_cut = max(map(len, events)) > MOST_EVENTS or len(found.event_diffs) > MOST_SHOWN
     shown = msgspec.structs.replace(
         found,
@@ -84,7 +86,16 @@ ROUTES = [
             id="diffRun",
             summary="Where two runs differ; a pure function of their logs.",
             tag=TAG,
-            parameters=(RUN_ID, query("against", ID, "The other run.", required=True)),
+            parameters=(
+                RUN_ID,
+                query("against", ID, "The other run.", required=True),
+                query(
+                    ALIGN,
+                    {"enum": list(_BY)},
+                    "Which events are compared: those of the same sequence (the default), or task "
+                    "by task, so that order does not matter. An extension of this host.",
+                ),
+            ),
             answers={200: ResponseDoc("The difference.", DIFF), **refusals(400, 404)},
         ),
         ("runs:read",),

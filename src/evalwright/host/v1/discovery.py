@@ -48,6 +48,7 @@ _ALWAYS: dict[str, Any] = {
     },
     "providerUsage": {"supported": True, "costEstimates": True, "currency": "USD"},
     "webhooks": {"supported": True, "signatureAlgorithms": ["v1"]},
+    "debugBundle": {"supported": True},
 }
 
 

@@ -8,7 +8,13 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import TERMINAL_TYPES, RunCompleted, iso_time
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    Event,
+    RunCompleted,
+    RunFailure,
+    iso_time,
+)
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
@@ -100,15 +106,28 @@ async def read(call: ApiCall) -> Response:
 
 async def read_summary(call: ApiCall) -> Response:
     """The scorecard of a completed evaluation."""
-    edges = call.log.edges(call.path["runId"])
+    edges = call.run.edges()
+    last = edges[-1]
     if not is_evaluation(edges):
-        raise RunNotFound("not an evaluation")
-    if edges[-1].type not in TERMINAL_TYPES:
+        raise ApiError(404, "not_found", "the run is not an evaluation, so it has no summary")
+    if last.type not in TERMINAL_TYPES:
         status = call.host.runs.status(call.run)
         raise ApiError(409, "conflict", "the run has not ended", {"runStatus": status})
-    if edges[-1].type != RunCompleted.TYPE:
-        raise RunNotFound("an evaluation without a summary")
-    return Response(_summary_bytes(edges[-1].body), media_type="application/json")
+    if last.type != RunCompleted.TYPE:
+        raise _without_summary(last)
+    return Response(_summary_bytes(last.body), media_type="application/json")
+
+
+def _without_summary(end: Event) -> ApiError:
+    """The error for the summary of an evaluation that ended before every task had a score."""
+    if end.type == RunFailure.TYPE:
+        error = end.decode(RunFailure).error
+        details = {"runStatus": "failed", "runError": error.code}
+        return ApiError(
+            404, "not_found", f"the run failed ({error.code}), so it has no summary", details
+        )
+    message = "the run was cancelled, so it has no summary"
+    return ApiError(404, "not_found", message, {"runStatus": "cancelled"})
 
 
 class _Outputs(msgspec.Struct, rename="camel"):
@@ -146,21 +165,23 @@ async def bulk_cancel(call: ApiCall) -> Response:
         message = f"$.runIds: more than {MOST_CANCELLED} runs; send several requests"
         raise ApiError(400, "validation_error", message, {"maxRunIds": MOST_CANCELLED})
     distinct = list(dict.fromkeys(run_ids))
-    cancelled = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in distinct))
-    first = dict(zip(distinct, cancelled, strict=True))
-    results = [first.pop(run_id, None) or await _cancel_one(call, run_id) for run_id in run_ids]
-    return json_response({"results": results})
+    outcomes = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in distinct))
+    by_id = dict(zip(distinct, outcomes, strict=True))
+    return json_response({"results": [by_id[run_id] for run_id in run_ids]})
 
 
 async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
+    """The result for one run; to cancel a cancelled run again changes nothing, and succeeds."""
     try:
         status = await _cancelled(call, call.run_with(run_id))
     except RunNotFound:
-        error = {"error": "not_found", "message": "no such run"}
+        error = {"code": "not_found", "message": "no such run"}
     except ApiError as refusal:
-        has_ended = (refusal.details or {}).get("runStatus") in ENDED
-        code = "run_terminal" if has_ended else refusal.code
-        error = {"error": code, "message": refusal.message}
+        found = (refusal.details or {}).get("runStatus")
+        if found == "cancelled":
+            return {"runId": run_id, "ok": True, "status": found}
+        code = "run_terminal" if found in ENDED else refusal.code
+        error = {"code": code, "message": refusal.message}
     else:
         return {"runId": run_id, "ok": True, "status": status}
     return {"runId": run_id, "ok": False, "error": error}
@@ -240,7 +261,9 @@ ROUTES = [
                                         "runId": TEXT,
                                         "ok": FLAG,
                                         "status": TEXT,
-                                        "error": ref("Error"),
+                                        "error": closed(
+                                            {"code": TEXT, "message": TEXT}, ("code", "message")
+                                        ),
                                     },
                                     ("runId", "ok"),
                                 )

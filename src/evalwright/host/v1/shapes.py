@@ -71,7 +71,7 @@ def snapshot(run: RunHandle, status: str) -> Snapshot:
         error=_error(last),
         tags=started.tags,
         metadata=started.metadata,
-        configurable=origin.configurable if origin else None,
+        configurable=origin.configurable if origin else started.configurable,
         metrics=_metrics(run, edges) if is_over and planned else None,
     )
 

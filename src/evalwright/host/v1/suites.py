@@ -5,8 +5,8 @@ import asyncio
 from starlette.responses import Response
 
 from evalwright.contracts.schema import SUITE, load_schema
-from evalwright.contracts.suite import parse_suite
-from evalwright.host.errors import ApiError
+from evalwright.contracts.suite import parse_suite, weight_warnings
+from evalwright.host.errors import MOST_PROBLEMS, ApiError, shown_problem
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
@@ -23,7 +23,8 @@ MOST_LISTED = 1000
 TAG = "suites"
 
 _PUBLISHED = opened(
-    {"suiteId": TEXT, "version": TEXT, "evalSuiteRef": TEXT}, ("suiteId", "version", "evalSuiteRef")
+    {"suiteId": TEXT, "version": TEXT, "evalSuiteRef": TEXT, "warnings": listed(OBJECT)},
+    ("suiteId", "version", "evalSuiteRef"),
 )
 
 
@@ -37,18 +38,23 @@ async def publish(call: ApiCall) -> Response:
     suite = await asyncio.to_thread(parse_suite, call.raw, "body")
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
-    is_new = await call.host.catalogue.publish(call.principal.tenant, call.raw, suite)
+    is_new = await call.host.catalogue.publish(call.principal.place, call.raw, suite)
     if is_new is None:
         message = f"{ref} is already published with other content; use a new version"
         raise ApiError(409, "conflict", message, {"evalSuiteRef": ref})
     named = {**_named(ref), "taskCount": len(suite.tasks), "maxTasksPerSuite": most}
-    return json_response(named, 201 if is_new else 200, {"Location": f"/v1/suites/{ref}"})
+    warnings = weight_warnings(suite)[:MOST_PROBLEMS]
+    told = {"warnings": [shown_problem(each) for each in warnings]} if warnings else {}
+    location = {"Location": f"/v1/suites/{ref}"}
+    return json_response({**named, **told}, 201 if is_new else 200, location)
 
 
 async def list_suites(call: ApiCall) -> Response:
     """The references of the suites that the caller can run."""
     limit, after = call.query.get("limit", 100), call.query.get("after", "")
-    refs = call.host.catalogue.suite_refs(call.principal.tenant, after, limit + 1)
+    refs = await asyncio.to_thread(
+        call.host.catalogue.suite_refs, call.principal.place, after, limit + 1
+    )
     body: dict[str, object] = {"suites": [_named(ref) for ref in refs[:limit]]}
     if len(refs) > limit:
         body["next"] = refs[limit - 1]
@@ -59,7 +65,7 @@ async def read(call: ApiCall) -> Response:
     """A suite, byte for byte as published."""
     ref = f"{call.path['suiteId']}@{call.path['version']}"
     source = await asyncio.to_thread(
-        call.host.catalogue.suite_source, call.principal.tenant, ref
+        call.host.catalogue.suite_source, call.principal.place, ref
     )  # it may be long
     if source is None:
         raise ApiError(404, "not_found", "no such suite")
