@@ -16,6 +16,7 @@ from evalwright.host.settings import (
     HostSettings,
     RateSettings,
     SettingsTable,
+    WebhookSettings,
 )
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.host.telemetry.prometheus import Family
@@ -30,6 +31,7 @@ TABLES: dict[str, type[SettingsTable]] = {
     "[host.agents]": AgentSettings,
     "[host.rates]": RateSettings,
     "[host.egress]": EgressSettings,
+    "[host.webhooks]": WebhookSettings,
     "[host.deployments]": DeploymentSettings,
     "[host.deployments.approval]": ApprovalSettings,
 }

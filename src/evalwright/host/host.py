@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
@@ -18,16 +18,20 @@ from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
+from evalwright.host.principal import tenant_of
 from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
-from evalwright.host.webhooks.delivery import DeliveryReport, WebhookSender
+from evalwright.host.webhooks.delivery import WebhookSender
+from evalwright.host.webhooks.lanes import DeliveryReport
+from evalwright.host.webhooks.posting import Poster
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
-from evalwright.store.protocol import EventLog
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import RecordChange
 
 SWEEP_SECONDS = 60.0
 MOST_LISTS = 32  # at once
@@ -90,11 +94,22 @@ class Host:
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
         self.subscriptions = Subscriptions(self.records, self.egress, self.clock)
         self.webhooks = WebhookSender(
-            self.subscriptions, self.egress, self.clock, self._note_delivery
+            log,
+            self.subscriptions,
+            Poster(self.egress, self.clock),
+            self.clock,
+            self.settings.webhooks,
+            self._note_delivery,
         )
         self.is_ready = False
-        self.telemetry.metrics.queue_depth.read_from(lambda: self.log.backlog)
+        self._measure()
         self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
+
+    def _measure(self) -> None:
+        metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
+        metrics.queue_depth.read_from(lambda: self.log.backlog)
+        metrics.webhooks_failing.read_from(lambda: sum(lane.failures > 0 for lane in lanes()))
+        metrics.webhook_dead_letters.read_from(lambda: sum(lane.parked for lane in lanes()))
 
     def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
@@ -121,6 +136,8 @@ class Host:
         """Start and resume interrupted runs; at shutdown, leave every run resumable."""
         self.feed.start(self.log)
         self.feed.listen(self._hear)
+        self.log.accompany(self._accompany)
+        await self.webhooks.start()
         await self.runs.recover(self._adopt)
         sweeping = asyncio.create_task(self._sweep())
         self.is_ready = True
@@ -153,13 +170,18 @@ class Host:
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _hear(self, run_id: str, events: list[Event]) -> None:
-        """Pass durable events to telemetry, and new ones to webhooks."""
+        """Pass durable events to telemetry and to webhooks."""
         repeated = self._repeated.get(run_id, range(0))
         tenant, workspace, tags = self._owner(run_id, events)
         self.telemetry.on_events(run_id, tenant, events)
-        for event in events:
-            if event.sequence not in repeated:
-                self.webhooks.notify(tenant, workspace, tags, event)
+        self.webhooks.hear(tenant, workspace, tags, events, repeated)
+
+    def _accompany(
+        self, partition: str, run_id: str, events: Sequence[NewEvent]
+    ) -> list[RecordChange]:
+        """What is written with the first events of a run; called by the thread that writes."""
+        repeated = self._repeated.get(run_id, range(0))
+        return self.webhooks.first_cursors(tenant_of(partition), run_id, events, repeated)
 
     def _owner(self, run_id: str, events: list[Event]) -> tuple[str, str | None, list[str]]:
         known = self._owners.get(run_id)

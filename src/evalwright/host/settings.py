@@ -70,6 +70,15 @@ class RateSettings(SettingsTable, frozen=True):
     seconds_of_burst: Positive = 2.0
 
 
+class WebhookSettings(SettingsTable, frozen=True):
+    """`[host.webhooks]`: how often, and for how long, a delivery that failed is repeated."""
+
+    max_attempts: Annotated[int, Meta(ge=1, le=100)] = 10
+    first_retry_s: Positive = 1.0  # then twice as long after each failure
+    longest_retry_s: Positive = 300.0
+    max_age_s: Positive = 86_400.0
+
+
 class HostSettings(SettingsTable, frozen=True):
     """`[host]`."""
 
@@ -95,6 +104,7 @@ class HostSettings(SettingsTable, frozen=True):
     rates: RateSettings = RateSettings()
     egress: EgressSettings = EgressSettings()
     deployments: DeploymentSettings = DeploymentSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     shutdown_s: Positive = 10.0
     otlp_endpoint: str | None = None  # of an OpenTelemetry collector
 

@@ -20,6 +20,7 @@ class NewEvent(NamedTuple):
 
 Watcher = Callable[[Sequence[NewEvent]], None]
 Observer = Callable[[str, int, Sequence[NewEvent]], None]  # run, first sequence, events
+Companion = Callable[[str, str, Sequence[NewEvent]], Sequence[RecordChange]]  # tenant, run, events
 
 
 class EventLog(Protocol):
@@ -60,6 +61,13 @@ class EventLog(Protocol):
 
     def observe(self, observer: Observer) -> None:
         """Call the observer, like a watcher, with the events of every run in this view."""
+
+    def accompany(self, companion: Companion) -> None:
+        """Write the documents that the companion gives for each new run with its first events.
+
+        It is called by the thread that writes, within the transaction, perhaps more than once for
+        a run. One that raises is logged, and the run begins without its documents.
+        """
 
     def claim(self, run_id: str) -> AbstractContextManager[None]:
         """Hold the sole right to execute a run; raises `RunBusy` if it is held already."""

@@ -14,7 +14,7 @@ from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.store import claims, contents, migration, schema
 from evalwright.store.location import clear_errors, explain
-from evalwright.store.protocol import NewEvent, Observer, Watcher
+from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
 from evalwright.store.records import LOCAL_TENANT, Record, RecordChange, Records
 from evalwright.store.writer import Writer
 
@@ -231,6 +231,10 @@ class SqliteLog:
     def observe(self, observer: Observer) -> None:
         """Call the observer with every run's events once they are durable."""
         self._database.writer.observe(observer, self._tenant)
+
+    def accompany(self, companion: Companion) -> None:
+        """Write the documents that the companion gives for each new run with its first events."""
+        self._database.writer.accompany(companion)
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:

@@ -14,7 +14,7 @@ from evalwright.store import contents
 from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.facts import Growth
 from evalwright.store.location import blames_the_place, explain
-from evalwright.store.protocol import NewEvent, Observer, Watcher
+from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
 from evalwright.store.records import ANY, LOCAL_TENANT, RecordChange, RecordConflict
 from evalwright.store.schema import ENTER_RUN
 
@@ -95,6 +95,7 @@ class Writer:
         self._positions: dict[str, _Position] = {}
         self._watchers: dict[_View, Watcher] = {}
         self._observers: list[tuple[str | None, Observer]] = []  # with the tenant they see
+        self._companions: list[Companion] = []
         self._thread = threading.Thread(target=self._work, name="event-log-writer", daemon=True)
         self._thread.start()
 
@@ -147,6 +148,11 @@ class Writer:
         """Call the observer with the events of every run, or of a tenant's, once durable."""
         self._refuse_closed()
         self._observers.append((tenant, observer))
+
+    def accompany(self, companion: Companion) -> None:
+        """Write the documents that the companion gives for each new run with its first events."""
+        self._refuse_closed()
+        self._companions.append(companion)
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
@@ -232,6 +238,8 @@ class Writer:
                 owner = LOCAL_TENANT if tenant is None else tenant
                 self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
                 start = _Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
+                if self._companions and start.following == 0 and events:
+                    self._add_companions(run_id, start, events)
             run, sequence, owner = start
             if tenant not in (None, owner):
                 raise _WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
@@ -258,6 +266,16 @@ class Writer:
                 )
             )
         return rows
+
+    def _add_companions(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
+        for companion in self._companions:
+            try:
+                changes = companion(start.tenant, run_id, events)
+            except Exception:
+                _logger.exception("run %s begins without documents that belong to it", run_id)
+                continue
+            for change in changes:
+                self._apply(change)
 
     def _apply(self, change: RecordChange | _Forget) -> None:
         execute = self._connection.execute

@@ -24,6 +24,7 @@ class Ids(NamedTuple):
     agent: str = RIGHT
     webhook: str = "wh_nothing"
     node: str = "approval"
+    delivery: str = "dlv_nothing"
     event: str | None = None
 
 
@@ -72,6 +73,9 @@ SAMPLES: dict[tuple[str, str], Sample] = {
     ("POST", "/v1/webhooks"): Sample(body=WEBHOOK),
     ("GET", "/v1/webhooks"): Sample(),
     ("DELETE", "/v1/webhooks/{webhookId}"): Sample(),
+    ("GET", "/v1/webhooks/{webhookId}/dead-letters"): Sample(),
+    ("POST", "/v1/webhooks/{webhookId}/dead-letters:resend"): Sample(),
+    ("DELETE", "/v1/webhooks/{webhookId}/dead-letters/{deliveryId}"): Sample(),
 }
 
 
@@ -93,5 +97,6 @@ def request_for(route: Route, ids: Ids) -> Asked:
         agentId=ids.agent,
         webhookId=ids.webhook,
         nodeId=ids.node,
+        deliveryId=ids.delivery,
     )
     return Asked(route.method, path, sample.body)

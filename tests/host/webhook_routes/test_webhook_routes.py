@@ -9,8 +9,11 @@ import pytest
 from builders import a_suite
 from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress
+from evalwright.host.webhooks.dead_letters import DeadLetter
+from evalwright.host.webhooks.posting import AttemptResult
 from host.caller import Caller, Reply
 from host.server import TENANT, ServedHost, running_host
+from subjects.waiting import eventually
 
 URL = "https://hooks.example.com/openwop"
 WANTED = {"url": URL, "events": ["run.completed", "eval.*"]}
@@ -148,24 +151,118 @@ def test_webhooks_are_told_of_a_run_and_not_of_what_a_fork_repeats(
     served: ServedHost, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[Event] = []
-    notify = served.host.webhooks.notify
 
-    def listen(tenant, workspace, tags, event) -> None:
-        assert tenant == TENANT
+    async def post(subscription, event, workspace, attempt) -> AttemptResult:
+        assert subscription.tenant == TENANT
         told.append(event)
-        notify(tenant, workspace, tags, event)
+        return AttemptResult("delivered", "status_204", 0.0, 204)
 
-    monkeypatch.setattr(served.host.webhooks, "notify", listen)
+    monkeypatch.setattr(served.host.webhooks._poster, "post", post)
+    monkeypatch.setattr(served.host.egress, "check_destination", not_checked)
+    wanted = {"events": ["*"], "includeContent": True}
+    assert register(caller, **wanted).status == 201
     source = caller.evaluate(a_suite(2), configurable={"concurrency": 1})
-    assert [event.sequence for event in told] == [frame.id for frame in caller.frames(source)]
-    scored = [frame.id for frame in caller.frames(source) if frame.name == "eval.scored"]
+    frames = caller.frames(source)
+    eventually(lambda: len(told) == len(frames), "all events of the run")
+    assert [event.sequence for event in told] == [frame.id for frame in frames]
+    scored = [frame.id for frame in frames if frame.name == "eval.scored"]
     fork = f"/v1/runs/{source}:fork"
     replay = caller.post(fork, {"mode": "replay"}).json()["runId"]
     branch = caller.post(fork, {"mode": "branch", "fromSeq": scored[0] + 1}).json()["runId"]
     caller.finish(branch)
+    eventually(lambda: told[-1].run_id == branch and told[-1].type == "run.completed", "its end")
     assert {event.run_id for event in told} == {source, branch}
     assert replay in caller.run_ids()
     of_branch = [event for event in told if event.run_id == branch]
     assert [event.type for event in of_branch].count("eval.scored") == 1
     assert of_branch[0].type == "run.started"
-    assert of_branch[-1].type == "run.completed"
+    eventually(lambda: not served.log.records.keys("webhook_cursor", TENANT), "no cursor left")
+
+
+async def not_checked(*_, **__) -> None: ...
+
+
+def parked(lasting: ServedHost, caller: Caller, count: int, **fields) -> tuple[str, list[str]]:
+    """A webhook with so many dead letters, and their ids."""
+    webhook = register(caller, **fields).json()["webhookId"]
+    tenant = next(
+        tenant for tenant, lanes in lasting.host.webhooks._lanes.items() if webhook in lanes
+    )
+    letters = [
+        DeadLetter(webhook, f"run_{n:026d}", n, "run.completed", None, 10, 0, "timeout")
+        for n in range(count)
+    ]
+    lasting.log.records.write([letter.change(tenant) for letter in letters]).result()
+    return webhook, [letter.delivery_id for letter in letters]
+
+
+def test_dead_letters_are_listed_page_by_page(newcomer: Caller, lasting: ServedHost):
+    webhook, ids = parked(lasting, newcomer, 5)
+    path = f"/v1/webhooks/{webhook}/dead-letters"
+    found = newcomer.get(path).json()
+    assert "nextCursor" not in found
+    assert [each["deliveryId"] for each in found["deliveries"]] == ids
+    assert found["deliveries"][0] == {
+        "deliveryId": ids[0],
+        "webhookId": webhook,
+        "runId": f"run_{0:026d}",
+        "eventId": f"run_{0:026d}:0",
+        "sequence": 0,
+        "eventType": "run.completed",
+        "attempts": 10,
+        "deadLetteredAt": "1970-01-01T00:00:00.000000Z",
+        "reason": "retries_exhausted",
+        "lastReason": "timeout",
+    }
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = newcomer.get(f"{path}?limit=2{cursor and f'&cursor={cursor}'}").json()
+        pages.append([each["deliveryId"] for each in page["deliveries"]])
+        cursor = page.get("nextCursor")
+    assert pages == [ids[:2], ids[2:4], ids[4:]]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "cursor=nonsense", "cursor=a/b:1"])
+def test_a_page_that_cannot_be_is_refused(newcomer: Caller, query: str):
+    webhook = register(newcomer).json()["webhookId"]
+    reply = newcomer.get(f"/v1/webhooks/{webhook}/dead-letters?{query}")
+    assert reply.refusal == (400, "validation_error")
+
+
+def test_a_dead_letter_is_discarded_once(newcomer: Caller, lasting: ServedHost):
+    webhook, ids = parked(lasting, newcomer, 2)
+    path = f"/v1/webhooks/{webhook}/dead-letters"
+    assert newcomer.send("DELETE", f"{path}/{ids[0]}").status == 204
+    assert newcomer.send("DELETE", f"{path}/{ids[0]}").refusal == (404, "not_found")
+    assert [each["deliveryId"] for each in newcomer.get(path).json()["deliveries"]] == ids[1:]
+
+
+def test_dead_letters_of_runs_that_are_gone_leave_the_list_when_sent_again(
+    newcomer: Caller, lasting: ServedHost
+):
+    webhook, ids = parked(lasting, newcomer, 3)
+    path = f"/v1/webhooks/{webhook}/dead-letters"
+    some = newcomer.post(f"{path}:resend", {"deliveryIds": [ids[1], "dlv_nothing"]})
+    assert (some.status, some.json()) == (202, {"resending": 1})
+    left = [ids[0], ids[2]]
+    eventually(
+        lambda: [each["deliveryId"] for each in newcomer.get(path).json()["deliveries"]] == left,
+        "the other two",
+    )
+    assert newcomer.post(f"{path}:resend").json() == {"resending": 2}
+
+
+def test_dead_letters_of_others_are_not_there(newcomer: Caller, lasting: ServedHost):
+    owner = lasting.caller("letter-owners")
+    webhook, [letter] = parked(lasting, owner, 1)
+    path = f"/v1/webhooks/{webhook}/dead-letters"
+    for stranger in (newcomer, lasting.caller("letter-owners", workspace="labs")):
+        for reply in (
+            stranger.get(path),
+            stranger.post(f"{path}:resend"),
+            stranger.send("DELETE", f"{path}/{letter}"),
+        ):
+            assert reply.refusal == (404, "subscription_not_found")
+    reader = lasting.caller("letter-owners", scopes=["runs:read"])
+    assert reader.get(path).refusal == (403, "forbidden")
+    assert len(owner.get(path).json()["deliveries"]) == 1

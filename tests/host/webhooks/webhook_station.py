@@ -18,12 +18,19 @@ from cryptography.x509.oid import NameOID
 
 from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress, EgressPolicy, Lookup
-from evalwright.host.webhooks.delivery import DeliveryReport, WebhookSender
+from evalwright.host.feed import Feed
+from evalwright.host.settings import WebhookSettings
+from evalwright.host.webhooks.delivery import WebhookSender
+from evalwright.host.webhooks.lanes import DeliveryReport
+from evalwright.host.webhooks.posting import Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
+from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 
 HOST = "hooks.example.com"
 TENANT = "acme"
+NOW_US = 1_790_000_000_000_000
+QUICK_RETRIES = {"first_retry_s": 0.005, "longest_retry_s": 0.02, "max_attempts": 3}
 PATIENCE_S = 60  # a bound for broken code only: nothing waits for it
 
 
@@ -114,9 +121,9 @@ class ManualClock:
 
 
 class Station:
-    """A sender, its subscriptions, the receiver, and what became of each delivery."""
+    """A sender, its subscriptions, the receiver, and what became of each attempt."""
 
-    def __init__(self, log: SqliteLog, egress: Egress, timeout_s: float) -> None:
+    def __init__(self, log: SqliteLog, egress: Egress, timeout_s: float, **retries: Any) -> None:
         self.log = log
         self.egress = egress
         self.clock = ManualClock()
@@ -124,34 +131,70 @@ class Station:
         self.received: list[Delivery] = []
         self.subscriptions = Subscriptions(log.records, egress, self.clock)
         self._told: asyncio.Queue[DeliveryReport] = asyncio.Queue()
+        self._owners: dict[str, tuple[str, str | None, Sequence[str]]] = {}
+        self._feed = Feed()
         self.sender = WebhookSender(
-            self.subscriptions, egress, self.clock, self._told.put_nowait, timeout_s=timeout_s
+            log,
+            self.subscriptions,
+            Poster(egress, self.clock, timeout_s),
+            self.clock,
+            WebhookSettings(**{**QUICK_RETRIES, **retries}),
+            self._told.put_nowait,
         )
+
+    async def open(self) -> None:
+        """Begin to hear of what is recorded, as a host does."""
+        self._feed.start(self.log)
+        self._feed.listen(lambda run_id, events: self.sender.hear(*self._owners[run_id], events))
+        self.log.accompany(
+            lambda tenant, run_id, events: self.sender.first_cursors(
+                tenant, run_id, events, range(0)
+            )
+        )
+        await self.sender.start()
+
+    async def close(self, grace_s: float = PATIENCE_S) -> None:
+        self._feed.stop()
+        await self.sender.close(grace_s=grace_s)
 
     async def subscribe(self, *events: str, path: str = "/", **more: Any) -> Subscription:
         tenant, workspace = more.pop("tenant", TENANT), more.pop("workspace", None)
         wanted = SubscriptionRequest(
             f"https://{HOST}:{self.port}{path}", events or ("eval.*",), **more
         )
-        return await self.subscriptions.create(tenant, workspace, wanted)
+        return await self.sender.subscribe(tenant, workspace, wanted)
 
-    def notify(
+    async def record(
         self,
-        *events: Event,
+        *events: NewEvent,
+        run_id: str = "run_1",
         tenant: str = TENANT,
         workspace: str | None = None,
         tags: Sequence[str] = (),
     ) -> None:
-        for event in events:
-            self.sender.notify(tenant, workspace, tags, event)
+        """Append events to a run; a new one begins with `run.started`."""
+        view = self.log.for_tenant(tenant)
+        new = []
+        if run_id not in self._owners:
+            self._owners[run_id] = tenant, workspace, tags
+            owner = {"tenant": tenant, **({"workspace": workspace} if workspace else {})}
+            new = [an_entry("run.started", workflowId="s", owner=owner, tags=list(tags))]
+        view.append(run_id, [*new, *events])
+        await asyncio.wrap_future(view.flush(run_id))
 
     async def told(self, count: int = 1) -> list[DeliveryReport]:
-        """What became of the next deliveries, when it is known."""
+        """What became of the next attempts, when it is known."""
         async with asyncio.timeout(PATIENCE_S):
             return [await self._told.get() for _ in range(count)]
 
     async def outcomes(self, count: int = 1) -> list[str]:
         return [told.outcome for told in await self.told(count)]
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Wait until a condition is true."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.002)
 
 
 async def at_home(host: str, port: int) -> list[str]:
@@ -169,12 +212,13 @@ async def station(
     lookup: Lookup = at_home,
     timeout_s: float = PATIENCE_S,
     is_trusted: bool = True,
+    **retries: Any,
 ) -> AsyncIterator[Station]:
     context = certificate.for_client() if is_trusted else None
     policy = policy or EgressPolicy(allow_private=True)
     egress = Egress(policy, lookup=lookup, ssl_context=context)
     log = SqliteLog(folder / "log.db")
-    place = Station(log, egress, timeout_s)
+    place = Station(log, egress, timeout_s, **retries)
 
     async def receive(request: web.Request) -> web.StreamResponse:
         delivery = Delivery(request.path, dict(request.headers), await request.read())
@@ -189,16 +233,21 @@ async def station(
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificate.for_server())
         await site.start()
         place.port = runner.addresses[0][1]
+        await place.open()
         yield place
     finally:
-        await place.sender.close(grace_s=0)
+        await place.close(grace_s=0)
         await runner.cleanup()
         log.close()
+
+
+def an_entry(event_type: str = "eval.scored", /, **payload: Any) -> NewEvent:
+    task_id = "task-1" if event_type == "eval.scored" else None
+    payload = {"taskId": task_id, **payload} if task_id else payload
+    return NewEvent(event_type, payload.get("taskId"), NOW_US, msgspec.json.encode(payload))
 
 
 def an_event(
     event_type: str = "eval.scored", sequence: int = 0, run_id: str = "run_1", **payload: Any
 ) -> Event:
-    return Event(
-        run_id, sequence, event_type, None, 1_790_000_000_000_000, msgspec.json.encode(payload)
-    )
+    return Event(run_id, sequence, event_type, None, NOW_US, msgspec.json.encode(payload))

@@ -101,6 +101,12 @@ class Metrics:
         self.webhook_deliveries = Counter(
             "evalwright_webhook_deliveries_total", "Deliveries to webhooks.", ["outcome"]
         )
+        self.webhooks_failing = Gauge(
+            "evalwright_webhooks_failing", "Webhooks whose last delivery failed."
+        )
+        self.webhook_dead_letters = Gauge(
+            "evalwright_webhook_dead_letters", "Deliveries that were given up and are kept."
+        )
         self.events_appended = Counter(
             "evalwright_events_appended_total", "Events appended durably.", ["type"]
         )

@@ -47,7 +47,6 @@ _ALWAYS: dict[str, Any] = {
         "signals": ["rating", "correction", "label", "flag"],
     },
     "providerUsage": {"supported": True, "costEstimates": True, "currency": "USD"},
-    "webhooks": {"supported": True, "signatureAlgorithms": ["v1"]},
     "debugBundle": {"supported": True},
 }
 
@@ -67,6 +66,15 @@ def capabilities(host: Host) -> dict[str, Any]:
         },
         "authorization": {"supported": True, "failClosed": True, "roles": _roles(host)},
         "agents": _agents(host),
+        "webhooks": {
+            "supported": True,
+            "signatureAlgorithms": ["v1"],
+            "durable": True,
+            "retryPolicy": {
+                "maxAttempts": settings.webhooks.max_attempts,
+                "backoff": "exponential",
+            },
+        },
         **host.extension.capabilities,
     }
 

@@ -1,5 +1,6 @@
-"""Webhooks: registered, listed without their secrets, and removed."""
+"""Webhooks: registered, listed without their secrets, and removed; their dead letters."""
 
+import re
 from typing import Any
 
 from starlette.responses import Response
@@ -16,6 +17,7 @@ from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
     TEXT,
     TIME,
+    WHOLE,
     Schema,
     closed,
     listed,
@@ -23,6 +25,8 @@ from evalwright.host.v1.schemas import (
     query,
     refusals,
 )
+from evalwright.host.webhooks.dead_letters import MOST_KEPT, letter_key
+from evalwright.host.webhooks.lanes import Lane
 from evalwright.host.webhooks.subscriptions import (
     MAX_EVENTS,
     MAX_TAG_LENGTH,
@@ -33,6 +37,7 @@ from evalwright.host.webhooks.subscriptions import (
 )
 
 TAG = "webhooks"
+DEFAULT_PAGE = 100
 
 _EVENT: Schema = {"type": "string", "minLength": 1, "maxLength": 128}
 _TAG: Schema = {"type": "string", "maxLength": MAX_TAG_LENGTH}
@@ -62,8 +67,23 @@ _SHOWN = {
     "includeContent": FLAG,
     "secretFingerprint": TEXT,
     "createdAt": TIME,
+    "state": {"enum": ["active", "failed", "dead-lettered"]},
+    "deadLetters": WHOLE,
 }
 WEBHOOK: Schema = closed(_SHOWN, tuple(_SHOWN))
+_DEAD_LETTER = {
+    "deliveryId": ID,
+    "webhookId": ID,
+    "runId": ID,
+    "eventId": TEXT,
+    "sequence": WHOLE,
+    "eventType": TEXT,
+    "attempts": WHOLE,
+    "deadLetteredAt": TIME,
+    "reason": {"enum": ["retries_exhausted"]},
+    "lastReason": TEXT,
+}
+DEAD_LETTER: Schema = closed({**_DEAD_LETTER, "lastStatus": WHOLE}, tuple(_DEAD_LETTER))
 REGISTERED: Schema = opened({**_SHOWN, "secret": TEXT}, (*_SHOWN, "secret"))
 
 
@@ -80,19 +100,19 @@ async def register(call: ApiCall) -> Response:
     )
     principal = call.principal
     try:
-        made = await call.host.subscriptions.create(principal.tenant, principal.workspace, wanted)
+        made = await call.host.webhooks.subscribe(principal.tenant, principal.workspace, wanted)
     except EgressRefused as refusal:
         message, details = f"$.url: {refusal}", {"reason": refusal.reason}
         raise ApiError(400, "webhook_url_rejected", message, details) from None
     _audit(call, "webhooks.register", made.webhook_id)
-    return json_response({**_shown(made), "secret": made.secret}, 201)
+    return json_response({**_shown(call, made), "secret": made.secret}, 201)
 
 
 async def list_webhooks(call: ApiCall) -> Response:
     """The webhooks of the caller's tenant, or of the key's workspace if it has one."""
     workspace = call.principal.workspace
     found = [
-        _shown(each)
+        _shown(call, each)
         for each in call.host.subscriptions.of_tenant(call.principal.tenant)
         if workspace in (None, each.workspace)
     ]
@@ -103,17 +123,69 @@ async def unregister(call: ApiCall) -> Response:
     """Remove a webhook."""
     check_tenant(call, call.query.get("tenantId"))
     principal, webhook_id = call.principal, call.path["webhookId"]
-    is_gone = await call.host.subscriptions.delete(
+    is_gone = await call.host.webhooks.unsubscribe(
         principal.tenant, principal.workspace, webhook_id
     )
     if not is_gone:
-        raise ApiError(404, "subscription_not_found", "no such webhook")
+        raise _not_found()
     _audit(call, "webhooks.unregister", webhook_id)
     return Response(status_code=204)
 
 
-def _shown(subscription: Subscription) -> dict[str, Any]:
+async def list_dead_letters(call: ApiCall) -> Response:
+    """The deliveries of a webhook that were given up."""
+    subscription, limit = _lane(call).subscription, call.query.get("limit", DEFAULT_PAGE)
+    cursor = call.query.get("cursor")
+    after = "" if cursor is None else _key_of(subscription.webhook_id, cursor)
+    found = await call.host.webhooks.dead_letters(
+        subscription.tenant, subscription.webhook_id, after, limit + 1
+    )
+    page: dict[str, Any] = {"deliveries": [letter.shown() for letter in found[:limit]]}
+    if len(found) > limit:
+        page["nextCursor"] = page["deliveries"][-1]["eventId"]
+    return json_response(page)
+
+
+async def resend_dead_letters(call: ApiCall) -> Response:
+    """Send dead letters again, in the background; those that are taken leave the list."""
+    lane = _lane(call)
+    count = await call.host.webhooks.resend(lane, (call.body or {}).get("deliveryIds"))
+    _audit(call, "webhooks.resend", lane.subscription.webhook_id)
+    return json_response({"resending": count}, 202)
+
+
+async def discard_dead_letter(call: ApiCall) -> Response:
+    """Delete a dead letter, which is then never delivered."""
+    lane = _lane(call)
+    if not await call.host.webhooks.discard(lane, call.path["deliveryId"]):
+        raise ApiError(404, "not_found", "no such dead letter")
+    _audit(call, "webhooks.discard", lane.subscription.webhook_id)
+    return Response(status_code=204)
+
+
+def _lane(call: ApiCall) -> Lane:
+    """The lane of the webhook that the path names; raises 404 if it is not the caller's."""
+    principal = call.principal
+    lane = call.host.webhooks.lane(principal.tenant, call.path["webhookId"])
+    if lane is None or principal.workspace not in {None, lane.subscription.workspace}:
+        raise _not_found()
+    return lane
+
+
+def _key_of(webhook_id: str, cursor: str) -> str:
+    found = re.fullmatch(r"([^/:]{1,128}):(\d{1,12})", cursor, re.ASCII)
+    if found is None:
+        raise ApiError(400, "validation_error", "cursor: not one that this host gave")
+    return letter_key(webhook_id, found[1], int(found[2]))
+
+
+def _not_found() -> ApiError:
+    return ApiError(404, "subscription_not_found", "no such webhook")
+
+
+def _shown(call: ApiCall, subscription: Subscription) -> dict[str, Any]:
     """A webhook, with both field names that versions of the protocol use for id and events."""
+    lane = call.host.webhooks.lane(subscription.tenant, subscription.webhook_id)
     return {
         "webhookId": subscription.webhook_id,
         "subscriptionId": subscription.webhook_id,
@@ -124,6 +196,8 @@ def _shown(subscription: Subscription) -> dict[str, Any]:
         "includeContent": subscription.include_content,
         "secretFingerprint": subscription.fingerprint,
         "createdAt": iso_time(subscription.created_us),
+        "state": lane.state if lane else "active",
+        "deadLetters": lane.parked if lane else 0,
     }
 
 
@@ -138,6 +212,8 @@ def _audit(call: ApiCall, action: str, webhook_id: str) -> None:
         correlation_id=call.correlation_id,
     )
 
+
+_WEBHOOK_ID: Schema = {"in": "path", "name": "webhookId", "required": True, "schema": ID}
 
 ROUTES = [
     Route(
@@ -186,11 +262,76 @@ ROUTES = [
             summary="Remove a webhook.",
             tag=TAG,
             parameters=(
-                {"in": "path", "name": "webhookId", "required": True, "schema": ID},
+                _WEBHOOK_ID,
                 query("tenantId", TEXT, "If given, must be the key's own tenant."),
                 IDEMPOTENCY_KEY,
             ),
             answers={204: ResponseDoc("The webhook is removed."), **refusals(400, 404, 409)},
+        ),
+        ("webhooks:manage",),
+    ),
+    Route(
+        "GET",
+        "/v1/webhooks/{webhookId}/dead-letters",
+        list_dead_letters,
+        ApiOperation(
+            id="listDeadLetters",
+            summary="The deliveries of a webhook that were given up.",
+            tag=TAG,
+            parameters=(
+                _WEBHOOK_ID,
+                query(
+                    "limit", {"type": "integer", "minimum": 1, "maximum": MOST_KEPT}, "How many."
+                ),
+                query("cursor", TEXT, "The nextCursor of the page before."),
+            ),
+            answers={
+                200: ResponseDoc(
+                    "Dead letters, run by run and in order; without what was to be delivered.",
+                    closed(
+                        {"deliveries": listed(DEAD_LETTER), "nextCursor": TEXT}, ("deliveries",)
+                    ),
+                ),
+                **refusals(400, 404),
+            },
+        ),
+        ("webhooks:manage",),
+    ),
+    Route(
+        "POST",
+        "/v1/webhooks/{webhookId}/dead-letters:resend",
+        resend_dead_letters,
+        ApiOperation(
+            id="resendDeadLetters",
+            summary="Send dead letters again.",
+            tag=TAG,
+            parameters=(_WEBHOOK_ID, IDEMPOTENCY_KEY),
+            body=closed({"deliveryIds": listed(ID, minItems=1, maxItems=MOST_KEPT)}),
+            needs_body=False,
+            answers={
+                202: ResponseDoc(
+                    "They are sent one after the other, until one fails.",
+                    closed({"resending": WHOLE}, ("resending",)),
+                ),
+                **refusals(404, 409, with_body=True),
+            },
+        ),
+        ("webhooks:manage",),
+    ),
+    Route(
+        "DELETE",
+        "/v1/webhooks/{webhookId}/dead-letters/{deliveryId}",
+        discard_dead_letter,
+        ApiOperation(
+            id="discardDeadLetter",
+            summary="Delete a dead letter.",
+            tag=TAG,
+            parameters=(
+                _WEBHOOK_ID,
+                {"in": "path", "name": "deliveryId", "required": True, "schema": ID},
+                IDEMPOTENCY_KEY,
+            ),
+            answers={204: ResponseDoc("It is deleted."), **refusals(400, 404, 409)},
         ),
         ("webhooks:manage",),
     ),

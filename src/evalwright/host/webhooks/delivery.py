@@ -1,93 +1,37 @@
-"""Delivery: each event is posted at most once to each subscription, in order.
+"""Delivery: every event that a subscription wants is delivered at least once, in order.
 
-Each subscription has its own queue, so a slow receiver does not delay others. A queue is bounded in
-events and bytes; an event that does not fit is dropped and reported. Queues and circuit breakers
-live in memory: a restart delivers nothing twice and forgets which receivers failed.
+Each subscription has a lane of its own, so a slow receiver does not delay others. What is still to
+be delivered is known from the log and from the cursors beside it, so that a restart loses nothing.
 """
 
 import asyncio
-import hashlib
-import hmac
-import io
-import logging
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
-from evalwright import __version__
-from evalwright.contracts.errors import StoreError
+from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import Event
+from evalwright.contracts.planning import Owner
 from evalwright.engine.clock import Clock
-from evalwright.host.egress import Egress, EgressRefused
-from evalwright.host.webhooks.content import without_content
-from evalwright.host.webhooks.subscriptions import Subscription, Subscriptions
+from evalwright.host.principal import tenant_of
+from evalwright.host.settings import WebhookSettings
+from evalwright.host.webhooks import cursors, dead_letters
+from evalwright.host.webhooks.cursors import CursorKeeper, cursor_key, first_cursor
+from evalwright.host.webhooks.dead_letters import DeadLetter
+from evalwright.host.webhooks.lanes import DeliveryReport, Lane, LaneTools
+from evalwright.host.webhooks.posting import TIMEOUT_S, Poster
+from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import RecordChange
 
-if TYPE_CHECKING:
-    import aiohttp
+READERS = 2  # threads that read the log for all lanes
+DELETED_AT_ONCE = 500
+MOST_OPEN = 100_000  # runs of a tenant that a new subscription joins
 
-TIMEOUT_S = 5.0
-MAX_WAITING = 1000
-MAX_WAITING_BYTES = 1024 * 1024
-
-_log = logging.getLogger(__name__)
-
-DeliveryOutcome = Literal["delivered", "failed", "refused", "skipped", "dropped"]
-
-
-class DeliveryReport(NamedTuple):
-    """The outcome of one delivery, for metrics and logs; it holds no secret and no content."""
-
-    outcome: DeliveryOutcome
-    reason: str
-    tenant: str
-    webhook_id: str
-    run_id: str
-    event_type: str
-    seconds: float | None = None  # None: not attempted
-
-
-class _QueuedEvent(NamedTuple):
-    tenant: str
-    webhook_id: str
-    workspace: str | None
-    event: Event
-
-
-class _DeliveryBody(msgspec.Struct, frozen=True, rename="camel"):
-    run_id: str
-    workspace_id: str
-    type: str  # repeated from the event: some receivers look for it here
-    event: msgspec.Raw
-
-
-class _DeliveryQueue:
-    """The events that wait for one receiver."""
-
-    def __init__(self) -> None:
-        self.breaker = Breaker()
-        self.task: asyncio.Task[None] | None = None
-        self._waiting: deque[_QueuedEvent] = deque()
-        self._bytes = 0
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._waiting
-
-    def put(self, queued: _QueuedEvent) -> bool:
-        """Queue an event if it fits; an empty queue takes an event of any size."""
-        size = self._bytes + len(queued.event.body)
-        if self._waiting and (len(self._waiting) >= MAX_WAITING or size > MAX_WAITING_BYTES):
-            return False
-        self._waiting.append(queued)
-        self._bytes = size
-        return True
-
-    def take(self) -> _QueuedEvent:
-        queued = self._waiting.popleft()
-        self._bytes -= len(queued.event.body)
-        return queued
+Found = TypeVar("Found")
 
 
 class WebhookSender:
@@ -95,215 +39,213 @@ class WebhookSender:
 
     def __init__(
         self,
+        log: EventLog,
         subscriptions: Subscriptions,
-        egress: Egress,
+        poster: Poster,
         clock: Clock,
+        settings: WebhookSettings,
         tell: Callable[[DeliveryReport], None],
-        *,
-        timeout_s: float = TIMEOUT_S,
     ) -> None:
+        self._log = log
         self._subscriptions = subscriptions
-        self._egress = egress
-        self._clock = clock
-        self._tell = tell
-        self._timeout_s = timeout_s
-        self._queues: dict[tuple[str, str], _DeliveryQueue] = {}
-        self._session: aiohttp.ClientSession | None = None
+        self._poster = poster
+        self._keeper = CursorKeeper(log.records)
+        self._readers = ThreadPoolExecutor(READERS, "webhook-reader")
+        self._tools = LaneTools(log, poster, self._keeper, clock, settings, self._readers, tell)
+        self._lanes: dict[str, dict[str, Lane]] = {}  # by tenant and webhook
         self._is_closing = False
 
-    def notify(self, tenant: str, workspace: str | None, tags: Sequence[str], event: Event) -> None:
-        """Queue an event for the tenant's subscriptions that want it; does not block."""
-        if self._is_closing:
-            return
-        try:
-            subscriptions = self._subscriptions.of_tenant(tenant)
-        except StoreError as error:
-            _log.warning("cannot read the webhooks for run %s: %s", event.run_id, error)
-            return
-        for subscription in subscriptions:
-            if subscription.wants(event.type, workspace, tags):
-                self._queue(_QueuedEvent(tenant, subscription.webhook_id, workspace, event))
+    async def start(self) -> None:
+        """Take up what an earlier process has not delivered."""
+        for subscription in await self._read(self._subscriptions.load):
+            self._add(subscription)
 
     async def close(self, grace_s: float = TIMEOUT_S) -> None:
-        """Accept no more events, deliver what can be delivered in the given time, drop the rest."""
+        """Let attempts in flight end in the given time; the rest goes on at the next start."""
         self._is_closing = True
-        tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-        for queue in self._queues.values():
-            while not queue.is_empty:
-                self._report("dropped", "closing", queue.take())
-        self._queues.clear()
-        if self._session is not None:
-            await self._session.close()
+        lanes = list(self.lanes())
+        tasks = [task for lane in lanes if (task := lane.stop(grace_s)) is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for cursor in [cursor for lane in lanes for cursor in lane.cursors.values()]:
+            self._keeper.note(cursor)
+        await self._keeper.close()
+        await self._poster.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)
 
-    def _queue(self, queued: _QueuedEvent) -> None:
-        key = queued.tenant, queued.webhook_id
-        queue = self._queues.get(key) or self._open_queue(queued.tenant, queued.webhook_id)
-        if not queue.put(queued):
-            self._report("dropped", "queue_full", queued)
-        elif queue.task is None:
-            queue.task = asyncio.create_task(self._empty(key, queue))
+    def lanes(self) -> Iterable[Lane]:
+        """The lanes of all tenants."""
+        return (lane for of_tenant in self._lanes.values() for lane in of_tenant.values())
 
-    def _open_queue(self, tenant: str, webhook_id: str) -> _DeliveryQueue:
-        """A new queue; queues of deleted subscriptions, kept for their breakers, are removed."""
-        alive = {subscription.webhook_id for subscription in self._subscriptions.of_tenant(tenant)}
-        for owner, other in list(self._queues):
-            if owner == tenant and other not in alive and not self._queues[owner, other].task:
-                del self._queues[owner, other]
-        queue = self._queues[tenant, webhook_id] = _DeliveryQueue()
-        return queue
+    def lane(self, tenant: str, webhook_id: str) -> Lane | None:
+        """The lane of a subscription."""
+        return self._lanes.get(tenant, {}).get(webhook_id)
 
-    async def _empty(self, key: tuple[str, str], queue: _DeliveryQueue) -> None:
+    def _add(self, subscription: Subscription) -> None:
+        lane = Lane(subscription, self._tools)
+        self._lanes.setdefault(subscription.tenant, {})[subscription.webhook_id] = lane
+        lane.wake()
+
+    async def _read(self, read: Callable[[], Found]) -> Found:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+
+    # Subscriptions.
+
+    async def subscribe(
+        self, tenant: str, workspace: str | None, wanted: SubscriptionRequest
+    ) -> Subscription:
+        """Create a subscription to what happens from now on, in new runs and in open ones.
+
+        Raises `InvalidDocument`, and `EgressRefused` for its URL.
+        """
+        made = await self._subscriptions.create(tenant, workspace, wanted)
+        # Every run that is created from here on begins with a cursor of this subscription.
         try:
-            while not queue.is_empty:
-                await self._deliver(queue, queue.take())
-        finally:
-            queue.task = None
-            if queue.breaker.is_untroubled and queue.is_empty:
-                self._queues.pop(key, None)
-
-    async def _deliver(self, queue: _DeliveryQueue, queued: _QueuedEvent) -> None:
-        if not queue.breaker.allows(self._clock.monotonic_s()):
-            self._report("skipped", "breaker_open", queued)
-            return
-        try:
-            subscription = self._subscriptions.find(queued.tenant, queued.webhook_id)
+            changes = await self._read(lambda: self._joined_runs(made))
+            await asyncio.wrap_future(self._log.records.write(changes))
         except StoreError:
-            self._report("failed", "store_error", queued)
-            return
-        if subscription is None:
-            queue.breaker.note_success()  # so that the queue is removed
-            self._report("skipped", "unsubscribed", queued)
-            return
-        began_s = self._clock.monotonic_s()
-        try:
-            outcome, reason = await self._post(subscription, queued)
-        except asyncio.CancelledError:
-            self._report("dropped", "closing", queued)
+            with suppress(StoreError):
+                await self._subscriptions.delete(made)
             raise
-        ended_s = self._clock.monotonic_s()
-        if outcome == "delivered":
-            queue.breaker.note_success()
-        else:
-            queue.breaker.note_failure(ended_s)
-        self._report(outcome, reason, queued, ended_s - began_s)
+        self._add(made)
+        return made
 
-    async def _post(
-        self, subscription: Subscription, queued: _QueuedEvent
-    ) -> tuple[DeliveryOutcome, str]:
-        import aiohttp
+    def _joined_runs(self, subscription: Subscription) -> list[RecordChange]:
+        """The cursors of runs that were open before there was the subscription."""
+        tenant, prefix = subscription.tenant, f"{subscription.webhook_id}/"
+        changes = []
+        for run_id, partition in self._log.open_runs():
+            edges = self._edges(run_id) if tenant_of(partition) == tenant else []
+            if not edges:
+                continue
+            workspace, tags = run_origin(edges[0].body)
+            if subscription.follows(workspace, tags):
+                first = first_cursor(workspace, position=edges[-1].sequence + 1)
+                key, body = f"{prefix}{run_id}", msgspec.json.encode(first)
+                changes.append(RecordChange(cursors.KIND, tenant, key, body))
+        known = set(self._log.records.keys(cursors.KIND, tenant, prefix, limit=MOST_OPEN))
+        return [change for change in changes if change.key not in known]
 
-        body = _body(subscription, queued)
-        timestamp = self._clock.now_us() // 1_000_000
-        headers = delivery_headers(subscription, queued.event.type, timestamp, body)
+    def _edges(self, run_id: str) -> list[Event]:
         try:
-            async with self._open_session().post(
-                subscription.url, data=io.BytesIO(body), headers=headers, allow_redirects=False
-            ) as response:
-                is_taken = 200 <= response.status < 300
-                return ("delivered" if is_taken else "failed"), f"status_{response.status}"
-        except EgressRefused as refusal:
-            return "refused", refusal.reason
-        except TimeoutError:
-            return "failed", "timeout"
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return "failed", type(error).__name__
+            return self._log.edges(run_id)
+        except RunNotFound:  # deleted meanwhile
+            return []
 
-    def _open_session(self) -> "aiohttp.ClientSession":
-        if self._session is None:
-            # Connections are not reused: one that the receiver has just closed would cost the only
-            # attempt, and a new connection looks the name up again.
-            self._session = self._egress.session(
-                https_only=True, timeout_s=self._timeout_s, keep_alive=False
+    async def unsubscribe(self, tenant: str, workspace: str | None, webhook_id: str) -> bool:
+        """Delete a subscription; False if the tenant, or the workspace, does not have it."""
+        found = self._subscriptions.find(tenant, workspace, webhook_id)
+        if found is None:
+            return False
+        lane = self._lanes.get(tenant, {}).pop(webhook_id, None)
+        task = lane.stop() if lane else None
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+        try:
+            with self._subscriptions.leaving(found):
+                await self._keeper.forget(tenant, webhook_id)
+                for kind in (cursors.KIND, dead_letters.KIND):
+                    await self._delete_all(kind, tenant, f"{webhook_id}/")
+                await self._subscriptions.delete(found)
+        except BaseException:
+            if not self._is_closing:
+                self._add(found)
+            raise
+        return True
+
+    async def _delete_all(self, kind: str, tenant: str, prefix: str) -> None:
+        records = self._log.records
+        while True:
+            keys = await self._read(
+                lambda: records.keys(kind, tenant, prefix, limit=DELETED_AT_ONCE)
             )
-        return self._session
+            if not keys:
+                return
+            changes = [RecordChange(kind, tenant, key, None) for key in keys]
+            await asyncio.wrap_future(records.write(changes))
 
-    def _report(
-        self,
-        outcome: DeliveryOutcome,
-        reason: str,
-        queued: _QueuedEvent,
-        seconds: float | None = None,
-    ) -> None:
-        event, owner = queued.event, (queued.tenant, queued.webhook_id)
-        self._tell(DeliveryReport(outcome, reason, *owner, event.run_id, event.type, seconds))
+    # Dead letters.
 
-
-def _body(subscription: Subscription, queued: _QueuedEvent) -> bytes:
-    event = queued.event if subscription.include_content else without_content(queued.event)
-    assert event is not None, "only events that a subscription may receive are queued"
-    return msgspec.json.encode(
-        _DeliveryBody(
-            run_id=event.run_id,
-            workspace_id=queued.workspace or queued.tenant,
-            type=event.type,
-            event=msgspec.Raw(event.to_json()),
+    async def dead_letters(
+        self, tenant: str, webhook_id: str, after: str, limit: int
+    ) -> list[DeadLetter]:
+        """Deliveries that were given up, run by run and in order, after a key."""
+        records = self._log.records
+        return await self._read(
+            lambda: dead_letters.dead_letters(records, tenant, webhook_id, after, limit)
         )
-    )
+
+    async def resend(self, lane: Lane, delivery_ids: Sequence[str] | None) -> int:
+        """Send dead letters again: these, or all; gives how many."""
+        found = await self._letters(lane, delivery_ids)
+        lane.resend(found)
+        return len(found)
+
+    async def discard(self, lane: Lane, delivery_id: str) -> bool:
+        """Delete a dead letter; False if there is none with this id."""
+        found = await self._letters(lane, [delivery_id])
+        tenant = lane.subscription.tenant
+        await asyncio.wrap_future(
+            self._log.records.write([letter.removal(tenant) for letter in found])
+        )
+        lane.parked -= len(found)
+        lane.wake()
+        return bool(found)
+
+    async def _letters(self, lane: Lane, delivery_ids: Sequence[str] | None) -> list[DeadLetter]:
+        subscription = lane.subscription
+        found = await self.dead_letters(
+            subscription.tenant, subscription.webhook_id, "", dead_letters.MOST_KEPT
+        )
+        wanted = None if delivery_ids is None else set(delivery_ids)
+        return [letter for letter in found if wanted is None or letter.delivery_id in wanted]
+
+    # Runs.
+
+    def first_cursors(
+        self, tenant: str, run_id: str, events: Sequence[NewEvent], repeated: range
+    ) -> list[RecordChange]:
+        """The cursors of a new run, to be written with its first events; any thread may ask."""
+        known = self._subscriptions.remembered(tenant)
+        if not known or _is_replay(repeated):
+            return []
+        workspace, tags = run_origin(events[0].body)
+        body = msgspec.json.encode(first_cursor(workspace, repeated))
+        return [
+            RecordChange(cursors.KIND, tenant, cursor_key(each.webhook_id, run_id), body)
+            for each in known
+            if each.follows(workspace, tags)
+        ]
+
+    def hear(
+        self,
+        tenant: str,
+        workspace: str | None,
+        tags: Sequence[str],
+        events: Sequence[Event],
+        repeated: range = range(0),
+    ) -> None:
+        """Take note of durable events of a run, in order; does not block."""
+        lanes = self._lanes.get(tenant)
+        if not lanes or self._is_closing or _is_replay(repeated):
+            return
+        for lane in lanes.values():
+            if lane.subscription.follows(workspace, tags):
+                lane.hear(events[0].run_id, workspace, events, repeated)
 
 
-FAILURES_TO_OPEN = 4
-OPEN_S = 3600.0
+class _RunOrigin(msgspec.Struct):
+    """The part of `run.started` that decides who follows a run."""
+
+    owner: Owner | None = None
+    tags: list[str] | None = None
 
 
-class Breaker:
-    """Opens after failures in a row; later it lets one attempt through, which decides.
-
-    Deliveries to a receiver are sequential, so only one attempt follows the pause.
-    """
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._opened_at: float | None = None
-
-    @property
-    def is_untroubled(self) -> bool:
-        """Whether the last delivery succeeded: this breaker holds no state worth keeping."""
-        return self._failures == 0
-
-    def allows(self, now_s: float) -> bool:
-        """Whether a delivery may be attempted now."""
-        return self._opened_at is None or now_s - self._opened_at >= OPEN_S
-
-    def note_success(self) -> None:
-        """Close, and reset the count."""
-        self._failures, self._opened_at = 0, None
-
-    def note_failure(self, now_s: float) -> None:
-        """Count a failure; after too many in a row, open for another period."""
-        self._failures += 1
-        if self._failures >= FAILURES_TO_OPEN:
-            self._opened_at = now_s
+def run_origin(started: bytes) -> tuple[str | None, list[str]]:
+    """The workspace and the tags of a run, from its `run.started` event."""
+    origin = msgspec.json.decode(started, type=_RunOrigin)
+    return origin.owner.workspace if origin.owner else None, origin.tags or []
 
 
-# The protocol is changing the prefix of its headers: receivers may read either.
-HEADER_FAMILIES = ("X-openwop-", "OpenWOP-")
-ALGORITHM = "v1"
-
-
-def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """The signature of a body sent at a timestamp, in seconds since the epoch."""
-    signed = f"{timestamp}.".encode() + body
-    return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
-
-
-def delivery_headers(
-    subscription: Subscription, event_type: str, timestamp: int, body: bytes
-) -> dict[str, str]:
-    """All headers of a delivery."""
-    values = {
-        "Webhook-Id": subscription.webhook_id,
-        "Event-Type": event_type,
-        "Timestamp": str(timestamp),
-        "Signature": sign(subscription.secret, timestamp, body),
-        "Signature-Algorithm": ALGORITHM,
-    }
-    return {
-        "Content-Type": "application/json",
-        "User-Agent": f"openwop-webhook-dispatcher/{__version__}",
-        **{family + name: value for family in HEADER_FAMILIES for name, value in values.items()},
-    }
+def _is_replay(repeated: range) -> bool:
+    """Whether a run repeats another from its first event on."""
+    return bool(repeated) and repeated.start == 0

@@ -9,7 +9,8 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -60,16 +61,19 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
         """The part of the secret's hash that may be shown."""
         return hashlib.sha256(self.secret.encode()).hexdigest()[:8]
 
-    def wants(self, event_type: str, workspace: str | None, tags: Sequence[str]) -> bool:
-        """Whether an event of the tenant's run is to be delivered.
+    def follows(self, workspace: str | None, tags: Sequence[str]) -> bool:
+        """Whether events of a run of the tenant may be delivered.
 
         If the subscription has tags, the run must have at least one of them.
         """
-        return (
-            (self.workspace is None or self.workspace == workspace)
-            and (not self.tags or not set(self.tags).isdisjoint(tags))
-            and (self.include_content or is_content_free(event_type))
-            and any(_covers(pattern, event_type) for pattern in self.events)
+        return (self.workspace is None or self.workspace == workspace) and (
+            not self.tags or not set(self.tags).isdisjoint(tags)
+        )
+
+    def wants(self, event_type: str) -> bool:
+        """Whether events of this type are to be delivered."""
+        return (self.include_content or is_content_free(event_type)) and any(
+            _covers(pattern, event_type) for pattern in self.events
         )
 
     def __repr__(self) -> str:
@@ -84,6 +88,8 @@ class Subscriptions:
         self._egress = egress
         self._clock = clock
         self._remembered: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
+        self._coming: dict[str, Subscription] = {}  # being stored
+        self._leaving: set[str] = set()  # being deleted
 
     async def create(
         self, tenant: str, workspace: str | None, wanted: SubscriptionRequest
@@ -110,29 +116,58 @@ class Subscriptions:
             secret=wanted.secret or secrets.token_hex(SECRET_BYTES),
             created_us=self._clock.now_us(),
         )
-        await self._write(tenant, subscription.webhook_id, msgspec.json.encode(subscription))
+        # It counts before it is stored, so that no run can begin in between without a cursor.
+        self._coming[subscription.webhook_id] = subscription
+        try:
+            await self._write(subscription, msgspec.json.encode(subscription))
+            self._remember(tenant, (*self._stored(tenant), subscription))
+        finally:
+            del self._coming[subscription.webhook_id]
         return subscription
 
-    async def delete(self, tenant: str, workspace: str | None, webhook_id: str) -> bool:
-        """Delete a subscription; False if the tenant, or the workspace, does not have it."""
-        found = self.find(tenant, webhook_id)
-        if found is None or workspace not in {None, found.workspace}:
-            return False
-        await self._write(tenant, webhook_id, None)
-        return True
+    async def delete(self, subscription: Subscription) -> None:
+        """Delete a subscription."""
+        await self._write(subscription, None)
+        kept = tuple(each for each in self._stored(subscription.tenant) if each != subscription)
+        self._remember(subscription.tenant, kept)
 
-    def find(self, tenant: str, webhook_id: str) -> Subscription | None:
-        """A subscription of a tenant, read from the store."""
+    @contextmanager
+    def leaving(self, subscription: Subscription) -> Iterator[None]:
+        """Let no run begin with a cursor of a subscription that is about to be deleted."""
+        self._leaving.add(subscription.webhook_id)
+        try:
+            yield
+        finally:
+            self._leaving.discard(subscription.webhook_id)
+
+    def find(self, tenant: str, workspace: str | None, webhook_id: str) -> Subscription | None:
+        """A subscription of a tenant, or of one of its workspaces, read from the store."""
         body = self._records.get(KIND, tenant, webhook_id)
-        return _decode(body, tenant) if body is not None else None
+        found = _decode(body, tenant) if body is not None else None
+        return found if found is not None and workspace in {None, found.workspace} else None
+
+    def load(self) -> list[Subscription]:
+        """The subscriptions of all tenants, read from the store and remembered."""
+        found: dict[str, list[Subscription]] = {}
+        for tenant, record in self._records.of_all_tenants(KIND):
+            found.setdefault(tenant, []).append(_decode(record.body, tenant))
+        for tenant, subscriptions in found.items():
+            self._remember(tenant, tuple(subscriptions))
+        return [each for subscriptions in found.values() for each in subscriptions]
+
+    def remembered(self, tenant: str) -> list[Subscription]:
+        """The subscriptions of a tenant as far as they are known; any thread may ask."""
+        coming = [each for each in list(self._coming.values()) if each.tenant == tenant]
+        known = [*self._stored(tenant), *coming]
+        return [each for each in known if each.webhook_id not in self._leaving]
 
     def of_tenant(self, tenant: str) -> tuple[Subscription, ...]:
-        """The subscriptions of a tenant, cached briefly because every event asks for them."""
+        """The subscriptions of a tenant, also those that another process made a while ago."""
         now = self._clock.monotonic_s()
         loaded_at, found = self._remembered.get(tenant, (None, ()))
         if loaded_at is None or now - loaded_at >= REMEMBERED_S:
             found = self._load(tenant)
-            self._remembered[tenant] = now, found
+            self._remember(tenant, found)
         return found
 
     def _load(self, tenant: str) -> tuple[Subscription, ...]:
@@ -141,12 +176,15 @@ class Subscriptions:
             for record in self._records.list(KIND, tenant, limit=MAX_PER_TENANT)
         )
 
-    async def _write(self, tenant: str, webhook_id: str, body: bytes | None) -> None:
-        change = RecordChange(KIND, tenant, webhook_id, body)
-        try:
-            await asyncio.wrap_future(self._records.write([change]))
-        finally:
-            self._remembered.pop(tenant, None)
+    def _stored(self, tenant: str) -> tuple[Subscription, ...]:
+        return self._remembered.get(tenant, (0.0, ()))[1]
+
+    def _remember(self, tenant: str, subscriptions: tuple[Subscription, ...]) -> None:
+        self._remembered[tenant] = self._clock.monotonic_s(), subscriptions
+
+    async def _write(self, subscription: Subscription, body: bytes | None) -> None:
+        change = RecordChange(KIND, subscription.tenant, subscription.webhook_id, body)
+        await asyncio.wrap_future(self._records.write([change]))
 
 
 def _decode(body: bytes, tenant: str) -> Subscription:

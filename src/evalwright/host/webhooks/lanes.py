@@ -1,0 +1,375 @@
+"""A lane: the deliveries to one subscription, one after the other, read from the log.
+
+Lanes do not wait for each other. A lane holds a page of events and the cursors of runs that have
+news; everything else is in the log and in the store.
+"""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.events import TERMINAL_TYPES, Event
+from evalwright.engine.clock import Clock
+from evalwright.host.settings import WebhookSettings
+from evalwright.host.webhooks import cursors
+from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, StoredCursor, first_cursor
+from evalwright.host.webhooks.dead_letters import MOST_KEPT, DeadLetter, count_dead_letters
+from evalwright.host.webhooks.posting import Attempt, AttemptResult, Poster, delivery_id
+from evalwright.host.webhooks.subscriptions import Subscription
+from evalwright.store.protocol import EventLog
+
+PAGE = 16  # events read at once
+PAGE_BYTES = 1024 * 1024  # that a lane holds at most, beyond its first event
+LOADED_AT_ONCE = 100  # cursors
+MOST_CURSORS = 1000  # in memory; the others are looked up in the store
+STORE_RETRY_S = (0.5, 10.0)  # after a failure of the store: at first, and at most
+
+LaneState = Literal["active", "failed", "dead-lettered"]
+DeliveryOutcome = Literal["delivered", "failed", "refused", "parked"]
+Found = TypeVar("Found")
+
+_log = logging.getLogger(__name__)
+_random = random.Random()  # noqa: S311 - it only spreads attempts over time
+
+
+class DeliveryReport(NamedTuple):
+    """The outcome of one delivery, for metrics and logs; it holds no secret and no content."""
+
+    outcome: DeliveryOutcome
+    reason: str
+    tenant: str
+    webhook_id: str
+    run_id: str
+    event_type: str
+    seconds: float | None = None  # None: not attempted
+
+
+class LaneTools(NamedTuple):
+    """What all lanes share."""
+
+    log: EventLog
+    poster: Poster
+    keeper: CursorKeeper
+    clock: Clock
+    settings: WebhookSettings
+    readers: ThreadPoolExecutor
+    tell: Callable[[DeliveryReport], None]
+
+
+class Lane:
+    """The deliveries to one subscription; used from one event loop."""
+
+    def __init__(self, subscription: Subscription, tools: LaneTools) -> None:
+        self.subscription = subscription
+        self.parked = 0  # dead letters
+        self.failures = 0  # in a row
+        self.cursors: dict[str, Cursor] = {}  # by run
+        self._tools = tools
+        self._news: dict[str, None] = {}  # runs that may have undelivered events, in order
+        self._unread: str | None = ""  # stored cursors after this key have not been looked at
+        self._resending: deque[DeadLetter] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._is_counted = False
+        self._is_posting = False
+        self._is_stopping = False
+
+    @property
+    def state(self) -> LaneState:
+        """What the subscription is said to be, in the words of the protocol."""
+        if self.parked >= MOST_KEPT:
+            return "dead-lettered"
+        return "failed" if self.failures else "active"
+
+    def hear(
+        self, run_id: str, workspace: str | None, events: Sequence[Event], repeated: range
+    ) -> None:
+        """Take note of new events of a run that the subscription follows."""
+        cursor = self.cursors.get(run_id)
+        has_room = len(self.cursors) < MOST_CURSORS
+        if cursor is None and has_room and events[0].sequence == 0:
+            first = first_cursor(workspace, repeated)
+            cursor = Cursor(self.subscription.tenant, self._id, run_id, first)
+            self.cursors[run_id] = cursor
+        if cursor is not None and self._can_pass_over(cursor, events):
+            self._settle(cursor, events[-1])
+        elif cursor is not None or has_room:
+            self._news[run_id] = None
+            self.wake()
+        else:  # the store knows of it
+            self._unread = ""
+
+    def resend(self, letters: Sequence[DeadLetter]) -> None:
+        """Attempt to deliver dead letters once more, until one fails."""
+        known = {letter.key for letter in self._resending}
+        self._resending.extend(letter for letter in letters if letter.key not in known)
+        self.wake()
+
+    def wake(self) -> None:
+        """Work, unless it is working already."""
+        if self._task is None and not self._is_stopping:
+            self._task = asyncio.create_task(self._work())
+
+    def stop(self, grace_s: float = 0.0) -> "asyncio.Task[None] | None":
+        """Break off, an attempt in flight after some time; gives the task to wait for."""
+        self._is_stopping = True
+        task = self._task
+        if task is not None and (self._is_posting and grace_s > 0):
+            asyncio.get_running_loop().call_later(grace_s, task.cancel)
+        elif task is not None:
+            task.cancel()
+        return task
+
+    @property
+    def _id(self) -> str:
+        return self.subscription.webhook_id
+
+    def _can_pass_over(self, cursor: Cursor, events: Sequence[Event]) -> bool:
+        """Whether nothing before or among the events is to be delivered."""
+        return (
+            cursor.run_id not in self._news
+            and cursor.position == events[0].sequence
+            and not any(self._is_wanted(cursor, event) for event in events)
+        )
+
+    def _is_wanted(self, cursor: Cursor, event: Event) -> bool:
+        return event.sequence not in cursor.repeated and self.subscription.wants(event.type)
+
+    async def _work(self) -> None:
+        pause_s = STORE_RETRY_S[0]
+        try:
+            while self._has_work:
+                try:
+                    await self._step()
+                    pause_s = STORE_RETRY_S[0]
+                except StoreError as error:
+                    _log.warning("webhook %s waits for the store: %s", self._id, error)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, STORE_RETRY_S[1])
+        finally:
+            self._task = None
+
+    @property
+    def _has_work(self) -> bool:
+        if self._resending or not self._is_counted:
+            return True
+        return self.parked < MOST_KEPT and bool(self._news or self._unread is not None)
+
+    async def _step(self) -> None:
+        if not self._is_counted:
+            records, tenant = self._tools.log.records, self.subscription.tenant
+            self.parked = await self._read(lambda: count_dead_letters(records, tenant, self._id))
+            self._is_counted = True
+        elif self._resending:
+            await self._resend_next()
+        elif self._news:
+            await self._advance(next(iter(self._news)))
+        else:
+            await self._load_more()
+
+    async def _read(self, read: Callable[[], Found]) -> Found:
+        """Read the store, not on the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._tools.readers, read)
+
+    # Cursors.
+
+    async def _load_more(self) -> None:
+        """Look at the next stored cursors."""
+        after, tenant, prefix = self._unread or "", self.subscription.tenant, f"{self._id}/"
+        records = self._tools.log.records
+        found = await self._read(
+            lambda: records.list(cursors.KIND, tenant, prefix, after, LOADED_AT_ONCE)
+        )
+        self._unread = found[-1].key if len(found) == LOADED_AT_ONCE else None
+        for record in found:
+            await self._take(record.key.removeprefix(prefix), record.body)
+
+    async def _load(self, run_id: str) -> Cursor | None:
+        """The cursor of a run; None if its events are settled."""
+        cursor = self.cursors.get(run_id)
+        if cursor is None:
+            tenant, key = self.subscription.tenant, cursors.cursor_key(self._id, run_id)
+            records = self._tools.log.records
+            body = await self._read(lambda: records.get(cursors.KIND, tenant, key))
+            if body is not None:
+                await self._take(run_id, body)
+        return self.cursors.get(run_id)
+
+    async def _take(self, run_id: str, body: bytes) -> None:
+        """Go on from a stored cursor, unless it is behind one in memory."""
+        tenant = self.subscription.tenant
+        stored = msgspec.json.decode(body, type=StoredCursor)
+        end = await self._read(lambda: self._log_end(run_id))
+        key = cursors.cursor_key(self._id, run_id)
+        if run_id in self.cursors or self._tools.keeper.holds(tenant, key):
+            return
+        self.cursors[run_id] = Cursor(tenant, self._id, run_id, stored, end)
+        self._news[run_id] = None
+
+    def _log_end(self, run_id: str) -> int:
+        try:
+            edges = self._tools.log.edges(run_id)
+        except RunNotFound:
+            return 0
+        return edges[-1].sequence + 1 if edges else 0
+
+    def _settle(self, cursor: Cursor, event: Event, *, is_sent: bool = False) -> None:
+        """Go on after an event that was delivered, parked, or not wanted."""
+        cursor.settle(event.sequence)
+        if event.type in TERMINAL_TYPES:
+            self._end(cursor)
+        elif is_sent:
+            self._tools.keeper.note(cursor)
+
+    def _end(self, cursor: Cursor) -> None:
+        cursor.is_done = True
+        self.cursors.pop(cursor.run_id, None)
+        self._news.pop(cursor.run_id, None)
+        self._tools.keeper.note(cursor)
+
+    # Deliveries.
+
+    async def _advance(self, run_id: str) -> None:
+        """Deliver a page of a run's events; the run waits for its next turn if there are more."""
+        cursor = await self._load(run_id)
+        self._news.pop(run_id, None)  # news from now on enter it again
+        if cursor is None:
+            return
+        try:
+            page, has_more = await self._read(lambda: self._page(cursor))
+            for event in page:
+                if self._is_wanted(cursor, event):
+                    await self._deliver(cursor, event)
+                else:
+                    self._settle(cursor, event)
+            if has_more:
+                self._news[run_id] = None
+        except RunNotFound:  # deleted meanwhile
+            self._end(cursor)
+        except BaseException:
+            self._news[run_id] = None
+            raise
+
+    def _page(self, cursor: Cursor) -> tuple[list[Event], bool]:
+        """The next events of a run, and whether there may be more."""
+        page: list[Event] = []
+        size = 0
+        for event in self._tools.log.read(cursor.run_id, after=cursor.position - 1, limit=PAGE):
+            size += len(event.body)
+            if page and size > PAGE_BYTES:
+                return page, True
+            page.append(event)
+        return page, len(page) == PAGE and page[-1].type not in TERMINAL_TYPES
+
+    async def _deliver(self, cursor: Cursor, event: Event) -> None:
+        """Attempt to deliver an event until it is taken or parked."""
+        if cursor.attempts and self.failures == 0:  # an earlier process has just tried
+            self.failures = cursor.attempts
+            await self._pause()
+        while True:
+            if event.sequence >= cursor.reach:
+                await self._tools.keeper.save(cursor)
+            attempt = self._attempt(event, cursor.attempts + 1, is_repeat=cursor.is_repeat)
+            cursor.attempts += 1
+            result = await self._post(event, cursor.workspace, attempt)
+            if result.is_delivered:
+                self._settle(cursor, event, is_sent=True)
+                self._break_off()
+                return
+            if self._is_exhausted(cursor, event):
+                await self._park(cursor, event, result)
+                return
+            self._tools.keeper.note(cursor)
+            self._break_off()
+            await self._pause()
+
+    def _break_off(self) -> None:
+        if self._is_stopping:
+            raise asyncio.CancelledError
+
+    def _attempt(self, event: Event, number: int, *, is_repeat: bool) -> Attempt:
+        return Attempt(delivery_id(self._id, event.run_id, event.sequence), number, is_repeat)
+
+    async def _post(self, event: Event, workspace: str | None, attempt: Attempt) -> AttemptResult:
+        self._is_posting = True
+        try:
+            result = await self._tools.poster.post(self.subscription, event, workspace, attempt)
+        finally:
+            self._is_posting = False
+        self.failures = 0 if result.is_delivered else self.failures + 1
+        self._report(result.outcome, result.reason, event, result.seconds)
+        return result
+
+    def _is_exhausted(self, cursor: Cursor, event: Event) -> bool:
+        settings = self._tools.settings
+        age_s = (self._tools.clock.now_us() - event.at_us) / 1_000_000
+        return cursor.attempts >= settings.max_attempts or age_s > settings.max_age_s
+
+    async def _pause(self) -> None:
+        """Wait before the next attempt."""
+        delay_s = retry_delay_s(self._tools.settings, self.failures)
+        await asyncio.sleep(delay_s * _random.uniform(0.8, 1.0))
+
+    async def _park(self, cursor: Cursor, event: Event, result: AttemptResult) -> None:
+        """Give an event up: keep it as a dead letter, and go on with the next one."""
+        letter = DeadLetter(
+            webhook_id=self._id,
+            run_id=event.run_id,
+            sequence=event.sequence,
+            event_type=event.type,
+            workspace=cursor.workspace,
+            attempts=cursor.attempts,
+            parked_us=self._tools.clock.now_us(),
+            last_reason=result.reason,
+            last_status=result.status,
+        )
+        self._settle(cursor, event, is_sent=True)
+        self.parked += 1
+        await self._tools.keeper.save(cursor, [letter.change(self.subscription.tenant)])
+        self._report("parked", result.reason, event)
+
+    async def _resend_next(self) -> None:
+        """Attempt to deliver a dead letter; after a failure, the others stay as they are."""
+        letter = self._resending[0]
+        event = await self._read(lambda: self._event_of(letter))
+        if event is not None:
+            attempt = self._attempt(event, letter.attempts + 1, is_repeat=True)
+            result = await self._post(event, letter.workspace, attempt)
+            if not result.is_delivered:
+                self._resending.clear()
+                await self._write(letter.tried_again(result), is_kept=True)
+                return
+        await self._write(letter, is_kept=False)
+        self.parked -= 1
+        self._resending.popleft()
+
+    async def _write(self, letter: DeadLetter, *, is_kept: bool) -> None:
+        tenant = self.subscription.tenant
+        change = letter.change(tenant) if is_kept else letter.removal(tenant)
+        await asyncio.wrap_future(self._tools.log.records.write([change]))
+
+    def _event_of(self, letter: DeadLetter) -> Event | None:
+        """The event of a dead letter; None if its run was deleted."""
+        try:
+            found = self._tools.log.read(letter.run_id, after=letter.sequence - 1, limit=1)
+            return next(found, None)
+        except RunNotFound:
+            return None
+
+    def _report(
+        self, outcome: DeliveryOutcome, reason: str, event: Event, seconds: float | None = None
+    ) -> None:
+        owner = (self.subscription.tenant, self._id)
+        report = DeliveryReport(outcome, reason, *owner, event.run_id, event.type, seconds)
+        self._tools.tell(report)
+
+
+def retry_delay_s(settings: WebhookSettings, failures: int) -> float:
+    """How long to wait at most after failures in a row: twice as long after each."""
+    return min(settings.first_retry_s * 2.0 ** min(failures - 1, 60), settings.longest_retry_s)
