@@ -32,6 +32,7 @@ TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
 Count = Annotated[int, Meta(ge=0)]
 Usd = Annotated[float, Meta(ge=0)]
 Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
+DrainPolicy = Literal["immediate", "drain-current-node"]
 CapKind = Literal[
     "clarification",
     "schema",
@@ -118,6 +119,7 @@ class RunPaused(Payload, frozen=True):
 
     TYPE: ClassVar[str] = "run.paused"
     reason: str | None = None
+    drain_policy: DrainPolicy | None = None
 
 
 class RunResumed(Payload, frozen=True):

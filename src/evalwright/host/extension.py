@@ -20,6 +20,9 @@ class Workflow(Protocol):
     def problem(self, inputs: dict[str, Any]) -> Problem | None:
         """Why a run cannot be started with these inputs, if it cannot."""
 
+    def used(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Those of the inputs that it uses; only they are recorded."""
+
     def executor(
         self, recorder: Recorder, clock: Clock, events: Iterable[Event], limits: RunSettings
     ) -> RunExecutor:

@@ -11,6 +11,7 @@ from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import CannotEvaluate, EvalwrightError, RunBusy, RunFailed
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
+    DrainPolicy,
     ErrorDetail,
     Event,
     Payload,
@@ -231,7 +232,8 @@ class Runs:
         if status != "running" or running is None:
             message = f"the run is {status}; only a running run can be paused"
             raise _conflict(message, status)
-        paused = RunPaused(mask_reason(reason))
+        policy: DrainPolicy = "immediate" if immediately else "drain-current-node"
+        paused = RunPaused(mask_reason(reason), policy)
         if running.executor.pause(paused, immediately=immediately):
             return await self._record(run, paused)
         return self._event(run, paused)

@@ -79,6 +79,11 @@ class FixtureWorkflow(msgspec.Struct, frozen=True, kw_only=True):
         message = f"must be a whole number of milliseconds from 0 to {self.delay.most_ms}"
         return Problem("$.inputs.delayMs", message)
 
+    def used(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The delay; whatever else a caller sends is not repeated in events."""
+        known = ("delayMs",) if self.delay else ()
+        return {name: inputs[name] for name in known if name in inputs}
+
     def delay_s(self, inputs: dict[str, Any]) -> float:
         """How long the node waits."""
         if self.delay is None:

@@ -188,7 +188,7 @@ async def _create_workflow(call: ApiCall) -> Response:
     started = run_started(
         call.principal,
         body["workflowId"],
-        inputs,
+        workflow.used(inputs),
         tags=body.get("tags") or None,
         metadata=body.get("metadata"),
         configurable=body.get("configurable") or None,

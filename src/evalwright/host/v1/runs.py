@@ -13,6 +13,7 @@ from evalwright.contracts.events import (
     Event,
     RunCompleted,
     RunFailure,
+    RunPaused,
     iso_time,
 )
 from evalwright.host.deployments.refusals import DeploymentRefusal
@@ -190,9 +191,20 @@ async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
 async def pause(call: ApiCall) -> Response:
     """Pause a run: running tasks end, and no new ones start."""
     run, is_immediate = call.run, call.body.get("drainPolicy") == "immediate"
-    event = await call.host.runs.pause(run, call.body.get("reason"), immediately=is_immediate)
+    try:
+        event = await call.host.runs.pause(run, call.body.get("reason"), immediately=is_immediate)
+    except ApiError as refusal:
+        if (refusal.details or {}).get("runStatus") == "paused":
+            refusal.details = {**(refusal.details or {}), **_paused_at(run)}
+        raise
     body = {"runId": run.run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
     return json_response(body, 202)
+
+
+def _paused_at(run: RunHandle) -> dict[str, str]:
+    """The time of the pause that a run is in."""
+    pauses = [event.at_us for event in run.log.read(run.run_id, (RunPaused.TYPE,))]
+    return {"pausedAt": iso_time(pauses[-1])} if pauses else {}
 
 
 async def resume(call: ApiCall) -> Response:

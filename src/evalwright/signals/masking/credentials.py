@@ -11,7 +11,7 @@ from evalwright.signals.masking.text import mask_bytes, mask_text
 
 CREDENTIAL = masked("credential")
 
-_SHAPE = r"\b(?:(?:sk|pk|rk)-|ew_[a-z0-9]+_)[^\s\"'<>,;&\\]{8,}"
+_SHAPE = r"\b(?:(?:sk|pk|rk)-|ew_[a-z0-9]+_|AIza|cred_)[^\s\"'<>,;&\\]{8,}"
 _IN_TEXT = re.compile(_SHAPE)
 _IN_JSON = re.compile(_SHAPE.encode())
 
