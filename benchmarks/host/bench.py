@@ -56,6 +56,7 @@ class Served:
         log = (self._folder / "log.txt").open("w")
         began = time.perf_counter()
         command = [*COMMAND, "serve", "--port", "0", "--db", str(self._db)]
+        command += ["--config", str(self._folder / "evalwright.toml")]
         self.process = subprocess.Popen(command, cwd=self._folder, stderr=log, stdout=log)
         try:
             self._wait(began)

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
+from warnings import warn
 
 import msgspec
 from msgspec import Meta
@@ -154,21 +155,21 @@ def run(
     db: str | Path | None = None,
     agent_id: str | None = None,
     model_class: str | None = None,
+    config: str | Path | None = None,
     **options: Unpack[Options],
 ) -> RunResult:
     """Run a suite against an agent; records it in the log and returns the result.
 
     `suite` is a file, a pack, a document, or a `Suite`; `agent` is a function that takes the task,
-    sync or async, or a reference as `evalwright run --agent` takes it. Other keywords are the
-    options of `evalwright run`: `judges=["openai:gpt-4.1-mini"]`, `repeat=3`, `concurrency=20`.
+    sync or async, or a reference as `evalwright run --agent` takes it; `config` names a settings
+    file. Other keywords are the options of `evalwright run`: `judges=["openai:gpt-4.1-mini"]`.
 
     Raises `EvalwrightError` where the run cannot be made; a bar that is not met is a result with
     `passed` False. Also works inside a running event loop, such as a notebook's; async code awaits
     `arun` instead, which does not block the loop.
     """
-    return _complete(
-        arun(suite, agent, db=db, agent_id=agent_id, model_class=model_class, **options)
-    )
+    given: dict[str, Any] = {"agent_id": agent_id, "model_class": model_class, "config": config}
+    return _complete(arun(suite, agent, db=db, **given, **options))
 
 
 async def arun(
@@ -178,15 +179,15 @@ async def arun(
     db: str | Path | None = None,
     agent_id: str | None = None,
     model_class: str | None = None,
+    config: str | Path | None = None,
     **options: Unpack[Options],
 ) -> RunResult:
     """Do what `run` does, in the event loop that is running."""
     loaded, name, agent = _subject(suite, agent)
     chosen = _options(options)
-    session = (
-        Session(agent, chosen, agent_id=agent_id, model_class=model_class)
-        if isinstance(agent, str)
-        else Session(callable_agent(agent, agent_id, model_class), chosen)
+    subject = agent if isinstance(agent, str) else callable_agent(agent, agent_id, model_class)
+    session = Session(
+        subject, chosen, agent_id=agent_id, model_class=model_class, config=config, notify=warn
     )
     place = chosen_path(None if db is None else str(db)).absolute()
     try:

@@ -145,7 +145,7 @@ def test_an_endpoint_that_nobody_answers_at_fails_the_run_and_says_where(
     (workplace.folder / "evalwright.toml").write_text(
         '[models.ollama]\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n'
     )
-    failed = rubric_run(workplace, "--judge", "ollama:small")
+    failed = rubric_run(workplace, "--judge", "ollama:small", "--config", "evalwright.toml")
     assert failed.code == 3
     assert "127.0.0.1:9" in failed.err
     assert "judge_failed" in failed.err

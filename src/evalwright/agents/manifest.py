@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.tool_loop import LoopSettings, ToolLoop, as_text
-from evalwright.contracts.documents import parse_document
+from evalwright.contracts.documents import open_input, parse_document
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, parse, plain
 from evalwright.contracts.manifest import Manifest, parse_manifest, parse_pack, problem_of_ref
@@ -215,7 +215,7 @@ def _read_file(path: Path, place: str) -> bytes:
         if not path.is_file():
             missing = "is not a file" if path.exists() else "is not there"
             raise BadInput(f"{place}: {path.name} {missing}")
-        with path.open("rb") as file:
+        with open_input(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

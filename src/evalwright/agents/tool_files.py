@@ -15,6 +15,7 @@ from evalwright.agents.toolbox import (
     within,
 )
 from evalwright.agents.user_code import Threads
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.tools import HttpCall, ServerEntry, ToolEntry, parse_tools
@@ -118,6 +119,7 @@ def _require_mcp(place: str) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with open_input(path) as file:
+            return file.read()
     except OSError as error:
         raise BadInput(f"--tools {path}: it cannot be read: {error.strerror}") from None

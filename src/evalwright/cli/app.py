@@ -23,6 +23,7 @@ COMMANDS = {
     "validate": "Check suites, summaries, event logs and report folders.",
     "attack": "Derive an adversarial suite from another suite.",
     "pack": "Build, verify and install packs of agents and suites.",
+    "trust": "Let the evalwright.toml in a folder count.",
     "keys": "Create, list and revoke the keys of the host.",
     "serve": "Serve evaluation runs over HTTP, for many tenants.",
     "init": "Write a small suite and agent that run as they are.",

@@ -11,7 +11,7 @@ import msgspec
 from evalwright.attacks.derive import Derived, derive
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
-from evalwright.cli.parameters import read_input
+from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Suite
 from evalwright.scoring.golden import read_suite

@@ -16,6 +16,7 @@ from evalwright.cli.parameters import db_option
 from evalwright.cli.results import Results
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.summary import EvalSummary
+from evalwright.models.config import Config
 
 BAR = """
 One task failed, and the run still passed: its score is above the suite's bar of 0.8.
@@ -79,6 +80,7 @@ def _run(suite: str, agent: str, name: str, results: Results, db: str | None) ->
         options=RunOptions(tags=("demo",)),
         results=results,
         db=db,
+        config=Config(),  # nothing in the working folder matters to it
     )
     return evaluate(request)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from evalwright.cli.interrupt import no_sudden_exit, run_until_interrupted
-from evalwright.cli.output import Streams, say
+from evalwright.cli.output import Streams, say, warn
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts.errors import (
     BadInput,
@@ -22,6 +22,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import Session, read_subject
+from evalwright.models.config import Config
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
@@ -40,6 +41,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: RunOptions
     results: Results
     db: str | None
+    config: Config | Path | None = None  # None: what counts in the working folder
 
 
 def evaluate(request: RunRequest) -> int:
@@ -53,7 +55,12 @@ def evaluate(request: RunRequest) -> int:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
     warn_of_weights(suite, name, quiet=request.results.quiet)
     session = Session(
-        agent, request.options, agent_id=request.agent_id, model_class=request.model_class
+        agent,
+        request.options,
+        agent_id=request.agent_id,
+        model_class=request.model_class,
+        config=request.config,
+        notify=warn,
     )
     if request.options.baseline is None:
         plans = session.plan(suite, name)
@@ -86,6 +93,8 @@ def _resume(request: RunRequest, run: str) -> int:
             agent=request.agent,
             agent_id=request.agent_id,
             model_class=request.model_class,
+            config=request.config,
+            notify=warn,
         )
         outcomes = left.done
         if left.session is None:

@@ -69,6 +69,11 @@ def say(text: str, *, styled: bool = False) -> None:
         Streams.err.flush()
 
 
+def warn(text: str) -> None:
+    """Say, also where only errors are wanted, what a user must know to be safe."""
+    say(f"warning: {text}")
+
+
 def let_go_of_streams() -> None:
     """Write what is left; where nobody reads it, Python must not exit with a code of its own."""
     for stream in (Streams.out, Streams.err):

@@ -7,8 +7,8 @@ import click
 import msgspec
 
 from evalwright.cli.output import check_place, tell, write_file, write_stdout
-from evalwright.cli.parameters import db_option, json_option, read_input
-from evalwright.contracts.documents import parse_json
+from evalwright.cli.parameters import db_option, json_option
+from evalwright.contracts.documents import parse_json, read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.pack import is_integrity
 from evalwright.store.location import opened_log

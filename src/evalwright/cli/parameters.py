@@ -3,13 +3,16 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from evalwright.contracts.errors import BadInput
+from evalwright.cli.output import warn
 from evalwright.reports.forms import FORMS_OF, Subject
 from evalwright.store.location import VARIABLE
+
+if TYPE_CHECKING:
+    from evalwright.models.config import Config
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -18,14 +21,19 @@ db_option = click.option(
     metavar="URL",
     help=f"The event log, a file or sqlite:///path; default: ${VARIABLE}, or the data folder.",
 )
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="EVALWRIGHT_CONFIG",
+    show_envvar=True,
+    help="The only settings file to read; by default your own, and the nearest evalwright.toml in "
+    "this folder or above, as far as you trust it.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
 
 class _AboveZero(click.FloatRange):
     """A limit: a finite number above 0."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -37,24 +45,30 @@ class _AboveZero(click.FloatRange):
         return number
 
 
-class Seconds(_AboveZero):
+class _Seconds(_AboveZero):
     """A time limit."""
 
     name = "seconds"
 
 
-class Dollars(_AboveZero):
+class _Dollars(_AboveZero):
     """A limit of cost, in US dollars."""
 
     name = "dollars"
 
 
-def read_input(path: Path) -> bytes:
-    """The content of a file that the user named."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+SECONDS = _Seconds(min=0, min_open=True)
+DOLLARS = _Dollars(min=0, min_open=True)
+
+
+def chosen_config(path: Path | None) -> "Config":
+    """The configuration of a command; what of it is ignored is said here, once."""
+    from evalwright.models.config import load_config
+
+    config = load_config(named=path)
+    for notice in config.notices:
+        warn(notice)
+    return config
 
 
 def form_options(subject: Subject, help_text: str) -> Callable[[_Command], _Command]:

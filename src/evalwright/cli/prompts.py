@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from evalwright.cli.output import check_place, reserve_stdout, tell, write_stdout
-from evalwright.cli.parameters import Dollars, json_option
+from evalwright.cli.parameters import DOLLARS, chosen_config, config_option, json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.tiers import TIERS
 from evalwright.reports.forms import FORMS
@@ -51,6 +51,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     with_host_info: bool
     cassette: Path | None
     record: bool
+    config: Path | None
 
 
 @click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,7 +96,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     show_default=True,
     help="How many evaluations to run at once.",
 )
-@click.option("--max-cost", type=Dollars(), help="Stop asking models after this many US dollars.")
+@click.option("--max-cost", type=DOLLARS, help="Stop asking models after this many US dollars.")
 @click.option(
     "--resume", is_flag=True, help="Keep the results already in -o and evaluate the rest."
 )
@@ -131,6 +132,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 @click.option("--list-rules", is_flag=True, help="List the rules of the linter and exit.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @json_option
+@config_option
 def command(*, paths: tuple[str, ...], **given: Any) -> int:
     """Evaluate the prompts in PATHS: files, folders, or - for standard input.
 
@@ -194,6 +196,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         with_host_info=given["with_host_info"],
         cassette=given["cassette"],
         record=given["record"],
+        config=given["config"],
     )
 
 
@@ -226,15 +229,14 @@ def _listed(given: dict[str, Any]) -> str:
             + (" (fixable)" if rule.fixable else "")
             for rule in CATALOGUE
         )
-    return _providers()
+    return _providers(given["config"])
 
 
-def _providers() -> str:
-    from evalwright.models.config import load_config
+def _providers(config: Path | None) -> str:
     from evalwright.models.endpoints import known_providers
 
     lines = []
-    for name, provider in known_providers(load_config()).items():
+    for name, provider in known_providers(chosen_config(config)).items():
         key = provider.key_env
         has_key = "no key needed" if not provider.needs_key else f"key from {key}"
         if key and os.environ.get(key):

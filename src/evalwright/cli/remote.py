@@ -20,11 +20,11 @@ from evalwright.agents.load import is_archive
 from evalwright.cli.evaluation import RunRequest, warn_of_weights
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.output import Streams, say
-from evalwright.cli.parameters import read_input
 from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
 from evalwright.client.following import NOTICE
 from evalwright.contracts import errors
+from evalwright.contracts.documents import read_input
 from evalwright.contracts.events import EvalStarted, RunCancelled
 from evalwright.contracts.planning import CONFIGURABLE, to_configurable
 from evalwright.contracts.suite import Suite, parse_suite

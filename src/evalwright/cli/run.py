@@ -8,8 +8,9 @@ import click
 from evalwright.cli.evaluation import RunRequest, evaluate
 from evalwright.cli.output import reserve_stdout, write_stdout
 from evalwright.cli.parameters import (
-    Dollars,
-    Seconds,
+    DOLLARS,
+    SECONDS,
+    config_option,
     db_option,
     form_options,
     json_option,
@@ -71,14 +72,14 @@ Examples:
 @click.option(
     "--timeout",
     "task_timeout_s",
-    type=Seconds(),
+    type=SECONDS,
     show_default=f"{DEFAULT_SETTINGS.task_timeout_s:g}",
     help="Seconds that one task may take.",
 )
 @click.option(
     "--run-timeout",
     "run_timeout_s",
-    type=Seconds(),
+    type=SECONDS,
     help="Seconds that the whole run may take.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
@@ -144,7 +145,7 @@ Examples:
 @click.option(
     "--max-cost",
     "max_cost_usd",
-    type=Dollars(),
+    type=DOLLARS,
     help="Stop the run at this cost, in US dollars.",
 )
 @click.option(
@@ -170,11 +171,13 @@ Examples:
 )
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @json_option
+@config_option
 @db_option
 def command(
     *,
     suite: Path | None,
     resume: str | None,
+    config: Path | None,
     db: str | None,
     as_json: bool,
     out: Path | None,
@@ -214,6 +217,7 @@ def command(
             quiet=quiet,
         ),
         db=db,
+        config=config,
         **agent,
     )
     request.results.check_places()

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalwright.cli.output import say
-from evalwright.cli.parameters import db_option
-from evalwright.contracts.errors import BadInput
-from evalwright.models.config import Config, load_config, read_config
+from evalwright.cli.output import say, warn
+from evalwright.cli.parameters import chosen_config, config_option, db_option
+from evalwright.models.config import Config
 from evalwright.store.location import opened_log
 from evalwright.store.records import LOCAL_TENANT
 
@@ -64,17 +63,11 @@ CONFORMANCE = """
     help="The port to listen on; 0 means any free port.",
 )
 @click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    envvar="EVALWRIGHT_CONFIG",
-    show_envvar=True,
-    help="The settings file; by default the nearest evalwright.toml in this folder or above.",
-)
-@click.option(
     "--conformance",
     is_flag=True,
     help="Add the test seams of the conformance suite; for tests only.",
 )
+@config_option
 @db_option
 def command(
     *, address: str, port: int, config: Path | None, conformance: bool, db: str | None
@@ -89,7 +82,8 @@ def command(
     from evalwright.host.startup_checks import check_settings
     from evalwright.host.telemetry import Telemetry, logging_to
 
-    settings = _config(config)
+    settings = chosen_config(config)
+    _tell_detours(settings)
     listener = open_socket(address, port)
     with logging_to(), opened_log(db) as log:
         host = Host(
@@ -125,12 +119,14 @@ def _extension(*, conformance: bool) -> "Extension":
     return NO_EXTENSION
 
 
-def _config(path: Path | None) -> Config:
-    if path is None:
-        return load_config()
-    if not path.is_file():
-        raise BadInput(f"--config {path}: not a file")
-    return read_config(path)
+def _tell_detours(config: Config) -> None:
+    """Say of which providers the calls do not go to their own address."""
+    from evalwright.models.endpoints import find_detour, known_providers
+
+    for provider in known_providers(config).values():
+        detour = find_detour(provider, config)
+        if detour is not None:
+            warn(detour)
 
 
 def _url(address: str, port: int) -> str:

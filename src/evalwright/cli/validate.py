@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from evalwright.cli.output import say, tell
-from evalwright.cli.parameters import read_input
+from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
 from evalwright.contracts.suite import weight_warnings

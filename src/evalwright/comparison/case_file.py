@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.model import Json
 
@@ -28,7 +29,7 @@ class CaseFile:
         self._lengths = array("I")
         self._handle: int | None = None
         try:
-            with path.open("rb") as file:
+            with open_input(path) as file:
                 if not file.seekable():
                     raise BadInput(f"{path}: the cases must be a file, not a pipe")
                 for offset, length in CaseScanner(file, str(path)).elements():

@@ -10,6 +10,7 @@ import msgspec
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import Cases
 from evalwright.comparison.run_folder import RUN_META, ComparedRun, RunFolder
+from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
 from evalwright.signals.suppression import Suppressions, parse_suppressions
@@ -79,6 +80,7 @@ def open_inputs(
         new, new_cases = _open_side(named.new, log, work / "new")
         found = cases if cases is not None else new_cases
         found = found if found is not None else baseline_cases
+        case_file = CaseFile(found) if isinstance(found, Path) else found
         for run in (baseline, new):
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
@@ -87,7 +89,7 @@ def open_inputs(
         return Inputs(
             baseline=baseline,
             new=new,
-            cases=CaseFile(found) if isinstance(found, Path) else found,
+            cases=case_file,
             log=log,
             notes=() if found is not None else (note,),
             paths=tuple(path for path in roots if path is not None),
@@ -101,11 +103,7 @@ def read_suppressions(path: Path | None) -> Suppressions:
     """The suppressions of a file; without one there are none."""
     if path is None:
         return Suppressions(())
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_suppressions(source, str(path))
+    return parse_suppressions(read_input(path), str(path))
 
 
 def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> Inputs:
@@ -124,18 +122,18 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
 def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cases | Path | None]:
     path = Path(named)
     try:
-        is_folder, is_file, exists = path.is_dir(), path.is_file(), path.exists()
+        is_folder, exists = path.is_dir(), os.path.lexists(path)
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise BadInput(f"{named}: cannot be read: {error.strerror}") from None
     if is_folder:
         run = RunFolder(path)
         _refuse_other_folders(run, named)
         return run, find_cases(run)
-    if is_file:
+    if exists:
         from evalwright.comparison.materialize import open_traces
 
         return open_traces(path, work), None
-    if path.suffix or "/" in named or exists:
+    if path.suffix or "/" in named:
         raise BadInput(f"{named}: no such run directory or file of traces")
     from evalwright.comparison.logged_run import LoggedRun
     from evalwright.engine.listing import find_run

@@ -16,6 +16,7 @@ from evalwright.comparison.run_folder import (
     ListedResponse,
     RunFolder,
 )
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.importers import Imported, import_responses
 
@@ -69,7 +70,7 @@ def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path)
 def blocks(path: Path) -> Iterator[bytes]:
     """The content of a file, unpacked where it is packed, piece by piece."""
     try:
-        with path.open("rb") as plain:
+        with open_input(path) as plain:
             packed = plain.peek(2)[:2] == b"\x1f\x8b"  # a pipe cannot be read twice
             file = gzip.GzipFile(fileobj=plain) if packed else plain
             while block := file.read(_BLOCK):

@@ -1,20 +1,82 @@
-"""Documents as people write them: JSON or YAML text to plain JSON values, with exact errors."""
+"""Documents as people write them: files, and the JSON or YAML text in them to plain JSON values.
 
+A file that a user names is opened so that none can make a command wait, and read up to a limit.
+"""
+
+import errno
 import functools
 import math
+import os
 import re
+import stat
+from io import BufferedReader
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import MAX_DEPTH, JsonPath, child, repeated_key
 
 YAML_ENDINGS = (".yaml", ".yml")
 MAX_VALUES = 5_000_000  # bounds what YAML aliases can expand to
 
+MOST_BYTES = 512 << 20
+
+# What a shell hands over is open already: standard input, and `<(…)`.
+_HANDED_OVER = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
+_SPECIAL = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
+
+
+def open_input(path: str | Path) -> BufferedReader:
+    """A regular file, or a pipe that the shell handed over, open for reading.
+
+    Raises `OSError` for anything else: to open or read a pipe or a device could take for ever.
+    """
+    _refuse_special(path, Path(path).stat().st_mode)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        mode = os.fstat(handle).st_mode
+        _refuse_special(path, mode)  # what has this name now
+        if stat.S_ISFIFO(mode):
+            os.set_blocking(handle, True)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_input(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a file that the user named; raises `BadInput`."""
+    try:
+        with open_input(path) as file:
+            # Memory is set aside for as much as is asked for, and most files are far smaller.
+            content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
+            while len(content) <= most and (block := file.read(1 << 20)):
+                content += block
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > most:
+        limit = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most} bytes"
+        raise BadInput(f"{path}: larger than {limit}, the most that is read of it; split it")
+    return content
+
+
+def _refuse_special(path: str | Path, mode: int) -> None:
+    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and _HANDED_OVER.fullmatch(str(path))):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory, not a file", str(path))
+    what = next((name for is_such, name in _SPECIAL if is_such(mode)), "something else")
+    raise OSError(errno.EINVAL, f"it is {what}, not a file", str(path))
 
 
 def parse_document(source: bytes, name: str) -> Any:

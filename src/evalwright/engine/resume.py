@@ -1,5 +1,7 @@
 """Going on with a run: its agent and options as the log remembers them, and what is left to do."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +16,7 @@ from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.plan import Plan, merged
 from evalwright.engine.replay import project
-from evalwright.engine.session import Session
+from evalwright.engine.session import Session, unheard
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
 
@@ -42,7 +44,8 @@ def resume(
     agent: str | Agent | None = None,
     agent_id: str | None = None,
     model_class: str | None = None,
-    config: Config | None = None,
+    config: Config | str | Path | None = None,
+    notify: Callable[[str], None] = unheard,
 ) -> Remaining:
     """The rest of a run, by its id, the beginning of one, or `latest`.
 
@@ -62,7 +65,10 @@ def resume(
         done.append(project(history))
         if not missing:
             return Remaining(None, [], done)
-    session = _session(history, options, agent, agent_id, config)
+    chosen = _options(history, options)
+    session = Session(
+        agent or history.plan.agent.ref, chosen, agent_id=agent_id, config=config, notify=notify
+    )
     facts = _agent_facts(history, session.agent) if agent is not None else history.plan.agent
     session.agent.agent_id, session.agent.model_class = facts.agent_id, facts.model_class
     settings = merged(options, history.plan.settings)
@@ -125,22 +131,16 @@ def _repeats(log: EventLog, history: History) -> tuple[list[Outcome], list[Group
     return done, [Group(group.id, number, group.size) for number in numbers]
 
 
-def _session(
-    history: History,
-    options: RunOptions,
-    agent: str | Agent | None,
-    agent_id: str | None,
-    config: Config | None,
-) -> Session:
+def _options(history: History, options: RunOptions) -> RunOptions:
+    """The options of a run as they were recorded, with those that change."""
     plan = history.plan
     settings = msgspec.structs.asdict(merged(options, plan.settings))
-    recorded = RunOptions(
+    return RunOptions(
         **settings,
         model=plan.agent.model,
         judges=tuple(plan.panel.judges) if plan.panel else (),
         judge_samples=plan.panel.samples if plan.panel else None,
     )
-    return Session(agent or plan.agent.ref, recorded, agent_id=agent_id, config=config)
 
 
 def _agent_facts(history: History, agent: Agent) -> AgentFacts:

@@ -18,7 +18,7 @@ A host keeps one `ModelPool` for all its runs and asks `gather_means` for the re
 import asyncio
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +28,7 @@ import msgspec
 from evalwright.agents.load import TOKEN_VARIABLE, is_archive, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
+from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, RunOptions
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
@@ -51,22 +52,33 @@ if TYPE_CHECKING:
     from evalwright.models.providers import ModelName
 
 
+def unheard(_notice: str) -> None:
+    """Nobody wants to be told."""
+
+
 class ModelPool:
     """The models of a session, of a host, or of an evaluation of prompts.
 
     Models of one provider share its connections and limits. With a cassette they are answered
     from it. `redactor` removes every secret that the configuration and the environment name.
+    `config` may be a file; without one it is what counts in the working folder. `notify` is told
+    what does not count of it, and once of each provider that is not called at its own address.
     """
 
     def __init__(
         self,
-        config: Config | None = None,
+        config: Config | str | Path | None = None,
         cassette: str | Path | None = None,
         *,
         record: bool = False,
         environment: Mapping[str, str] = os.environ,
+        notify: Callable[[str], None] = unheard,
     ) -> None:
-        self.config = load_config() if config is None else config
+        if not isinstance(config, Config):
+            config = load_config(named=config)
+            for notice in config.notices:
+                notify(notice)
+        self.config = config
         self.secrets = known_secrets(self.config, environment, [TOKEN_VARIABLE])
         self.redactor = Redactor(self.secrets) if self.secrets else NOTHING_SECRET
         self.is_used = cassette is not None  # whether there is anything to close
@@ -76,13 +88,14 @@ class ModelPool:
 
             self.cassette = cassettes.Cassette(cassette, record, self.redactor.redact_text)
         self._environment = environment
+        self._notify = notify
         self._loaded: dict[str, Model] = {}
 
     @functools.cached_property
     def _providers(self) -> "Providers":
         from evalwright.models.load import Providers  # a run without models needs none
 
-        return Providers(self.config, self._environment)
+        return Providers(self.config, self._environment, self._notify)
 
     def name(self, name: str) -> "ModelName":
         """A model's name in full, `provider:model`; raises `BadInput`."""
@@ -150,9 +163,10 @@ class Session:
         *,
         agent_id: str | None = None,
         model_class: str | None = None,
-        config: Config | None = None,
+        config: Config | str | Path | None = None,
+        notify: Callable[[str], None] = unheard,
     ) -> None:
-        self.models = ModelPool(config, options.cassette, record=options.record)
+        self.models = ModelPool(config, options.cassette, record=options.record, notify=notify)
         if options.model or options.judges:
             options = msgspec.structs.replace(
                 options,
@@ -280,11 +294,7 @@ def read_subject(suite: str | Path, agent: str | None) -> tuple[Suite, str | Non
     name = str(suite)
     if is_archive(name):
         return _packed_subject(name, agent)
-    try:
-        source = Path(name).read_bytes()
-    except OSError as error:
-        raise BadInput(f"{name}: cannot be read: {error.strerror}") from None
-    return read_suite(source, name), agent
+    return read_suite(read_input(name), name), agent
 
 
 def _packed_subject(name: str, agent: str | None) -> tuple[Suite, str]:

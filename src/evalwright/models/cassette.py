@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
 from evalwright.models.protocol import Model, ModelError, Reply, Request
@@ -100,7 +101,8 @@ class Cassette:
 
     def _load(self) -> None:
         try:
-            content = self.path.read_bytes()
+            with open_input(self.path) as file:
+                content = file.read()
         except FileNotFoundError:
             if self.record:
                 return

@@ -1,5 +1,6 @@
 """`evalwright.toml`: addresses and limits of providers, prices, and the names of secrets."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,10 +11,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.models.providers import DECLARABLE, PROVIDERS
 
 FILE_NAME = "evalwright.toml"
+VARIABLE = "EVALWRIGHT_CONFIG"
 MAX_BYTES = 1024 * 1024
 
 ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*\Z"
@@ -73,6 +76,7 @@ class Config(msgspec.Struct, frozen=True):
     source: str = FILE_NAME
     tiers: dict[str, TierSettings] = {}
     host: dict[str, Any] = {}  # for the host to read
+    notices: tuple[str, ...] = ()  # what of the files that were found does not count, and why
 
 
 def known_secrets(
@@ -87,21 +91,44 @@ def known_secrets(
 
 def find_config(start: Path) -> Path | None:
     """The nearest `evalwright.toml`, in a folder or one of its parents."""
+    return next(found_configs(start), None)
+
+
+def found_configs(start: Path) -> Iterator[Path]:
+    """Every `evalwright.toml` in a folder and its parents, the nearest first."""
     folder = start.absolute()
     found = (place / FILE_NAME for place in (folder, *folder.parents))
-    return next((path for path in found if path.is_file()), None)
+    return (path for path in found if path.is_file())
 
 
-def load_config(start: Path | None = None) -> Config:
-    """Read the nearest `evalwright.toml`, or give the defaults."""
-    path = find_config(start or Path())
-    return Config() if path is None else read_config(path)
+def own_config() -> Path:
+    """Where the user's own file is, whether there is one or not."""
+    from platformdirs import user_config_path
+
+    return user_config_path("evalwright", appauthor=False) / FILE_NAME
+
+
+def load_config(start: Path | None = None, *, named: str | Path | None = None) -> Config:
+    """The configuration for a folder, by default the working folder.
+
+    A file that is named, here or by `EVALWRIGHT_CONFIG`, is the only one that is read. Otherwise
+    it is the user's own with the nearest one that is found on top, as far as the folder of that is
+    trusted: see `notices`.
+    """
+    named = named or os.environ.get(VARIABLE)
+    if named:
+        return read_config(Path(named))
+    if not own_config().is_file() and find_config(start or Path()) is None:
+        return Config()
+    from evalwright.models.trust import combined_config
+
+    return combined_config(own_config(), found_configs(start or Path()))
 
 
 def read_config(path: Path) -> Config:
     """Read a file that is named."""
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             source = file.read(MAX_BYTES + 1)
     except OSError as error:
         problem = Problem("$", f"cannot be read: {error.strerror}", "make it readable or move it")

@@ -58,6 +58,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     base_url_env: str | None
     settings: ProviderSettings
     api_version: str | None = None
+    detour: str | None = None  # that calls do not go to the provider's own address
 
     def without_key(self, text: str) -> str:
         """A provider's text, without our key and without anything that looks like one."""
@@ -81,7 +82,7 @@ def find_endpoint(
 ) -> Endpoint:
     """Where the provider is and with which key; a missing key is reported now, not during a run."""
     settings = config.models.get(provider.name, ProviderSettings())
-    base_url = _base_url(provider, settings, config, environment)
+    base_url, _ = _base_url(provider, settings, config, environment)
     key_env = settings.key_env or provider.key_env
     key = _key(provider.name, key_env, environment)
     if key is None and (provider.needs_key or settings.key_env):
@@ -101,7 +102,22 @@ def find_endpoint(
         settings.api_version
         or environment.get("AZURE_OPENAI_API_VERSION")
         or environment.get("OPENAI_API_VERSION"),
+        find_detour(provider, config, environment),
     )
+
+
+def find_detour(
+    provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
+) -> str | None:
+    """Where calls go and who says so, if it is not the provider's own address."""
+    if provider.base_url is None:  # it is wherever it was declared to be
+        return None
+    settings = config.models.get(provider.name, ProviderSettings())
+    url, source = _base_url(provider, settings, config, environment)
+    ours, usual = urlsplit(url), urlsplit(provider.base_url)
+    if ours == usual or (is_loopback(ours.hostname or "") and is_loopback(usual.hostname or "")):
+        return None
+    return f"calls to {provider.name} go to {url}, not to {provider.base_url} ({source})"
 
 
 def _key(provider: str, key_env: str | None, environment: Mapping[str, str]) -> ProviderKey | None:
@@ -119,12 +135,15 @@ def _base_url(
     settings: ProviderSettings,
     config: Config,
     environment: Mapping[str, str],
-) -> str:
+) -> tuple[str, str]:
+    """The address, and where it comes from."""
     name = provider.base_url_env
     given = environment.get(name, "").strip() if name else ""
     if given and provider.listens_on:
         given = _server_address(given, provider.listens_on)
-    source = name if given else f"{config.source}: models.{provider.name}.base_url"
+    source = f"{config.source}: models.{provider.name}.base_url"
+    if name and given:
+        source = name
     url = given or settings.base_url or provider.base_url
     if url is None:
         where = f"set {name}, or " if name else "set "
@@ -135,7 +154,7 @@ def _base_url(
     problem = address_problem(url)
     if problem:
         raise BadInput(f"{source}: {problem[0]} ({problem[1]})")
-    return url.rstrip("/")
+    return url.rstrip("/"), source
 
 
 def _server_address(host: str, usual_port: int) -> str:

@@ -1,7 +1,7 @@
 """From a model's name to a model; whatever is missing is reported here, before a run."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from evalwright.models.cassette import Cassette
@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 class Providers:
     """The providers of a run: models of the same one share its connections and limits."""
 
-    def __init__(self, config: Config, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        config: Config,
+        environment: Mapping[str, str] = os.environ,
+        notify: Callable[[str], None] | None = None,
+    ) -> None:
         self._config = config
         self._environment = environment
+        self._notify = notify
         self._channels: dict[str, Channel] = {}
 
     def load(self, name: str, cassette: Cassette | None = None) -> Model:
@@ -42,8 +48,10 @@ class Providers:
 
         channel = self._channels.get(provider.name)
         if channel is None:
-            channel = Channel(find_endpoint(provider, self._config, self._environment), dialect)
-            self._channels[provider.name] = channel
+            endpoint = find_endpoint(provider, self._config, self._environment)
+            if endpoint.detour and self._notify:
+                self._notify(endpoint.detour)
+            channel = self._channels[provider.name] = Channel(endpoint, dialect)
         return CalledModel(channel, name.model, meter(name, provider, self._config))
 
 

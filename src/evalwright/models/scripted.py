@@ -6,14 +6,13 @@ The rules are a Python function or a file, `scripted:FILE` in JSON or YAML: the 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import re2
 from msgspec import UNSET, Meta, UnsetType
 
-from evalwright.contracts.documents import parse_document
+from evalwright.contracts.documents import open_input, parse_document
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import canonical
 from evalwright.models.dialects import LocalDialect
@@ -144,11 +143,8 @@ class ScriptRule(_RuleFields, frozen=True):
 def load_script(path: str, meter: Meter | None = None) -> ScriptedModel:
     """The model whose rules are in a file; the meter has its price, if there is one."""
     try:
-        file = Path(path)
-        if file.exists() and not file.is_file():
-            raise BadInput(f"model scripted:{path}: not a regular file")
-        with file.open("rb") as opened:
-            source = opened.read(MAX_BYTES + 1)
+        with open_input(path) as file:
+            source = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadInput(
             f"model scripted:{path}: the file cannot be read: {error.strerror}"

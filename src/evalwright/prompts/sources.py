@@ -1,5 +1,6 @@
 """Which files are prompts, by the rules of the specification, and what is in them."""
 
+import errno
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
@@ -33,6 +35,7 @@ class DiscoveredFile(msgspec.Struct, frozen=True):
     shown: str  # relative to the working directory with forward slashes, else as given
     note: str | None = None  # why a file that was named would otherwise be left out
     error: UnfitPrompt | None = None
+    is_special: bool = False  # a pipe, a device, a link without end
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -44,6 +47,7 @@ class Source(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     content_sha256: str | None = None
     file: Path | None = None  # None: standard input
+    is_special: bool = False
 
 
 def read_sources(paths: Sequence[Path]) -> list[Source]:
@@ -63,7 +67,8 @@ def _read(found: DiscoveredFile) -> Source:
         data = read_bytes(found)
         digest = hashlib.sha256(data).hexdigest()
     except UnfitPrompt as error:
-        return Source(found.shown, kind, failure=Failure(error.code, error.message))
+        failure = Failure(error.code, error.message)
+        return Source(found.shown, kind, failure=failure, is_special=found.is_special)
     try:
         prompt = parse_prompt(data, found.shown, found.note)
     except UnfitPrompt as error:
@@ -98,7 +103,7 @@ def read_bytes(found: DiscoveredFile) -> bytes:
     if found.shown == STDIN:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
-        with found.path.open("rb") as file:
+        with open_input(found.path) as file:
             # Memory is set aside for as much as is asked for, and most files are small.
             start = file.read(_USUAL_BYTES)
             rest = file.read(MAX_BYTES + 1 - _USUAL_BYTES) if len(start) == _USUAL_BYTES else b""
@@ -125,11 +130,11 @@ def _at(path: Path) -> Iterator[DiscoveredFile]:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        yield DiscoveredFile(path, shown, error=_unfit(shown, error))
+        yield _not_found(path, shown, error)
         return
     if stat.S_ISDIR(mode):
         yield from _Folder(path, shown).walk()
-    elif input_type(shown) is None:
+    elif input_type(shown) is None and stat.S_ISREG(mode):
         yield DiscoveredFile(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
     else:
         reason = _excluded(path, tuple(shown.split("/")))
@@ -140,9 +145,13 @@ def _at(path: Path) -> Iterator[DiscoveredFile]:
 def _regular(path: Path, shown: str, mode: int, note: str | None) -> DiscoveredFile:
     if stat.S_ISREG(mode):
         return DiscoveredFile(path, shown, note)
-    return DiscoveredFile(
-        path, shown, error=UnfitPrompt("invalid_input", f"{shown}: not a regular file")
-    )
+    error = UnfitPrompt("invalid_input", f"{shown}: not a regular file")
+    return DiscoveredFile(path, shown, error=error, is_special=True)
+
+
+def _not_found(path: Path, shown: str, error: OSError | ValueError) -> DiscoveredFile:
+    is_endless = getattr(error, "errno", None) == errno.ELOOP
+    return DiscoveredFile(path, shown, error=_unfit(shown, error), is_special=is_endless)
 
 
 def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
@@ -176,7 +185,8 @@ class _Folder:
                 continue
             identity = (status.st_dev, status.st_ino)
             if identity in around:
-                yield self.found(folder, below, error=ValueError("a link to a folder around it"))
+                endless = OSError(errno.ELOOP, "a link to a folder around it")
+                yield self.found(folder, below, error=endless)
                 continue
             for entry in entries:
                 if _is_folder(entry):
@@ -200,8 +210,7 @@ class _Folder:
     def found(
         self, path: Path, below: tuple[str, ...], error: OSError | ValueError
     ) -> DiscoveredFile:
-        shown = self.prefix + "/".join(below) or "."
-        return DiscoveredFile(path, shown, error=_unfit(shown, error))
+        return _not_found(path, self.prefix + "/".join(below) or ".", error)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

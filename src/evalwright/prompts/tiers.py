@@ -1,6 +1,11 @@
 """The tiers of an evaluation: how deep it goes, with which models, how often."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from evalwright.models.config import Config
 
 DEFAULT_TIER_WITH_MODEL = 2
 
@@ -59,19 +64,17 @@ TIERS = (
 )
 
 
-def names_models(number: int) -> bool:
+def names_models(number: int, config: "Config") -> bool:
     """Whether the configuration names models for a tier."""
-    from evalwright.models.config import load_config
-
-    settings = load_config().tiers.get(str(number))
+    settings = config.tiers.get(str(number))
     return settings is not None and bool(settings.models)
 
 
-def configured(tier: Tier, models: tuple[str, ...], samples: int | None) -> Tier:
+def configured(tier: Tier, models: tuple[str, ...], samples: int | None, config: "Config") -> Tier:
     """A tier with what was asked for, else with what the configuration says of it."""
-    from evalwright.models.config import TierSettings, load_config
+    from evalwright.models.config import TierSettings
 
-    settings = load_config().tiers.get(str(tier.number), TierSettings())
+    settings = config.tiers.get(str(tier.number), TierSettings())
     return msgspec.structs.replace(
         tier,
         models=models or settings.models or tier.models,

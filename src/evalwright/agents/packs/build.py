@@ -10,6 +10,7 @@ from pathlib import Path
 from evalwright.agents.packs.archive import BLOCK, MAX_FILE
 from evalwright.agents.packs.pack import Pack, open_pack
 from evalwright.agents.packs.signing import load_private_key
+from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.pack import (
     PACK_FILE,
@@ -59,11 +60,7 @@ def _signature(manifest: PackManifest, source: bytes, path: Path, folder: Path) 
     if signing is None or signing != expected or signing.public_key_ref is None:
         problem = Problem("$.signing", "a pack that is signed says how", f"write {_SNIPPET}")
         raise InvalidDocument(str(folder / PACK_FILE), [problem])
-    try:
-        pem = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return load_private_key(pem, str(path)).sign(source)
+    return load_private_key(read_input(path), str(path)).sign(source)
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -96,7 +93,7 @@ def _content(path: Path) -> bytes:
     if path.is_symlink() or not path.is_file():
         raise BadInput(f"{path}: it is not a plain file (put a copy there; links are not followed)")
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             content = file.read(MAX_FILE + 1)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None

@@ -13,6 +13,7 @@ from evalwright.agents.manifest import (
     read_parts,
 )
 from evalwright.agents.packs.archive import MAX_ARCHIVE, read_archive
+from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.manifest import Manifest, problem_of_ref
 from evalwright.contracts.pack import (
@@ -142,7 +143,7 @@ def load_packed(ref: str, model: Model) -> ManifestAgent:
 def read_pack_archive(path: Path) -> bytes:
     """The content of an archive on disk, up to the size limit of a pack."""
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             return file.read(MAX_ARCHIVE + 1)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None

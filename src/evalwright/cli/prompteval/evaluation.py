@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalwright.cli.output import Emit, Streams, say, tell, write_file
-from evalwright.cli.parameters import read_input
+from evalwright.cli.parameters import chosen_config
 from evalwright.cli.prompts import EvaluationRequest
+from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
@@ -27,6 +28,7 @@ from evalwright.prompts.tiers import (
 )
 
 if TYPE_CHECKING:
+    from evalwright.models.config import Config
     from evalwright.prompts.change import Change
     from evalwright.reports.prompts import ReportContext
 
@@ -35,7 +37,10 @@ RECORD_FORMATS = ("json", "jsonl")
 
 def evaluate(request: EvaluationRequest, emit: Emit) -> int:
     """Evaluate, write what was asked for, and give the exit code."""
-    tier = _tier(request)
+    config = None if request.tier == 0 else chosen_config(request.config)
+    tier = TIERS[0] if config is None else _tier(request, config)
+    if tier.number == 0 and request.models:
+        raise BadInput("-m names judges, but tier 0 asks no model; leave out one of them")
     settings = EvaluationSettings(
         tier=tier,
         threshold=request.threshold,
@@ -51,7 +56,7 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
     results: list[PromptResult] = []
     unfinished: CannotEvaluate | None = None
     finish: Callable[[], None] | None = None
-    if tier.number == 0:
+    if config is None or tier.number == 0:
         for result in evaluate_structure(files, settings, SystemClock()):
             results.append(result)
             if stream is not None:
@@ -60,7 +65,7 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         from evalwright.cli.prompteval.judging import judge_files
 
         results, unfinished, finish = judge_files(
-            request, files, settings, stream or (lambda _: None)
+            request, files, settings, stream or (lambda _: None), config
         )
     change = None if baseline is None else _change(baseline, results)
     _write(request, emit, sources, results, settings, change)
@@ -71,17 +76,15 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
     return _exit_code(request, results, change)
 
 
-def _tier(request: EvaluationRequest) -> Tier:
+def _tier(request: EvaluationRequest, config: "Config") -> Tier:
     """The tier that was asked for, with the models that were named or configured."""
     number = request.tier
-    if number == 0 and request.models:
-        raise BadInput("-m names judges, but tier 0 asks no model; leave out one of them")
-    if number is None and not request.models and not names_models(DEFAULT_TIER_WITH_MODEL):
+    if number is None and not (request.models or names_models(DEFAULT_TIER_WITH_MODEL, config)):
         if not request.quiet:
             say("no model is configured, so only the linter runs (tier 0; see --list-tiers)")
         number = 0
     tier = TIERS[DEFAULT_TIER_WITH_MODEL if number is None else number]
-    return tier if tier.number == 0 else configured(tier, request.models, request.samples)
+    return tier if tier.number == 0 else configured(tier, request.models, request.samples, config)
 
 
 def _read_baseline(path: Path) -> list[PromptResult]:
@@ -98,6 +101,9 @@ def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -
 
 def _sources(request: EvaluationRequest, selected: Selection) -> list[Source]:
     sources = read_sources(request.paths)
+    special = [each.failure.message for each in sources if each.is_special and each.failure]
+    if special:
+        raise BadInput("\n".join([*special, "nothing was evaluated; remove it, or leave it out"]))
     written = {os.path.realpath(path): path for path, _ in request.outputs}
     if request.cassette is not None:
         written[os.path.realpath(request.cassette)] = request.cassette

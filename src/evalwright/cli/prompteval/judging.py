@@ -9,13 +9,14 @@ from typing import NamedTuple, Self, TextIO
 from msgspec import UnsetType
 
 from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.output import Streams
+from evalwright.cli.output import Streams, warn
 from evalwright.cli.prompteval.journal import Journal
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import CannotEvaluate, Interrupted
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.session import ModelPool
+from evalwright.models.config import Config
 from evalwright.prompts.evaluate import EvaluationSettings, Linted
 from evalwright.prompts.judge import load_judges
 from evalwright.prompts.judged import BudgetSpent, JudgedEvaluation
@@ -37,9 +38,10 @@ def judge_files(
     files: Sequence[Linted],
     settings: EvaluationSettings,
     emit: Callable[[PromptResult], None],
+    config: Config,
 ) -> JudgedResults:
     """Have every model judge every file; what is done survives an interrupt, and a spent budget."""
-    models = ModelPool(cassette=request.cassette, record=request.record)
+    models = ModelPool(config, request.cassette, record=request.record, notify=warn)
     judges = load_judges(models, settings)
     results: list[PromptResult] = []
     with Journal.beside(request.outputs, resume=request.resume) as journal:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalwright.comparison.gate import HIGH_RISK_KINDS
-from evalwright.contracts.documents import parse_json
+from evalwright.contracts.documents import open_input, parse_json
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import GRAVE, MACHINE_REPORT
 from evalwright.contracts.schema import COMPARE_REPORT, check_schema
@@ -31,9 +31,8 @@ def check_report(folder: Path) -> int:
 def _read(path: Path) -> bytes:
     remedy = "a report directory holds this file"
     try:
-        if path.exists() and not path.is_file():  # a pipe would wait for its writer
-            raise BadInput(f"{path}: cannot be read: not a file; {remedy}")
-        return path.read_bytes()
+        with open_input(path) as file:
+            return file.read()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
 
@@ -213,7 +212,7 @@ def _page_problems(folder: Path, pages: Iterable[str]) -> Iterator[Problem]:
 
 def _links_in(page: Path) -> Iterator[tuple[str, str]]:
     try:
-        with page.open("rb") as file:
+        with open_input(page) as file:
             source = file.read(_MOST_READ)
     except OSError:  # a missing page is reported elsewhere
         return
