@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
 _DOCUMENTS = (".json", ".yaml", ".yml")
-_ARCHIVES = (".tgz", ".tar.gz")
+ARCHIVES = (".tgz", ".tar.gz")
 
 
 def load_agent(
@@ -55,14 +55,9 @@ def is_manifest(ref: str) -> bool:
     if ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:"):
         return False
     path = ref.partition("#")[0]
-    if path.lower().endswith((*_DOCUMENTS, *_ARCHIVES)):
+    if path.lower().endswith((*_DOCUMENTS, *ARCHIVES)):
         return True
     return bool(path) and Path(path).is_dir()
-
-
-def is_archive(path: str) -> bool:
-    """Whether a path has the ending of a pack's archive."""
-    return path.lower().endswith(_ARCHIVES)
 
 
 def _load_manifest(
@@ -81,7 +76,7 @@ def _load_manifest(
         )
     if gateway is not None:
         raise BadInput("--gateway is for agents outside this process; leave it out for a manifest")
-    if is_archive(ref.partition("#")[0]):
+    if ref.partition("#")[0].lower().endswith(ARCHIVES):
         from evalwright.agents.packs.pack import load_packed
 
         return load_packed(ref, model)

@@ -16,7 +16,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from evalwright.agents.load import is_archive
+from evalwright.agents.load import ARCHIVES
 from evalwright.cli.evaluation import RunRequest, warn_of_weights
 from evalwright.cli.interrupt import run_until_interrupted
 from evalwright.cli.output import Streams, say
@@ -127,7 +127,7 @@ class _Watch:
         request = self._request
         assert request.suite is not None
         name = str(request.suite)
-        if is_archive(name):
+        if name.lower().endswith(ARCHIVES):
             raise errors.BadInput(
                 f"{name}: a host runs packs that are installed on it; name a suite"
             )

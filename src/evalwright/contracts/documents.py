@@ -41,12 +41,14 @@ def open_input(path: str | Path) -> BufferedReader:
 
     Raises `OSError` for anything else: to open or read a pipe or a device could take for ever.
     """
-    _refuse_special(path, Path(path).stat().st_mode)
+    mode = Path(path).stat().st_mode
+    if not stat.S_ISREG(mode):
+        _refuse_special(path, mode)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         mode = os.fstat(handle).st_mode
-        _refuse_special(path, mode)  # what has this name now
-        if stat.S_ISFIFO(mode):
+        if not stat.S_ISREG(mode):
+            _refuse_special(path, mode)  # it may have been exchanged meanwhile
             os.set_blocking(handle, True)
         return os.fdopen(handle, "rb")
     except BaseException:
@@ -71,7 +73,8 @@ def read_input(path: str | Path, most: int = MOST_BYTES) -> bytes:
 
 
 def _refuse_special(path: str | Path, mode: int) -> None:
-    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and _HANDED_OVER.fullmatch(str(path))):
+    """Refuse what is not a regular file, unless it is a pipe that was handed over."""
+    if stat.S_ISFIFO(mode) and _HANDED_OVER.fullmatch(str(path)):
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "Is a directory, not a file", str(path))

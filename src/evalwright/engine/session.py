@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from evalwright.agents.load import TOKEN_VARIABLE, is_archive, load_agent
+from evalwright.agents.load import ARCHIVES, TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.documents import read_input
@@ -292,7 +292,7 @@ def read_subject(suite: str | Path, agent: str | None) -> tuple[Suite, str | Non
     suite is the one that this agent names.
     """
     name = str(suite)
-    if is_archive(name):
+    if name.lower().endswith(ARCHIVES):
         return _packed_subject(name, agent)
     return read_suite(read_input(name), name), agent
 

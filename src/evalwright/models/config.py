@@ -101,13 +101,6 @@ def found_configs(start: Path) -> Iterator[Path]:
     return (path for path in found if path.is_file())
 
 
-def own_config() -> Path:
-    """Where the user's own file is, whether there is one or not."""
-    from platformdirs import user_config_path
-
-    return user_config_path("evalwright", appauthor=False) / FILE_NAME
-
-
 def load_config(start: Path | None = None, *, named: str | Path | None = None) -> Config:
     """The configuration for a folder, by default the working folder.
 
@@ -118,11 +111,15 @@ def load_config(start: Path | None = None, *, named: str | Path | None = None) -
     named = named or os.environ.get(VARIABLE)
     if named:
         return read_config(Path(named))
-    if not own_config().is_file() and find_config(start or Path()) is None:
+    from platformdirs import user_config_path
+
+    own = user_config_path("evalwright", appauthor=False) / FILE_NAME
+    found = list(found_configs(start or Path()))
+    if not found and not own.is_file():
         return Config()
     from evalwright.models.trust import combined_config
 
-    return combined_config(own_config(), found_configs(start or Path()))
+    return combined_config(own, found)
 
 
 def read_config(path: Path) -> Config:
