@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host mutants walk docs coverage clean
+.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -65,6 +65,9 @@ bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the lin
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight
 	$(BIN)/python benchmarks/host/bench.py
+
+bench-load: setup ## measure what hostile clients of a host do to the others
+	$(BIN)/python benchmarks/host/hostile.py
 
 mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (takes an hour)
 	@$(SYNC) --group mutants

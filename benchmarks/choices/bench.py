@@ -158,10 +158,10 @@ def routing() -> None:
 
 def streams() -> None:
     """One event as a frame of a stream, and an idle stream."""
-    from evalwright.host.v1.events import _bytes
+    from evalwright.host.v1.frames import as_frame
 
     data = json.dumps({"runId": "run_01", "payload": {"score": 1, "note": "x" * 300}}).encode()
-    own = f"{cpu(lambda: _bytes(7, 'eval.scored', data), 50_000):.2f} µs"
+    own = f"{cpu(lambda: as_frame(7, 'eval.scored', data), 50_000):.2f} µs"
     if not has("sse_starlette"):
         row("a frame of 350 bytes", own, "not installed")
         return

@@ -39,15 +39,20 @@ ref = "{HERE / "agents.py"}:slow"
 class Served:
     """A host that runs, and what there is to know about it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = CONFIG) -> None:
         self._folder = folder
         self._db = folder / "host.db"
-        (folder / "evalwright.toml").write_text(CONFIG)
-        self.key = json.loads(self._run("keys", "create", "--tenant", "bench", "--json"))["key"]
+        (folder / "evalwright.toml").write_text(config)
+        self.key = self.new_key("bench")["key"]
         self.port = 0
         self.start_s = 0.0
 
-    def _run(self, *words: str) -> str:
+    def new_key(self, tenant: str) -> dict[str, Any]:
+        """A new key: its text, its id and the rest."""
+        made: dict[str, Any] = json.loads(self.run("keys", "create", "--tenant", tenant, "--json"))
+        return made
+
+    def run(self, *words: str) -> str:
         command = [*COMMAND, *words, "--db", str(self._db)]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

@@ -183,7 +183,7 @@ def test_a_run_can_be_claimed_while_another_is_being_read(log: SqliteLog, path: 
 
 def in_the_file(path: Path) -> list[str]:
     log = SqliteLog(path)
-    rows = log._database._reader.execute("SELECT run_id FROM runs ORDER BY run").fetchall()
+    rows = log._database.query("SELECT run_id FROM runs ORDER BY run", ())
     log.close()
     return [run_id for (run_id,) in rows]
 

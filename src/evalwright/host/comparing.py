@@ -13,7 +13,6 @@ from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import RunHandle, is_evaluation
 from evalwright.signals.masking.credentials import mask_strictly
-from evalwright.store.protocol import EventLog
 
 SECONDS = 120.0  # that a comparison may take
 RETRY_SECONDS = 60
@@ -38,11 +37,9 @@ _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_A
 _logger = logging.getLogger(__name__)
 
 
-def check_comparable(log: EventLog, run_id: str) -> None:
+async def check_comparable(run: RunHandle) -> None:
     """Raise `ApiError` 409 for a run that has not ended; 404 unless it is an evaluation."""
-    edges = log.edges(run_id)
-    if not edges:
-        raise RunNotFound(run_id)
+    edges = await run.look()
     if not is_evaluation(edges):
         raise ApiError(404, "not_found", "the run is not an evaluation, so it cannot be compared")
     if edges[-1].type not in TERMINAL_TYPES:

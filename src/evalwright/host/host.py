@@ -18,6 +18,7 @@ from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
+from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
 from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.run_handle import RunHandle
@@ -76,6 +77,7 @@ class Host:
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
         self.feed = Feed()
         self.snapshots = SnapshotCache()
+        self.pages = PageCache()
         self.idempotency = Idempotency(self.records)
         self._set_limits()
         self.runs = Runs(
@@ -104,6 +106,8 @@ class Host:
         self.is_ready = False
         self._measure()
         self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
+        self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
+        self._finding: set[asyncio.Future[None]] = set()  # who looks
 
     def _measure(self) -> None:
         metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
@@ -170,9 +174,29 @@ class Host:
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _hear(self, run_id: str, events: list[Event]) -> None:
-        """Pass durable events to telemetry and to webhooks."""
+        """Pass durable events on; if their owner is not known, when the log has told it."""
+        if run_id in self._unheard:
+            self._unheard[run_id].append(events)
+        elif run_id in self._owners or events[0].sequence == 0:
+            self._pass_on(run_id, events, events[0])
+        else:
+            self._unheard[run_id] = [events]
+            finding = asyncio.ensure_future(self._find_owner(run_id))
+            self._finding.add(finding)
+            finding.add_done_callback(self._finding.discard)
+
+    async def _find_owner(self, run_id: str) -> None:
+        try:
+            edges = await asyncio.wrap_future(self.log.beside("", lambda: self.log.edges(run_id)))
+        finally:
+            unheard = self._unheard.pop(run_id)
+        for events in unheard:
+            self._pass_on(run_id, events, edges[0])
+
+    def _pass_on(self, run_id: str, events: list[Event], first: Event) -> None:
+        """Pass events to telemetry and to webhooks; `first` is that of the run."""
         repeated = self._repeated.get(run_id, range(0))
-        tenant, workspace, tags = self._owner(run_id, events)
+        tenant, workspace, tags = self._owner(run_id, events, first)
         self.telemetry.on_events(run_id, tenant, events)
         self.webhooks.hear(tenant, workspace, tags, events, repeated)
 
@@ -183,10 +207,11 @@ class Host:
         repeated = self._repeated.get(run_id, range(0))
         return self.webhooks.first_cursors(tenant_of(partition), run_id, events, repeated)
 
-    def _owner(self, run_id: str, events: list[Event]) -> tuple[str, str | None, list[str]]:
+    def _owner(
+        self, run_id: str, events: list[Event], first: Event
+    ) -> tuple[str, str | None, list[str]]:
         known = self._owners.get(run_id)
         if known is None:
-            first = events[0] if events[0].sequence == 0 else self.log.edges(run_id)[0]
             started = first.decode(RunStarted)
             owner = started.owner
             known = (

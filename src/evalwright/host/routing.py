@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -30,6 +30,7 @@ MOST_EXACT = 2**53  # up to here a float is exactly one integer
 SMALL_BODY = 16 * 1024
 
 Schema = dict[str, Any]
+T = TypeVar("T")
 
 
 class ResponseDoc(NamedTuple):
@@ -79,6 +80,10 @@ class ApiCall:
     def log(self) -> EventLog:
         """The log with the caller's runs only."""
         return self.host.log.for_tenant(self.principal.partition)
+
+    async def beside(self, read: Callable[[], T]) -> T:
+        """Read on another thread what the disk may keep waiting."""
+        return await asyncio.wrap_future(self.host.log.beside(self.principal.tenant, read))
 
     @property
     def run(self) -> RunHandle:

@@ -1,14 +1,16 @@
 """One run in the hands of the host: its part of the log, whose it is, and its status."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted, Event, RunPaused, RunResumed
 from evalwright.host.principal import tenant_of
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
+
+T = TypeVar("T")
 
 OpenStatus = Literal["running", "paused", "waiting-approval"]
 EndStatus = Literal["completed", "failed", "cancelled"]
@@ -46,6 +48,15 @@ class RunHandle(NamedTuple):
         if not edges:
             raise RunNotFound(f"no such run: {self.run_id}")
         return edges
+
+    async def look(self) -> list[Event]:
+        """The edges, on the event loop, which must not wait for the disk."""
+        known = self.log.known_edges(self.run_id)
+        return known if known is not None else await self.beside(self.edges)
+
+    async def beside(self, read: Callable[[], T]) -> T:
+        """Read the log on another thread; reads of one tenant wait for each other."""
+        return await asyncio.wrap_future(self.log.beside(self.tenant, read))
 
     def open_status(self) -> OpenStatus:
         """The status of a run that has not ended: the last event that changed it decides."""

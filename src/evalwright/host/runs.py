@@ -119,7 +119,7 @@ class Runs:
             recorder = Recorder(run.log, run.run_id, self._clock, self._redactor)
             recorder.open([started], (), changes)
             await recorder.flush()
-            executor = self._workflow(run, started)
+            executor = await self._workflow(run, started)
             assert executor is not None, "only workflows of the host are started"
             self._execute(_Running(run, executor, counted.pop_all()))
 
@@ -184,20 +184,20 @@ class Runs:
             message = "the live tools of the host cannot be loaded; ask its operator"
             raise CannotEvaluate(message) from None
 
-    def _workflow(self, run: RunHandle, started: RunStarted) -> RunExecutor | None:
+    async def _workflow(self, run: RunHandle, started: RunStarted) -> RunExecutor | None:
         """The executor of a run of a workflow; None for a run of anything else."""
         workflow = self._workflows.get(started.workflow_id)
         if workflow is None or started.owner is None:
             return None
         recorder = Recorder(run.log, run.run_id, self._clock, self._redactor)
-        events = run.log.read(run.run_id)
+        events = await run.beside(lambda: list(run.log.read(run.run_id)))
         return workflow.executor(recorder, self._clock, events, self._planner.limits)
 
     # Cancelling, pausing and resuming.
 
     async def cancel(self, run: RunHandle, reason: str | None, by: str) -> Status:
         """Cancel a run; raises `ApiError` 409 if it has ended."""
-        status = self.status(run)
+        status = await self.status(run)
         if status in ENDED:
             raise _conflict(f"the run is {status}", status)
         ending = RunCancelled(mask_reason(reason), by)
@@ -227,7 +227,7 @@ class Runs:
 
         What is in progress ends first; `immediately` interrupts it where the executor can.
         """
-        status = self.status(run)
+        status = await self.status(run)
         running = self._running.get(run.run_id)
         if status != "running" or running is None:
             message = f"the run is {status}; only a running run can be paused"
@@ -241,7 +241,7 @@ class Runs:
     async def resume(self, run: RunHandle, reason: str | None) -> Event:
         """Resume a paused run; raises `ApiError` 409 for any other."""
         self._refuse_while_stopping()
-        status = self.status(run)
+        status = await self.status(run)
         if status != "paused":
             raise _conflict(f"the run is {status}, not paused", status)
         running = self._running.get(run.run_id)
@@ -262,18 +262,31 @@ class Runs:
             self._waking.discard(run.run_id)
         return recorded
 
-    def status(self, run: RunHandle) -> Status:
+    async def status(self, run: RunHandle) -> Status:
         """The status of a run; raises `RunNotFound`."""
-        last = run.edges()[-1]
+        last = (await run.look())[-1]
+        known = self._known_status(run, last)
+        if known is not None:
+            return known
+        recorded = await run.beside(lambda: self.read_status(run))
+        # Meanwhile it may have been taken up here.
+        return recorded if recorded in ENDED else self._known_status(run, last) or recorded
+
+    def read_status(self, run: RunHandle) -> Status:
+        """The status of a run, on a thread that may read the log; raises `RunNotFound`."""
+        return self._known_status(run, run.edges()[-1]) or run.open_status()
+
+    def _known_status(self, run: RunHandle, last: Event) -> Status | None:
+        """What is known without reading the log, which may be long."""
         if last.type in TERMINAL_TYPES:
             ended: Status = last.type.removeprefix("run.")  # type: ignore[assignment]
             return ended
         running = self._running.get(run.run_id)
         if running is not None and running.cancelled is not None:
             return "cancelling"
-        if running is not None:  # without reading the log, which may be long
+        if running is not None:
             return "paused" if running.executor.is_paused else "running"
-        return "running" if run.run_id in self._waking else run.open_status()
+        return "running" if run.run_id in self._waking else None
 
     async def _record(self, run: RunHandle, payload: Payload) -> Event:
         event = self._event(run, payload)
@@ -325,11 +338,10 @@ class Runs:
 
     async def _recalled(self, run: RunHandle) -> RunExecutor:
         """The executor of the rest of a run, from its log."""
-        executor = self._workflow(run, run.edges()[0].decode(RunStarted))
+        executor = await self._workflow(run, (await run.look())[0].decode(RunStarted))
         if executor is not None:
             return executor
-        history = read_history(run.log, run.run_id)
-        recall_answers(run.log, history)
+        history = await run.beside(lambda: _recalled_history(run))
         agent = self._planner.agent_of(run.tenant, history.plan)
         return await self._evaluation(run, agent, history)
 
@@ -346,6 +358,12 @@ class Runs:
     def _refuse_while_stopping(self) -> None:
         if self._is_stopping:
             raise unavailable("the host is shutting down", STOP_RETRY_SECONDS)
+
+
+def _recalled_history(run: RunHandle) -> History:
+    history = read_history(run.log, run.run_id)
+    recall_answers(run.log, history)
+    return history
 
 
 def _conflict(message: str, status: str) -> ApiError:

@@ -1,10 +1,9 @@
 """Snapshots of runs, made once for all clients that follow a run."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-LONG_LOG = 1_000  # events; a longer log is read in a thread
 MOST_REMEMBERED = 16  # the followers of a run ask for the same snapshot within a short time
 
 
@@ -24,16 +23,12 @@ class SnapshotCache:
         self._most = most
         self._made: dict[SnapshotKey, asyncio.Future[bytes]] = {}
 
-    async def get(self, key: SnapshotKey, make: Callable[[], bytes]) -> bytes:
+    async def get(self, key: SnapshotKey, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """The snapshot, made only if it is not cached or being made; raises what `make` raises."""
         state = self._made.get(key)
         if state is None:
-            if key.sequence < LONG_LOG:
-                state = asyncio.get_running_loop().create_future()
-                state.set_result(make())
-            else:
-                state = asyncio.ensure_future(asyncio.to_thread(make))
-                state.add_done_callback(lambda made: self._forget_failed(key, made))
+            state = asyncio.ensure_future(make())
+            state.add_done_callback(lambda made: self._forget_failed(key, made))
             self._remember(key, state)
         return await asyncio.shield(state)  # a client that leaves does not cancel it for the others
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from evalwright.contracts.events import Event
 from evalwright.store.records import RecordChange, Records
+
+T = TypeVar("T")
 
 
 class NewEvent(NamedTuple):
@@ -88,6 +90,15 @@ class EventLog(Protocol):
 
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""
+
+    def known_edges(self, run_id: str) -> list[Event] | None:
+        """The edges of a run that has ended, if they are known without reading the log."""
+
+    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Read on a thread of the log, for a caller that must not wait for the disk.
+
+        Each share gets a few threads at most, and the shares take turns.
+        """
 
     def close(self) -> None:
         """Write what is queued and close the log for good."""

@@ -1,22 +1,25 @@
-"""The event log in one SQLite file: WAL, one thread that writes, one connection that reads."""
+"""The event log in one SQLite file: WAL, one thread that writes, a few that read."""
 
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.store import claims, contents, migration, schema
 from evalwright.store.location import clear_errors, explain
 from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
+from evalwright.store.readers import EndedRuns, ReadConnections, ReadingThreads
 from evalwright.store.records import LOCAL_TENANT, Record, RecordChange, Records
 from evalwright.store.writer import Writer
+
+T = TypeVar("T")
 
 BUSY_SECONDS = 30
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
@@ -59,20 +62,22 @@ class Database:
         self._writer: Writer | None = None
         self._closed = False
         self._change = threading.Lock()  # guards the two above
-        self._reading = threading.Lock()
         self._contents: contents.ContentCache | None = None
+        self.reading_threads = ReadingThreads()
+        self.ended_runs = EndedRuns()  # to be cleared when a run is deleted
         with clear_errors(self.place):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileExistsError):  # owner only: logs hold what agents said
                 os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600))
             migration.inspect_file(self.path, self.place)
-            self._reader = migration.open_current(self.path, self.place, connect, BUSY_SECONDS)
+            first = migration.open_current(self.path, self.place, connect, BUSY_SECONDS)
             try:
-                _use_wal(self._reader)
-                self._reader.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
+                _use_wal(first)
+                first.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
             except BaseException:
-                self._reader.close()
+                first.close()
                 raise
+            self._connections = ReadConnections(first, lambda: connect(self.path))
 
     @property
     def backlog(self) -> int:
@@ -88,8 +93,14 @@ class Database:
                 if self._writer is None:  # another thread may have started it meanwhile
                     connection = connect(self.path)
                     connection.execute("PRAGMA synchronous = FULL")
-                    self._writer = Writer(connection, self.place)
+                    self._writer = Writer(connection, self.place, self.remember)
         return self._writer
+
+    def remember(self, view: tuple[str | None, str], number: int) -> None:
+        """Remember the number of a run as a tenant sees it; it never changes."""
+        if len(self.run_numbers) >= MOST_REMEMBERED:
+            self.run_numbers.clear()
+        self.run_numbers[view] = number
 
     def refuse_closed(self) -> None:
         """Raise if the log has been closed."""
@@ -102,18 +113,13 @@ class Database:
             self._closed = True
         if self._writer:
             self._writer.close()
-        with self._reading:
-            self._reader.close()
+        self.reading_threads.close()
+        self._connections.close()
 
     def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]":
-        """All rows of a statement, as the file is now.
-
-        Overlapping statements of one connection see the state in which the first of them began,
-        so each is read to its end before another begins.
-        """
+        """All rows of a statement, as the file is now."""
         try:
-            with self._reading:
-                return self._reader.execute(statement, values).fetchall()
+            return self._connections.query(statement, values)
         except (sqlite3.Error, OSError) as error:  # same as `clear_errors`, but faster
             raise explain(self.place, error) from error
 
@@ -297,13 +303,18 @@ class SqliteLog:
 
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""
+        known = self.known_edges(run_id)
+        if known is not None:
+            return known
         run = self._run(run_id)
         rows = self._database.query(
             f"{_SELECT} AND seq < 2 UNION ALL SELECT * FROM"  # noqa: S608 - constants only
             f" ({_SELECT} AND seq >= 2 ORDER BY seq DESC LIMIT 2) ORDER BY seq",
             (run, run),
         )
-        return list(self._events(run_id, rows))
+        edges = list(self._events(run_id, rows))
+        self._database.ended_runs.put(self._tenant, run_id, edges)
+        return edges
 
     def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
         whole = self._database.whole
@@ -312,14 +323,21 @@ class SqliteLog:
                 body = whole(body, content, at)  # noqa: PLW2901 - the same body, completed
             yield Event(run_id, sequence, kind, task_id, at_us, body)
 
+    def known_edges(self, run_id: str) -> list[Event] | None:
+        """The edges of a run that has ended, if they were read a moment ago."""
+        return self._database.ended_runs.get(self._tenant, run_id)
+
+    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Read on a thread of the log."""
+        return self._database.reading_threads.submit(share, read)
+
     def close(self) -> None:
         """Write what is queued and close the file."""
         self._database.close()
 
     def _run(self, run_id: str) -> int:
         """The number of a run, which never changes; looked up within the tenant."""
-        known = self._database.run_numbers
-        number = known.get((self._tenant, run_id))
+        number = self._database.run_numbers.get((self._tenant, run_id))
         if number is None:
             rows = self._database.query(
                 f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
@@ -328,7 +346,5 @@ class SqliteLog:
                 place = f"{self.place}; see `evalwright runs`"
                 raise RunNotFound(f"there is no run {run_id} in {place}")
             number = int(rows[0][0])
-            if len(known) >= MOST_REMEMBERED:
-                known.clear()
-            known[self._tenant, run_id] = number
+            self._database.remember((self._tenant, run_id), number)
         return number

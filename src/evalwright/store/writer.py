@@ -4,7 +4,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -82,9 +82,12 @@ class Writer:
     takes the queue, so nothing queued goes unnoticed.
     """
 
-    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, place: str, entered: Callable[[_View, int], None]
+    ) -> None:
         self._connection = connection
         self._place = place
+        self._entered = entered  # called with the number of a run that has new events
         self._queue = threading.Lock()  # guards the next three
         self.waiting: list[_Write] = []
         self._flushes: list[_Flush] = []
@@ -218,6 +221,8 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             raise
         self._positions.update(positions)
+        for run_id, position in positions.items():
+            self._entered((position.tenant, run_id), position.run)
         return starts
 
     def _rows(

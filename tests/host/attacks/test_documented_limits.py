@@ -8,7 +8,8 @@ import pytest
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
 from evalwright.host import annotations, catalogue, connection, host, limits, response_budget
-from evalwright.host.v1 import events
+from evalwright.host.v1 import events, frames
+from evalwright.store import readers
 
 PAGE = Path(__file__).parents[3] / "docs" / "host.md"
 KIB, MIB = 1024, 1024 * 1024
@@ -36,7 +37,15 @@ BOUNDS = {
         f"{connection.LEAST_READ_BYTES // KIB} KiB",
         f"{connection.STALL_SECONDS:g} s",
     ],
-    "a page of events, and what a stream reads at once": [f"{events.MOST_BYTES // MIB} MiB"],
+    "a page of polled events": [f"{events.MOST_BYTES // MIB} MiB"],
+    "what a stream reads at once": [
+        f"{frames.PAGE} events",
+        f"{frames.PAGE_BYTES // KIB} KiB of frames",
+    ],
+    "reads of the log": [
+        readers.MOST_THREADS,
+        f"for a tenant {readers.MOST_THREADS_PER_SHARE}",
+    ],
     "annotations of a run": [annotations.MOST_PER_RUN],
     "answer of a tenant's HTTP agent": [
         f"{ANSWERS.most_bytes // MIB} MiB",

@@ -1,5 +1,6 @@
 """Seams of evaluations, which have ended when the request is answered."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -70,7 +71,7 @@ async def evaluate(
         agent_version=version,
         agent_channel=channel,
     )
-    planned = host.planner.plan(call.log, principal.partition, request)
+    planned = await asyncio.to_thread(host.planner.plan, call.log, principal.partition, request)
     run = call.new_run()
     await host.runs.start(run, planned)
     await host.runs.finish(run)
@@ -82,7 +83,7 @@ async def eval_run(call: ApiCall) -> Response:
     suite = golden_suite(call.body.get("taskCount", TASK_COUNT))
     modes = tuple(call.body.get("modes") or ())
     run = await evaluate(call, call.body.get("agentId", BUNDLED_AGENT), suite, modes)
-    result = listed_run(run, call.host.runs.status(run))
+    result = await call.beside(lambda: listed_run(run, call.host.runs.read_status(run)))
     answer = {
         "runId": run.run_id,
         "status": result.status,

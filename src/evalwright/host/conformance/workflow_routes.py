@@ -61,13 +61,14 @@ async def _new_run(call: ApiCall, owner: Principal) -> RunHandle:
     return run
 
 
-def _snapshot(call: ApiCall, run: RunHandle) -> Snapshot:
-    return snapshot(run, call.host.runs.status(run))
+async def _snapshot(call: ApiCall, run: RunHandle) -> Snapshot:
+    status = await call.host.runs.status(run)
+    return await run.beside(lambda: snapshot(run, status))
 
 
 async def owned_run(call: ApiCall) -> Response:
     """A new run of the caller."""
-    return json_response(_snapshot(call, await _new_run(call, call.principal)))
+    return json_response(await _snapshot(call, await _new_run(call, call.principal)))
 
 
 async def cross_workspace_read(call: ApiCall) -> Response:
@@ -82,7 +83,7 @@ async def cross_workspace_read(call: ApiCall) -> Response:
     run = await _new_run(call, there)
     try:
         seen = RunHandle.find(call.host.log, here.partition, run.run_id)
-        return json_response(_snapshot(call, seen))
+        return json_response(await _snapshot(call, seen))
     except RunNotFound:
         raise ApiError(403, "run_forbidden", "the run belongs to another workspace") from None
 

@@ -88,7 +88,7 @@ class Approvals:
     async def vote(self, principal: Principal, run_id: str, node_id: str, ballot: Ballot) -> Status:
         """Count a vote; the vote that completes the quorum makes the promotion."""
         tenant = principal.tenant
-        kept = self._open_gate(principal, run_id, node_id)
+        kept = await self._open_gate(principal, run_id, node_id)
         gate = kept.gate
         scope = required_scope(gate, ballot)
         run = self._run(gate)
@@ -121,7 +121,7 @@ class Approvals:
         gone = 0
         for kept in self._archive.gates(tenant):
             with suppress(RecordConflict):  # another host was first
-                if self._has_ended(kept.gate):
+                if await self._has_ended(kept.gate):
                     await self._archive.write(self._endings(tenant, kept))
                 elif kept.gate.deadline_us <= now_us:
                     await self._time_out(tenant, kept, now_us)
@@ -185,8 +185,8 @@ class Approvals:
         )
         return [*deployments.changes(restored), kept.removal(tenant)]
 
-    def _has_ended(self, gate: ApprovalGate) -> bool:
-        last = RunHandle.find(self._log, gate.partition, gate.run_id).edges()[-1]
+    async def _has_ended(self, gate: ApprovalGate) -> bool:
+        last = (await RunHandle.find(self._log, gate.partition, gate.run_id).look())[-1]
         return last.type in TERMINAL_TYPES
 
     def _run(self, gate: ApprovalGate) -> ManagingRun:
@@ -196,20 +196,15 @@ class Approvals:
         kept = self._archive.gate(principal.tenant, run_id)
         return kept if kept is not None and kept.gate.partition == principal.partition else None
 
-    def _open_gate(self, principal: Principal, run_id: str, node_id: str) -> KeptGate:
+    async def _open_gate(self, principal: Principal, run_id: str, node_id: str) -> KeptGate:
         if node_id == APPROVAL_NODE:
             kept = self._gate(principal, run_id)
             if kept is not None:
                 return kept
-            if self._has_asked(principal.partition, run_id):
+            run = RunHandle.find(self._log, principal.partition, run_id)
+            if await run.beside(lambda: _has_asked(run)):
                 raise GateClosed("this approval is already decided")
         raise NoSuchGate("no such run waits for approval at this node")
-
-    def _has_asked(self, partition: str, run_id: str) -> bool:
-        try:
-            return any(self._log.for_tenant(partition).read(run_id, (InterruptRequested.TYPE,)))
-        except RunNotFound:
-            return False
 
     def _refuse_second(self, proposal: Proposal) -> None:
         subject = (proposal.agent_id, proposal.request.version)
@@ -219,3 +214,10 @@ class Approvals:
                 raise ApprovalPending(
                     "a promotion of this version is already waiting for approval", **known
                 )
+
+
+def _has_asked(run: RunHandle) -> bool:
+    try:
+        return any(run.log.read(run.run_id, (InterruptRequested.TYPE,)))
+    except RunNotFound:
+        return False

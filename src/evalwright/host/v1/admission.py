@@ -90,8 +90,11 @@ class ScopeClaim:
         self._call = call
         self._is_enforced = bool(enforced)
         self._before = self._holder() if enforced else None
+
+    async def refuse_active(self) -> None:
+        """Raise `ApiError` 409 while another run of the scope is active."""
         if self._before is not None:
-            _refuse_active(call, self._before.decode())
+            await _refuse_active(self._call, self._before.decode())
 
     def _holder(self) -> bytes | None:
         assert self._scope is not None
@@ -111,9 +114,9 @@ class ScopeClaim:
         return in_flight() if holder in (None, self._before) else already_active(holder.decode())
 
 
-def _refuse_active(call: ApiCall, run_id: str) -> None:
+async def _refuse_active(call: ApiCall, run_id: str) -> None:
     try:
-        status = call.host.runs.status(call.run_with(run_id))
+        status = await call.host.runs.status(call.run_with(run_id))
     except RunNotFound:
         return
     if status in ENDED:

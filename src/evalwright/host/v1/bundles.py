@@ -55,7 +55,7 @@ BUNDLE: Schema = opened(
 
 async def read(call: ApiCall) -> Response:
     """The bundle of a run."""
-    status = call.host.runs.status(call.run)
+    status = await call.host.runs.status(call.run)
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):
         bundle = await asyncio.to_thread(_bundle, call, status)

@@ -48,7 +48,7 @@ async def download(call: ApiCall) -> Response:
     baseline, new = call.query["baseline"], call.path["runId"]
     tenant, limit = call.principal.tenant, call.host.comparisons
     for run_id in (new, baseline):
-        check_comparable(call.log, run_id)
+        await check_comparable(call.run_with(run_id))
     async with AsyncExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(tenant))

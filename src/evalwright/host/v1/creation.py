@@ -101,6 +101,7 @@ async def create(call: ApiCall) -> Response:
     body = call.body
     check_request(call)
     scope = ScopeClaim(call)
+    await scope.refuse_active()
     if body.get("mode") != "eval":
         return await _create_workflow(call)
     configurable: dict[str, Any] = body.get("configurable") or {}

@@ -56,7 +56,7 @@ async def diff(call: ApiCall) -> Response:
     """Where two runs of the caller differ."""
     a, b = call.run, call.run_with(call.query["against"])
     for run in (a, b):
-        run.edges()
+        await run.look()
     exports = call.host.exports
     with exports.hold(), exports.hold_for(call.principal.tenant):
         body = await asyncio.to_thread(_difference, a, b, call.query.get(ALIGN, "seq"))

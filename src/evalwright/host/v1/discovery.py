@@ -142,7 +142,7 @@ async def is_ready(call: ApiCall) -> Response:
     if not call.host.is_ready:
         raise unavailable("the host is not ready", RETRY_SECONDS)
     try:
-        call.host.log.run_ids(1)
+        await call.beside(lambda: call.host.log.run_ids(1))
     except StoreError:
         raise unavailable("the store cannot be read", RETRY_SECONDS) from None
     return json_response({"status": "ready"})

@@ -1,10 +1,10 @@
 """Events of a run: streamed, or polled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack
-from functools import lru_cache
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -14,10 +14,12 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
+from evalwright.host.pages import LogPage, PageKey
 from evalwright.host.response_budget import LONG, ResponseBudget, send_and_wait
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.snapshots import SnapshotKey
+from evalwright.host.v1.frames import as_frame, batch, chooser, frame, make_page, stream_modes
 from evalwright.host.v1.schemas import (
     FLAG,
     RUN_ID,
@@ -32,58 +34,9 @@ from evalwright.host.v1.shapes import snapshot
 
 KEEPALIVE_SECONDS = 15.0
 MOST_BYTES = 1024 * 1024  # of events held at a time for one client
-PAGE = 500  # events read from the log at a time
 MOST_POLLED = 5_000
-REMEMBERED = 256  # frames of small events, for clients that follow the same run
-SMALL_BODY = 8 * 1024
 MOST_BUFFER_MS = 5_000
 TAG = "events"
-
-MODES = ("values", "updates", "messages", "debug")
-_UPDATES = frozenset(
-    {
-        "run.started",
-        "run.completed",
-        "run.failed",
-        "run.cancelled",
-        "run.paused",
-        "run.resumed",
-        "run.annotated",
-        "node.completed",
-        "node.failed",
-        "node.skipped",
-        "node.suspended",
-        "node.dispatched",
-        "artifact.created",
-    }
-)
-_UPDATE_FAMILIES = ("eval.", "deployment.", "approval.", "interrupt.", "clarification.")
-
-
-def is_update(event_type: str) -> bool:
-    """Whether the mode `updates` includes events of this type."""
-    return event_type in _UPDATES or event_type.startswith(_UPDATE_FAMILIES)
-
-
-def _is_message(event_type: str) -> bool:
-    return event_type.startswith("ai.message.")
-
-
-def _chooser(modes: list[str]) -> Callable[[str], bool]:
-    if "debug" in modes:
-        return lambda _: True
-    shown = {"updates": is_update, "messages": _is_message, "values": is_update}
-    chosen = [shown[mode] for mode in modes]
-    return lambda event_type: any(choose(event_type) for choose in chosen)
-
-
-def _modes(asked: str) -> list[str]:
-    modes = asked.split(",")
-    fits = all(mode in MODES for mode in modes) and len(set(modes)) == len(modes)
-    if fits and ("values" not in modes or modes == ["values"]):
-        return modes
-    message = "streamMode must be values, or one or more of the other modes joined by commas"
-    raise ApiError(400, "unsupported_stream_mode", message, {"supported": list(MODES)})
 
 
 class Stream:
@@ -92,9 +45,11 @@ class Stream:
     def __init__(self, call: ApiCall, modes: list[str], after: int, buffer_ms: int) -> None:
         self._run = call.run
         self._feed = call.host.feed
+        self._pages = call.host.pages
         self._snapshots = call.host.snapshots
         self._runs = call.host.runs
-        self._is_shown = _chooser(modes)
+        self._modes = modes
+        self._is_shown = chooser(modes)
         self._has_values = modes == ["values"]
         self._after = after
         self._buffer_s = buffer_ms / 1000
@@ -102,7 +57,7 @@ class Stream:
 
     async def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
         """The recorded events, then the new ones, until the run ends or the host stops."""
-        if self._has_values and self._last().type not in TERMINAL_TYPES:
+        if self._has_values and (await self._last()).type not in TERMINAL_TYPES:
             self._after = -1  # a client that returns first gets the current state
         async for chunk in self._recorded():
             yield chunk
@@ -120,7 +75,8 @@ class Stream:
             yield b"".join(self._notices(subscriber.take_notices()))
 
     async def _come(self, events: list[Event], lost: bool) -> AsyncIterator[bytes]:  # noqa: FBT001
-        if not lost:
+        has_gap = bool(events) and events[0].sequence > self._after + 1
+        if not lost and not has_gap:
             yield await self._shown(events)
             return
         async for chunk in self._recorded():
@@ -137,25 +93,31 @@ class Stream:
         if self._has_values:
             yield await self._current()
             return
-        while not self._is_over:
-            page = read_page(self._run, self._after, PAGE)
-            if not page:
-                last = self._last()
-                self._is_over = last.type in TERMINAL_TYPES and last.sequence <= self._after
-                return
-            yield await self._shown(page)
+        is_end = False
+        while not is_end and not self._is_over:
+            page = await self._page()
+            self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
+            yield page.content
+
+    async def _page(self) -> LogPage:
+        """The next page of the log."""
+        run, as_batch = self._run, bool(self._buffer_s)
+        form = ",".join((*self._modes, "batch") if as_batch else self._modes)
+        make = partial(make_page, run, self._after, self._modes, as_batch=as_batch)
+        key = PageKey(run.partition, run.run_id, self._after, form)
+        return await self._pages.get(key, lambda: run.beside(make))
 
     async def _current(self) -> bytes:
         """The current state of the run, instead of its events."""
-        last = self._last()
+        last = await self._last()
         self._is_over = last.type in TERMINAL_TYPES
         if last.sequence <= self._after:
             return b""
         self._after = last.sequence
         return await self._state(last)
 
-    def _last(self) -> Event:
-        return self._run.edges()[-1]
+    async def _last(self) -> Event:
+        return (await self._run.look())[-1]
 
     async def _shown(self, events: list[Event]) -> bytes:
         new = [event for event in events if event.sequence > self._after]
@@ -167,7 +129,7 @@ class Stream:
             return b""
         if self._has_values:
             return await self._state(shown[-1])
-        return _batch(shown) if self._buffer_s else b"".join(map(_frame, shown))
+        return batch(shown) if self._buffer_s else b"".join(map(frame, shown))
 
     def _notices(self, notices: list[Notice]) -> Iterable[bytes]:
         """Notices are not in the log: they get the sequence of the event before them."""
@@ -175,39 +137,17 @@ class Stream:
             if self._is_shown(notice.type) and not self._has_values:
                 body, at = msgspec.Raw(notice.body), iso_time(notice.at_us)
                 event = Envelope(notice.id, self._run.run_id, notice.type, body, at, self._after)
-                yield _bytes(self._after, notice.type, msgspec.json.encode(event))
+                yield as_frame(self._after, notice.type, msgspec.json.encode(event))
 
     async def _state(self, event: Event) -> bytes:
-        run, status = self._run, self._runs.status(self._run)
+        run, status = self._run, await self._runs.status(self._run)
         key = SnapshotKey(run.partition, run.run_id, event.sequence, status)
-        return await self._snapshots.get(key, lambda: _state_frame(run, key))
-
-
-def _frame(event: Event) -> bytes:
-    return _made_frame(event) if len(event.body) > SMALL_BODY else _shared_frame(event)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _shared_frame(event: Event) -> bytes:
-    return _made_frame(event)
-
-
-def _made_frame(event: Event) -> bytes:
-    return _bytes(event.sequence, event.type, event.to_json())
+        return await self._snapshots.get(key, lambda: run.beside(lambda: _state_frame(run, key)))
 
 
 def _state_frame(run: RunHandle, key: SnapshotKey) -> bytes:
     state = snapshot(run, key.status)
-    return _bytes(key.sequence, "state.snapshot", msgspec.json.encode(state))
-
-
-def _batch(events: list[Event]) -> bytes:
-    body = b"[" + b",".join(event.to_json() for event in events) + b"]"
-    return _bytes(events[-1].sequence, "batch", body)
-
-
-def _bytes(sequence: int, name: str, data: bytes) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (sequence, name.encode(), data)
+    return as_frame(key.sequence, "state.snapshot", msgspec.json.encode(state))
 
 
 class EventStream(Response):
@@ -269,12 +209,12 @@ def _part(chunk: bytes, *, more: bool) -> dict[str, Any]:
 
 async def stream(call: ApiCall) -> Response:
     """Stream the events of a run."""
-    modes = _modes(call.query.get("streamMode", "updates"))
+    modes = stream_modes(call.query.get("streamMode", "updates"))
     after = _last_event_id(call)
     run = call.run
-    run.edges()
+    await run.look()
     if "application/json" in call.request.headers.get("accept", ""):
-        return _page(run, after, read_page(run, after, MOST_POLLED))
+        return (await run.beside(lambda: _polled(run, after))).response()
     call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
     clients = call.host.telemetry.metrics.sse_clients
     with ExitStack() as held:
@@ -300,38 +240,49 @@ async def poll(call: ApiCall) -> Response:
     """The events after a sequence; waits for some if there are none yet."""
     run = call.run
     after = call.query.get("lastSequence", -1)
-    edges = run.edges()
+    await run.look()
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))
         subscriber = held.enter_context(call.host.feed.follow(run.run_id))
-        found = read_page(run, after, MOST_POLLED)
-        is_over = edges[-1].type in TERMINAL_TYPES
-        if not found and not is_over:
+        found = await run.beside(lambda: _polled(run, after))
+        if found.is_worth_waiting:
             await subscriber.wait(call.query.get("timeout", 30))
-            found = read_page(run, after, MOST_POLLED)
-    return _page(run, after, found)
+            found = await run.beside(lambda: _polled(run, after))
+    return found.response()
 
 
-def read_page(run: RunHandle, after: int, most: int) -> list[Event]:
+class _Polled(NamedTuple):
+    """The events after a sequence, as JSON."""
+
+    body: bytes
+    is_worth_waiting: bool  # there are none, and there will be
+
+    def response(self) -> Response:
+        return Response(self.body, media_type="application/json")
+
+
+def _polled(run: RunHandle, after: int) -> _Polled:
+    found = _read(run, after)
+    last = run.edges()[-1]
+    seen = found[-1].sequence if found else after
+    is_complete = last.type in TERMINAL_TYPES and seen >= last.sequence
+    body: dict[str, Any] = {
+        "events": [msgspec.Raw(event.to_json()) for event in found],
+        "isComplete": is_complete,
+    }
+    return _Polled(msgspec.json.encode(body), not found and last.type not in TERMINAL_TYPES)
+
+
+def _read(run: RunHandle, after: int) -> list[Event]:
     """The events after a sequence, as many as fit, but at least one if there is one."""
-    page, size = list[Event](), 0
-    for event in run.log.read(run.run_id, (), after, most):
-        page.append(event)
+    found, size = list[Event](), 0
+    for event in run.log.read(run.run_id, (), after, MOST_POLLED):
+        found.append(event)
         size += len(event.body)
         if size > MOST_BYTES:
             break
-    return page
-
-
-def _page(run: RunHandle, after: int, found: list[Event]) -> Response:
-    last = run.edges()[-1]
-    seen = found[-1].sequence if found else after
-    body: dict[str, Any] = {
-        "events": [msgspec.Raw(event.to_json()) for event in found],
-        "isComplete": last.type in TERMINAL_TYPES and seen >= last.sequence,
-    }
-    return json_response(body)
+    return found
 
 
 _STREAM_MODE = query("streamMode", TEXT, "updates (default), values, messages or debug.")

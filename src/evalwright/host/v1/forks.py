@@ -75,7 +75,7 @@ async def fork_run(call: ApiCall) -> Response:
         traceparent=call.trace.headers().get("traceparent"),
     )
     is_replay = request.mode == "replay"
-    status = call.host.runs.status(call.run) if is_replay else "running"
+    status = await call.host.runs.status(call.run) if is_replay else "running"
     run = call.new_run()
     response = _forked(run.run_id, request, status)
     fork = ForkOrigin(request.source, request.from_sequence, request.mode)

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,6 @@ from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.run_handle import ENDED, RunHandle, is_evaluation
-from evalwright.host.snapshots import LONG_LOG
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -63,7 +63,7 @@ async def _page(call: ApiCall) -> dict[str, Any]:
     limit, before = call.query.get("limit", 50), call.query.get("before")
     found = list[ListedRun]()
     for _ in range(0, MOST_SCANNED, SCANNED_AT_ONCE):
-        wanted, before = await asyncio.to_thread(_scan, call, before, limit - len(found))
+        wanted, before = await call.beside(partial(_scan, call, before, limit - len(found)))
         found += wanted
         if before is None or len(found) == limit:
             break
@@ -76,7 +76,7 @@ def _scan(call: ApiCall, before: str | None, most: int) -> tuple[list[ListedRun]
     found = list[ListedRun]()
     for number, run_id in enumerate(run_ids[:SCANNED_AT_ONCE], 1):
         run = call.run_with(run_id)
-        one = listed_run(run, call.host.runs.status(run))
+        one = listed_run(run, call.host.runs.read_status(run))
         if _is_wanted(one, call.query):
             found.append(one)
             if len(found) == most:
@@ -94,25 +94,23 @@ def _is_wanted(run: ListedRun, wanted: dict[str, Any]) -> bool:
 async def read(call: ApiCall) -> Response:
     """The current state of a run; 304 if the ETag matches."""
     run = call.run
-    last = run.edges()[-1].sequence
+    last = (await run.look())[-1].sequence
     tag = f'"{run.run_id}.{last}"'
     if call.request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    status = call.host.runs.status(run)
-    if last < LONG_LOG:
-        return json_response(snapshot(run, status), headers={"ETag": tag})
-    shown = await asyncio.to_thread(snapshot, run, status)
+    status = await call.host.runs.status(run)
+    shown = await run.beside(lambda: snapshot(run, status))
     return json_response(shown, headers={"ETag": tag})
 
 
 async def read_summary(call: ApiCall) -> Response:
     """The scorecard of a completed evaluation."""
-    edges = call.run.edges()
+    edges = await call.run.look()
     last = edges[-1]
     if not is_evaluation(edges):
         raise ApiError(404, "not_found", "the run is not an evaluation, so it has no summary")
     if last.type not in TERMINAL_TYPES:
-        status = call.host.runs.status(call.run)
+        status = await call.host.runs.status(call.run)
         raise ApiError(409, "conflict", "the run has not ended", {"runStatus": status})
     if last.type != RunCompleted.TYPE:
         raise _without_summary(last)

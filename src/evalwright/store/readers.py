@@ -1,0 +1,202 @@
+"""Reading the log: connections that serve one query at a time, and threads that are shared fairly.
+
+A thread that serves many clients must not wait for the disk: it lets the reading threads do it.
+Each share, such as the reads of one tenant, has a queue of its own, and the queues take turns.
+"""
+
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from evalwright.contracts.events import TERMINAL_TYPES, Event
+
+T = TypeVar("T")
+
+MOST_IDLE = 8  # connections that are kept for the next query
+MOST_THREADS = 4
+MOST_THREADS_PER_SHARE = 2
+MOST_ENDED_BYTES = 16 * 1024 * 1024  # of ended runs whose edges are remembered
+ENDED_SECONDS = 1.0  # after which they are read again: another process may have deleted the run
+
+
+class ReadConnections:
+    """The connections that read; each sees the file as it is when a query begins.
+
+    Overlapping statements of one connection would see the state in which the first of them began.
+    """
+
+    def __init__(
+        self, first: sqlite3.Connection, connect: Callable[[], sqlite3.Connection]
+    ) -> None:
+        self._connect = connect
+        self._idle = [first]
+        self._change = threading.Lock()  # guards the connections that are idle
+        self._closed = False
+
+    def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+        """All rows of a statement."""
+        with self._change:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._another()
+        try:
+            return connection.execute(statement, values).fetchall()
+        finally:
+            self._give_back(connection)
+
+    def _another(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+        return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._change:
+            is_kept = not self._closed and len(self._idle) < MOST_IDLE
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connections; those in use when their query is done."""
+        with self._change:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+class EndedRuns:
+    """The edges of runs that have ended, which do not change; those asked for last are kept."""
+
+    def __init__(
+        self, most_bytes: int = MOST_ENDED_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._change = threading.Lock()  # guards the rest
+        self._bytes = 0
+        self._known: dict[tuple[str | None, str], tuple[float, int, list[Event]]] = {}
+
+    def get(self, tenant: str | None, run_id: str) -> list[Event] | None:
+        """The edges of a run as a tenant sees it, if they are known."""
+        known = self._known.get((tenant, run_id))
+        return known[2] if known is not None and self._clock() < known[0] else None
+
+    def put(self, tenant: str | None, run_id: str, edges: list[Event]) -> None:
+        """Remember the edges of a run, unless it goes on."""
+        if not edges or edges[-1].type not in TERMINAL_TYPES:
+            return
+        size = sum(len(event.body) for event in edges)
+        with self._change:
+            self._drop((tenant, run_id))
+            self._known[tenant, run_id] = (self._clock() + ENDED_SECONDS, size, edges)
+            self._bytes += size
+            while self._bytes > self._most_bytes:
+                self._drop(next(iter(self._known)))
+
+    def _drop(self, key: tuple[str | None, str]) -> None:
+        _, size, _ = self._known.pop(key, (0.0, 0, []))
+        self._bytes -= size
+
+    def clear(self) -> None:
+        """Forget all: a run was deleted."""
+        with self._change:
+            self._known.clear()
+            self._bytes = 0
+
+
+class _QueuedRead(NamedTuple):
+    read: Callable[[], Any]
+    done: "Future[Any]"
+
+    def do(self) -> None:
+        if not self.done.set_running_or_notify_cancel():
+            return
+        try:
+            found = self.read()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(found)
+
+
+class ReadingThreads:
+    """Threads that read for others; they start when they are needed."""
+
+    def __init__(
+        self, most: int = MOST_THREADS, most_per_share: int = MOST_THREADS_PER_SHARE
+    ) -> None:
+        self._most = most
+        self._most_per_share = most_per_share
+        self._change = threading.Condition()  # guards the rest
+        self._waiting: dict[str, deque[_QueuedRead]] = {}  # by share; the first share is the next
+        self._busy: dict[str, int] = {}  # threads, by share
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Let a thread read; a share has at most a few threads, however much it asks for."""
+        done: Future[T] = Future()
+        with self._change:
+            if self._closed:
+                raise RuntimeError("the reading threads have ended")
+            self._waiting.setdefault(share, deque()).append(_QueuedRead(read, done))
+            if self._idle:
+                self._change.notify()
+            elif len(self._threads) < self._most:
+                self._start()
+        return done
+
+    def _start(self) -> None:
+        name = f"event-log-reader-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        share: str | None = None
+        while True:
+            with self._change:
+                self._release(share)
+                while (found := self._next()) is None:
+                    if self._closed:
+                        return
+                    self._idle += 1
+                    self._change.wait()
+                    self._idle -= 1
+                share, work = found
+            work.do()
+            del work, found  # they may hold much, and the next may come late
+
+    def _release(self, share: str | None) -> None:
+        if share is None:
+            return
+        self._busy[share] -= 1
+        if not self._busy[share]:
+            del self._busy[share]
+
+    def _next(self) -> tuple[str, _QueuedRead] | None:
+        """The oldest work of the first share that may have one more thread."""
+        free = (s for s in self._waiting if self._busy.get(s, 0) < self._most_per_share)
+        share = next(free, None)
+        if share is None:
+            return None
+        self._busy[share] = self._busy.get(share, 0) + 1
+        queue = self._waiting.pop(share)
+        work = queue.popleft()
+        if queue:
+            self._waiting[share] = queue  # behind the others
+        return share, work
+
+    def close(self) -> None:
+        """Do what is queued, and end the threads."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        for thread in self._threads:
+            thread.join()
