@@ -1,24 +1,13 @@
-"""The list of runs: a few facts of each, read from the edges of its log."""
-
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+"""The list of runs, and how a user names one of them."""
 
 import msgspec
 
-from evalwright.contracts.errors import DamagedEventLog, RunNotFound
-from evalwright.contracts.events import (
-    TERMINAL_TYPES,
-    EvalCompleted,
-    EvalStarted,
-    Event,
-    RunStarted,
-    iso_time,
-)
-from evalwright.contracts.suite import Mode
-from evalwright.store.protocol import EventLog
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import EvalStarted, iso_time
+from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
+_EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
 
 
 class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -32,23 +21,23 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     started_at: str
     aggregate_score: float | None = None
     passed: bool | None = None
-    modes: list[Mode] = []
+    modes: list[str] = []
     group: str | None = None
 
 
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     """The evaluations of a log, newest first."""
-    return [_row(log, run_id) for run_id in islice(_evaluations(log), limit)]
+    return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
 
 
 def find_run(log: EventLog, name: str) -> str:
     """The run id that a user means: `latest`, a full id, or the beginning of just one."""
     if name == LATEST:
-        newest = next(_evaluations(log), None)
-        if newest is None:
+        newest = log.find_runs(_EVALUATIONS, limit=1)
+        if not newest:
             raise RunNotFound(f"there are no runs in {log.place} yet; start with `evalwright run`")
-        return newest
-    matches = [run_id for run_id in log.run_ids() if run_id.startswith(name)]
+        return newest[0].run_id
+    matches = [run.run_id for run in log.find_runs(RunFilter(beginning=name))]
     if name in matches:
         return name
     if len(matches) != 1:
@@ -57,56 +46,22 @@ def find_run(log: EventLog, name: str) -> str:
     return matches[0]
 
 
-def _evaluations(log: EventLog) -> Iterator[str]:
-    """The runs that are evaluations, newest first: a host also has others in its log."""
-    return (run_id for run_id in log.run_ids() if _is_evaluation(log.edges(run_id)[0]))
-
-
-def _is_evaluation(started: Event) -> bool:
-    try:
-        return "evalSuiteRef" in (started.decode(RunStarted).inputs or {})
-    except msgspec.DecodeError:
-        return True  # damaged, which is for those to say who look at it
-
-
 def last_continuation(log: EventLog, run_id: str) -> str:
     """The run that a failed run was continued by, and so on to the last; else the run itself."""
-    following = _continuation(log, run_id)
-    return run_id if following is None else last_continuation(log, following)
-
-
-def _continuation(log: EventLog, run_id: str) -> str | None:
-    for candidate in log.run_ids():
-        if candidate == run_id:
-            return None
-        if _resumed_from(log.edges(candidate)[0]) == run_id:
-            return candidate
-    return None
-
-
-def _resumed_from(started: Event) -> str | None:
-    resumed_from: str | None = _metadata(started).get("resumedFrom")
-    return resumed_from
-
-
-def _metadata(started: Event) -> dict[str, Any]:
-    try:
-        opened = started.decode(RunStarted)
-    except msgspec.DecodeError:  # damaged, which is for those to say who ask for it
-        return {}
-    # What a client of a host wrote there means nothing to us.
-    return {} if opened.owner else opened.metadata or {}
+    found, last = {run_id}, run_id
+    while following := log.find_runs(RunFilter(resumed_from=last), limit=1):
+        if following[0].run_id in found:
+            break  # no program of ours writes a circle
+        last = following[0].run_id
+        found.add(last)
+    return last
 
 
 def runs_of_group(log: EventLog, group_id: str) -> list[str]:
     """The runs of a group, oldest first; of a run that was continued, its last continuation."""
-    found, continued = [], set()
-    for run_id in reversed(log.run_ids()):
-        metadata = _metadata(log.edges(run_id)[0])
-        if metadata.get("group") == group_id:
-            found.append(run_id)
-            continued.add(metadata.get("resumedFrom"))
-    return [run_id for run_id in found if run_id not in continued]
+    found = log.find_runs(RunFilter(repeats=group_id))
+    continued = {run.resumed_from for run in found}
+    return [run.run_id for run in reversed(found) if run.run_id not in continued]
 
 
 def is_live(log: EventLog, run_id: str) -> bool:
@@ -115,33 +70,24 @@ def is_live(log: EventLog, run_id: str) -> bool:
     return any("live-shadow" in event.decode(EvalStarted).modes for event in opened)
 
 
-def run_status(log: EventLog, run_id: str, last: Event) -> str:
+def _status(log: EventLog, run: RunFacts) -> str:
     """`completed`, `failed`, `cancelled`, `running`, or `interrupted` when nobody executes it."""
-    if last.type in TERMINAL_TYPES:
-        return last.type.removeprefix("run.")
-    return "running" if log.is_claimed(run_id) else "interrupted"
+    if run.ended_us is not None:
+        return run.status
+    return "running" if log.is_claimed(run.run_id) else "interrupted"
 
 
-def _row(log: EventLog, run_id: str) -> RunRow:
-    edges = log.edges(run_id)
-    by_type = {event.type: event for event in edges}
-    try:
-        started = by_type[RunStarted.TYPE]
-        opened = by_type[EvalStarted.TYPE].decode(EvalStarted)
-        agent_id = str((started.decode(RunStarted).inputs or {})["agentId"])
-        completed = by_type.get(EvalCompleted.TYPE)
-        result = completed.decode(EvalCompleted) if completed else None
-    except (KeyError, msgspec.MsgspecError) as error:
-        raise DamagedEventLog(f"{log.place}: run {run_id} cannot be read: {error!r}") from error
+def _row(log: EventLog, run: RunFacts) -> RunRow:
+    suite_id, _, suite_version = (run.suite or "").partition("@")
     return RunRow(
-        run_id=run_id,
-        suite_id=opened.suite_id,
-        suite_version=opened.suite_version,
-        agent_id=agent_id,
-        status=run_status(log, run_id, edges[-1]),
-        started_at=iso_time(started.at_us),
-        aggregate_score=result.aggregate_score if result else None,
-        passed=result.passed if result else None,
-        modes=opened.modes,
-        group=_metadata(started).get("group"),
+        run_id=run.run_id,
+        suite_id=suite_id,
+        suite_version=suite_version,
+        agent_id=run.agent or "",
+        status=_status(log, run),
+        started_at=iso_time(run.started_us),
+        aggregate_score=run.score,
+        passed=run.passed,
+        modes=run.modes,
+        group=run.repeats,
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import EvalStarted, Event, RunPaused, RunResumed
+from evalwright.contracts.events import EvalStarted, Event
 from evalwright.host.principal import tenant_of
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
@@ -17,12 +17,6 @@ EndStatus = Literal["completed", "failed", "cancelled"]
 Status = OpenStatus | Literal["cancelling"] | EndStatus
 
 ENDED: tuple[EndStatus, ...] = get_args(EndStatus)
-
-_WAITING: dict[str, OpenStatus] = {
-    RunPaused.TYPE: "paused",
-    "interrupt.requested": "waiting-approval",
-}
-_STATUS_TYPES = (*_WAITING, RunResumed.TYPE, "interrupt.resolved")
 
 
 class RunHandle(NamedTuple):
@@ -60,10 +54,9 @@ class RunHandle(NamedTuple):
 
     def open_status(self) -> OpenStatus:
         """The status of a run that has not ended: the last event that changed it decides."""
-        status: OpenStatus = "running"
-        for event in self.log.read(self.run_id, _STATUS_TYPES):
-            status = _WAITING.get(event.type, "running")
-        return status
+        facts = self.log.facts(self.run_id)
+        status: OpenStatus = facts.status  # type: ignore[assignment]
+        return status if facts.ended_us is None else "running"
 
     async def append(
         self, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()

@@ -36,7 +36,7 @@ from evalwright.host.extension import Workflow
 from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.run_handle import ENDED, RunHandle, Status, is_evaluation
 from evalwright.signals.masking.credentials import mask_reason
-from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.protocol import EventLog, NewEvent, RunFacts
 from evalwright.store.records import RecordChange
 
 STOP_RETRY_SECONDS = 5  # after which another process may serve
@@ -265,28 +265,27 @@ class Runs:
     async def status(self, run: RunHandle) -> Status:
         """The status of a run; raises `RunNotFound`."""
         last = (await run.look())[-1]
-        known = self._known_status(run, last)
-        if known is not None:
-            return known
-        recorded = await run.beside(lambda: self.read_status(run))
-        # Meanwhile it may have been taken up here.
-        return recorded if recorded in ENDED else self._known_status(run, last) or recorded
-
-    def read_status(self, run: RunHandle) -> Status:
-        """The status of a run, on a thread that may read the log; raises `RunNotFound`."""
-        return self._known_status(run, run.edges()[-1]) or run.open_status()
-
-    def _known_status(self, run: RunHandle, last: Event) -> Status | None:
-        """What is known without reading the log, which may be long."""
         if last.type in TERMINAL_TYPES:
             ended: Status = last.type.removeprefix("run.")  # type: ignore[assignment]
             return ended
-        running = self._running.get(run.run_id)
-        if running is not None and running.cancelled is not None:
+        executed = self._executed_status(run.run_id)
+        if executed is not None:
+            return executed
+        return self.status_of(await run.beside(lambda: run.log.facts(run.run_id)))
+
+    def status_of(self, run: RunFacts) -> Status:
+        """The status of a run whose facts are known."""
+        status: Status = run.status  # type: ignore[assignment]
+        return status if status in ENDED else self._executed_status(run.run_id) or status
+
+    def _executed_status(self, run_id: str) -> Status | None:
+        """The status of a run that this process executes, which is ahead of the log."""
+        running = self._running.get(run_id)
+        if running is None:
+            return "running" if run_id in self._waking else None
+        if running.cancelled is not None:
             return "cancelling"
-        if running is not None:
-            return "paused" if running.executor.is_paused else "running"
-        return "running" if run.run_id in self._waking else None
+        return "paused" if running.executor.is_paused else "running"
 
     async def _record(self, run: RunHandle, payload: Payload) -> Event:
         event = self._event(run, payload)

@@ -7,7 +7,7 @@ derived again, which is how a log of an older version gets them.
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
     RunResumed,
     RunStarted,
 )
-from evalwright.store.protocol import NewEvent
+from evalwright.store.protocol import NewEvent, RunFacts
 
 MOST_CHARACTERS = 512  # of a name that can be asked for; longer ones are not names
 MOST_TAGS = 100
@@ -27,38 +27,39 @@ MOST_TAGS = 100
 Changes = dict[str, Any]  # new values, by column
 
 
-class RunFacts(NamedTuple):
-    """The facts of a run; `status` is that of the log, which does not know who executes the run."""
+COLUMNS = ", ".join(
+    ("(SELECT run_id FROM runs WHERE runs.run = run_facts.run)", *RunFacts._fields[1:])
+)
 
-    run_id: str
-    tenant: str
-    started_us: int
-    ended_us: int | None
-    status: str
-    workflow: str
-    suite: str | None  # suiteId@version
-    agent: str | None
-    tags: list[str]
-    modes: list[str]
-    score: float | None
-    passed: bool | None
-    repeats: str | None  # the id of the repeats that the run is one of
-    resumed_from: str | None
-    events: int
-    bytes: int
+_CONDITIONS = {
+    "tag": "run IN (SELECT run FROM run_tags WHERE tag = :tag{mine})",
+    "beginning": (
+        "run IN (SELECT run FROM runs WHERE run_id >= :beginning"
+        " AND run_id < :beginning || CAST(x'FF' AS TEXT))"
+    ),
+}
+_PRESENCE = {"has_ended": "ended_us", "is_evaluation": "suite"}
 
 
-COLUMNS = ", ".join(("run_id", *(f"run_facts.{name}" for name in RunFacts._fields[1:])))
+def condition(name: str, value: object, mine: str) -> str:
+    """What a field of a filter asks, worded so that an index can answer; `mine` asks the tenant."""
+    if name in _PRESENCE:
+        return f"{_PRESENCE[name]} IS {'NOT ' if value else ''}NULL"
+    return _CONDITIONS.get(name, f"{name} = :{name}").format(mine=mine)
 
 
 def from_row(row: Sequence[Any]) -> RunFacts:
     """Facts from the columns `COLUMNS`."""
-    values = dict(zip(RunFacts._fields, row, strict=True))
-    passed = values["passed"]
-    values["passed"] = None if passed is None else bool(passed)
-    for name in ("tags", "modes"):
-        values[name] = [] if values[name] == "[]" else msgspec.json.decode(values[name])
-    return RunFacts(**values)
+    found = RunFacts(*row)
+    return found._replace(
+        tags=_list(found.tags),
+        modes=_list(found.modes),
+        passed=None if found.passed is None else bool(found.passed),
+    )
+
+
+def _list(text: Any) -> list[str]:
+    return [] if text == "[]" else msgspec.json.decode(text, type=list[str])
 
 
 # Events that turn a run to another status; a run is running otherwise.
@@ -90,7 +91,8 @@ def changes_by(event: NewEvent) -> Changes:
             case kind:
                 return {"status": kind.removeprefix("run."), "ended_us": event.at_us}
     except (msgspec.MsgspecError, RecursionError):
-        return {}  # a damaged event is for those to report who read it
+        # Damaged, which is for those to say who look at it: a run is listed nevertheless.
+        return {"suite": ""} if event.type == RunStarted.TYPE else {}
 
 
 def _described(started: RunStarted) -> Changes:

@@ -20,6 +20,43 @@ class NewEvent(NamedTuple):
     body: bytes
 
 
+class RunFacts(NamedTuple):
+    """A few facts of a run; `status` is that of the log, which does not know who executes it."""
+
+    run_id: str
+    tenant: str
+    started_us: int
+    ended_us: int | None
+    status: str
+    workflow: str
+    suite: str | None  # suiteId@version
+    agent: str | None
+    tags: list[str]
+    modes: list[str]
+    score: float | None
+    passed: bool | None
+    repeats: str | None  # the id of the repeats that the run is one of
+    resumed_from: str | None
+    events: int
+    bytes: int
+
+
+class RunFilter(NamedTuple):
+    """Which runs are asked for: those that agree with everything that is not None."""
+
+    status: str | None = None
+    suite: str | None = None
+    agent: str | None = None
+    tag: str | None = None
+    repeats: str | None = None
+    resumed_from: str | None = None
+    beginning: str | None = None  # of the run id
+    has_ended: bool | None = None
+    is_evaluation: bool | None = None
+
+
+ALL_RUNS = RunFilter()
+
 Watcher = Callable[[Sequence[NewEvent]], None]
 Observer = Callable[[str, int, Sequence[NewEvent]], None]  # run, first sequence, events
 Companion = Callable[[str, str, Sequence[NewEvent]], Sequence[RecordChange]]  # tenant, run, events
@@ -79,6 +116,17 @@ class EventLog(Protocol):
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
         """Runs, newest first: all, or at most `limit` older than `before`."""
+
+    def find_runs(
+        self, wanted: RunFilter = ALL_RUNS, limit: int | None = None, before: str | None = None
+    ) -> list[RunFacts]:
+        """The facts of runs, newest first: at most `limit`, older than `before`.
+
+        An index finds them; the events of runs are not read.
+        """
+
+    def facts(self, run_id: str) -> RunFacts:
+        """The facts of one run; raises `RunNotFound`, also for a run without events."""
 
     def open_runs(self) -> list[tuple[str, str]]:
         """The runs that have not ended, oldest first, each with its tenant."""

@@ -12,9 +12,17 @@ from typing import Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.contracts.events import Event
-from evalwright.store import claims, contents, migration, schema
+from evalwright.store import claims, contents, facts, migration, schema
 from evalwright.store.location import clear_errors, explain
-from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
+from evalwright.store.protocol import (
+    ALL_RUNS,
+    Companion,
+    NewEvent,
+    Observer,
+    RunFacts,
+    RunFilter,
+    Watcher,
+)
 from evalwright.store.readers import EndedRuns, ReadConnections, ReadingThreads
 from evalwright.store.records import LOCAL_TENANT, Record, RecordChange, Records
 from evalwright.store.writer import Writer
@@ -41,6 +49,8 @@ _RUN = "SELECT run FROM runs WHERE run_id = :run_id"
 
 # The run ids are looked up run by run, so that the order of the facts is kept.
 _RUN_ID = "(SELECT run_id FROM runs WHERE runs.run = run_facts.run)"
+
+_FACTS = f"SELECT {facts.COLUMNS} FROM run_facts"  # noqa: S608 - constants only
 
 _RUN_IDS = f"SELECT {_RUN_ID} FROM run_facts WHERE run < :before"  # noqa: S608 - constants only
 
@@ -276,6 +286,31 @@ class SqliteLog:
         )
         return [run_id for (run_id,) in rows]
 
+    def find_runs(
+        self, wanted: RunFilter = ALL_RUNS, limit: int | None = None, before: str | None = None
+    ) -> list[RunFacts]:
+        """The facts of runs, newest first: at most `limit`, older than `before`."""
+        asked = {name: value for name, value in wanted._asdict().items() if value is not None}
+        conditions = [facts.condition(*each, self._mine) for each in asked.items()]
+        rows = self._database.query(
+            f"{_FACTS} WHERE {' AND '.join(('run < :before', *conditions))}{self._mine}"
+            " ORDER BY run DESC LIMIT :limit",
+            {
+                **asked,
+                "tenant": self._tenant,
+                "before": _NO_BOUND if before is None else self._run(before),
+                "limit": -1 if limit is None else limit,
+            },
+        )
+        return [facts.from_row(row) for row in rows]
+
+    def facts(self, run_id: str) -> RunFacts:
+        """The facts of one run; raises `RunNotFound`, also for a run without events."""
+        rows = self._database.query(f"{_FACTS} WHERE run = ?", (self._run(run_id),))
+        if not rows:
+            raise self._not_found(run_id)
+        return facts.from_row(rows[0])
+
     def open_runs(self) -> list[tuple[str, str]]:
         """The runs that have not ended, oldest first, each with its tenant."""
         return self._database.query(
@@ -343,8 +378,10 @@ class SqliteLog:
                 f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
             )
             if not rows:
-                place = f"{self.place}; see `evalwright runs`"
-                raise RunNotFound(f"there is no run {run_id} in {place}")
+                raise self._not_found(run_id)
             number = int(rows[0][0])
             self._database.remember((self._tenant, run_id), number)
         return number
+
+    def _not_found(self, run_id: str) -> RunNotFound:
+        return RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")

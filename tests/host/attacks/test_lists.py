@@ -38,47 +38,34 @@ def test_so_many_lists_are_made_at_once_and_no_more(served: ServedHost) -> None:
     assert lists_of(served).held == 0
 
 
-def test_a_list_gives_its_thread_back_after_a_few_runs(
-    served: ServedHost, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("query", ["tag=none", "agentId=none", "evalSuiteRef=none"])
+def test_a_filter_that_matches_nothing_looks_at_no_run(
+    seven_runs: Caller, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    caller = served.caller()
-    suite = caller.publish(a_suite(1))
-    for _ in range(5):
-        caller.start(suite)
-    monkeypatch.setattr(runs, "SCANNED_AT_ONCE", 2)
-    looked_at: list[int] = []
-    scan, entry = runs._scan, runs.listed_run
-
-    def counted_scan(*arguments):
-        looked_at.append(0)
-        return scan(*arguments)
-
-    def counted_entry(*arguments):
-        looked_at[-1] += 1
-        return entry(*arguments)
-
-    monkeypatch.setattr(runs, "_scan", counted_scan)
-    monkeypatch.setattr(runs, "listed_run", counted_entry)
-    assert caller.get("/v1/runs?tag=none").json() == {"runs": []}
-    assert looked_at == [2, 2, 1]
+    looked_at: list[object] = []
+    monkeypatch.setattr(runs, "listed_run", looked_at.append)
+    assert seven_runs.get(f"/v1/runs?{query}").json() == {"runs": []}
+    assert seven_runs.get(f"/v1/runs?{query}&status=running").json() == {"runs": []}
+    assert seven_runs.get("/v1/runs?status=failed").json() == {"runs": []}
+    assert looked_at == []
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 50])
-@pytest.mark.parametrize("most_scanned", [1, 4, 50])
 def test_pages_together_are_the_whole_list(
-    seven_runs: Caller, monkeypatch: pytest.MonkeyPatch, at_once: int, most_scanned: int
+    seven_runs: Caller, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     whole = seven_runs.get("/v1/runs?limit=7").json()
     assert "next" not in whole
     everything = whole["runs"]
     monkeypatch.setattr(runs, "SCANNED_AT_ONCE", at_once)
-    monkeypatch.setattr(runs, "MOST_SCANNED", most_scanned)
     assert len(everything) == 7
     wrong = [run for run in everything if run["agentId"] == WRONG]
     assert len(wrong) == 3
     for limit in (1, 2, 7):
         assert _paged(seven_runs, f"limit={limit}") == everything
         assert _paged(seven_runs, f"limit={limit}&agentId={WRONG}") == wrong
+        assert _paged(seven_runs, f"limit={limit}&status=completed") == everything
+        assert _paged(seven_runs, f"limit={limit}&status=running") == []
 
 
 @pytest.fixture

@@ -83,7 +83,8 @@ async def eval_run(call: ApiCall) -> Response:
     suite = golden_suite(call.body.get("taskCount", TASK_COUNT))
     modes = tuple(call.body.get("modes") or ())
     run = await evaluate(call, call.body.get("agentId", BUNDLED_AGENT), suite, modes)
-    result = await call.beside(lambda: listed_run(run, call.host.runs.read_status(run)))
+    facts = await call.beside(lambda: call.log.facts(run.run_id))
+    result = listed_run(facts, call.host.runs.status_of(facts))
     answer = {
         "runId": run.run_id,
         "status": result.status,

@@ -42,12 +42,14 @@ from evalwright.host.v1.schemas import (
     summary_schema,
 )
 from evalwright.host.v1.shapes import ListedRun, listed_run, snapshot
+from evalwright.store.protocol import RunFilter
 
 MOST_LISTED = 200
-MOST_SCANNED = 2_000
-SCANNED_AT_ONCE = 50  # runs; then other requests get the thread
+SCANNED_AT_ONCE = 200  # runs in progress
 MOST_CANCELLED = 100
 TAG = "runs"
+
+_FILTERS = {"agentId": "agent", "evalSuiteRef": "suite", "tag": "tag"}
 
 
 async def list_runs(call: ApiCall) -> Response:
@@ -60,35 +62,29 @@ async def list_runs(call: ApiCall) -> Response:
 
 
 async def _page(call: ApiCall) -> dict[str, Any]:
-    limit, before = call.query.get("limit", 50), call.query.get("before")
+    limit = call.query.get("limit", 50)
+    found = await call.beside(partial(_matching, call, limit + 1))
+    return {"runs": found[:limit], **({"next": found[-2].run_id} if len(found) > limit else {})}
+
+
+def _matching(call: ApiCall, most: int) -> list[ListedRun]:
+    """Runs that match the query. Whether a run is `cancelling`, say, is not in its log."""
+    status, before = call.query.get("status"), call.query.get("before")
+    wanted = RunFilter(
+        status=status if status in ENDED else None,
+        has_ended=None if status is None else status in ENDED,
+        **{field: call.query.get(name) for name, field in _FILTERS.items()},
+    )
+    at_once = most if wanted.status == status else SCANNED_AT_ONCE
     found = list[ListedRun]()
-    for _ in range(0, MOST_SCANNED, SCANNED_AT_ONCE):
-        wanted, before = await call.beside(partial(_scan, call, before, limit - len(found)))
-        found += wanted
-        if before is None or len(found) == limit:
+    while len(found) < most:
+        page = call.log.find_runs(wanted, at_once, before)
+        listed = (listed_run(run, call.host.runs.status_of(run)) for run in page)
+        found += [run for run in listed if status in (None, run.status)]
+        if len(page) < at_once:
             break
-    return {"runs": found, **({"next": before} if before is not None else {})}
-
-
-def _scan(call: ApiCall, before: str | None, most: int) -> tuple[list[ListedRun], str | None]:
-    """Some matching runs, and the last run examined if there are more after it."""
-    run_ids = call.log.run_ids(SCANNED_AT_ONCE + 1, before)
-    found = list[ListedRun]()
-    for number, run_id in enumerate(run_ids[:SCANNED_AT_ONCE], 1):
-        run = call.run_with(run_id)
-        one = listed_run(run, call.host.runs.read_status(run))
-        if _is_wanted(one, call.query):
-            found.append(one)
-            if len(found) == most:
-                return found, run_id if number < len(run_ids) else None
-    return found, run_ids[-2] if len(run_ids) > SCANNED_AT_ONCE else None
-
-
-def _is_wanted(run: ListedRun, wanted: dict[str, Any]) -> bool:
-    if wanted.get("tag") is not None and wanted["tag"] not in (run.tags or []):
-        return False
-    fields = {"status": run.status, "agentId": run.agent_id, "evalSuiteRef": run.eval_suite_ref}
-    return all(wanted.get(name) in (None, value) for name, value in fields.items())
+        before = page[-1].run_id
+    return found[:most]
 
 
 async def read(call: ApiCall) -> Response:

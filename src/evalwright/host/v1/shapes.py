@@ -6,7 +6,6 @@ import msgspec
 
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
-    EvalCompleted,
     Event,
     Planned,
     ProviderUsage,
@@ -15,6 +14,7 @@ from evalwright.contracts.events import (
     iso_time,
 )
 from evalwright.host.run_handle import RunHandle
+from evalwright.store.protocol import RunFacts
 
 LOG_SCHEMA_VERSION = 2
 
@@ -76,24 +76,19 @@ def snapshot(run: RunHandle, status: str) -> Snapshot:
     )
 
 
-def listed_run(run: RunHandle, status: str) -> ListedRun:
-    """A run for a list, from the first and last events of its log only."""
-    edges = run.edges()
-    started, last = edges[0].decode(RunStarted), edges[-1]
-    inputs = started.inputs or {}
-    completed = next((event for event in edges if event.type == EvalCompleted.TYPE), None)
-    result = completed.decode(EvalCompleted) if completed else None
+def listed_run(run: RunFacts, status: str) -> ListedRun:
+    """A run for a list, from its facts only."""
     return ListedRun(
         run_id=run.run_id,
-        workflow_id=started.workflow_id,
+        workflow_id=run.workflow,
         status=status,
-        started_at=iso_time(edges[0].at_us),
-        completed_at=iso_time(last.at_us) if last.type in TERMINAL_TYPES else None,
-        agent_id=inputs.get("agentId"),
-        eval_suite_ref=inputs.get("evalSuiteRef"),
-        aggregate_score=result.aggregate_score if result else None,
-        passed=result.passed if result else None,
-        tags=started.tags,
+        started_at=iso_time(run.started_us),
+        completed_at=None if run.ended_us is None else iso_time(run.ended_us),
+        agent_id=run.agent,
+        eval_suite_ref=run.suite,
+        aggregate_score=run.score,
+        passed=run.passed,
+        tags=run.tags or None,
     )
 
 
