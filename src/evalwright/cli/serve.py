@@ -81,11 +81,14 @@ def command(
     from evalwright.host.serving import create_server, open_socket, serve
     from evalwright.host.startup_checks import check_settings
     from evalwright.host.telemetry import Telemetry, logging_to
+    from evalwright.host.vault import Vault
 
     settings = chosen_config(config)
     _tell_detours(settings)
     listener = open_socket(address, port)
     with logging_to(), opened_log(db) as log:
+        vault = Vault.beside(log.place, os.environ)
+        vault.check()
         host = Host(
             log,
             settings,
@@ -93,6 +96,7 @@ def command(
             open_telemetry=lambda clock, endpoint: Telemetry.open(
                 clock, os.environ, endpoint, providers=settings.models
             ),
+            vault=vault,
         )
         check_settings(host, settings.source)
         url = _url(address, listener.getsockname()[1])

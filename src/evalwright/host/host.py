@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.session import ModelPool
@@ -26,6 +27,7 @@ from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
+from evalwright.host.vault import Vault
 from evalwright.host.webhooks.delivery import WebhookSender
 from evalwright.host.webhooks.lanes import DeliveryReport
 from evalwright.host.webhooks.posting import Poster
@@ -41,6 +43,8 @@ MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
 MOST_EXPORTS_PER_TENANT = 8
 MOST_COMPARISONS = 2  # each takes a core for seconds
 MOST_COMPARISONS_PER_TENANT = 1
+
+TRACES = RecordChange("webhook_traces", "", "clear text", None)  # of secrets; its removal
 
 _logger = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ class Host:
         extension: Extension = NO_EXTENSION,
         open_telemetry: OpenTelemetry | None = None,
         egress: Egress | None = None,
+        vault: Vault | None = None,
     ) -> None:
         self.log = log
         self.records = log.records
@@ -78,7 +83,8 @@ class Host:
         self.feed = Feed()
         self.snapshots = SnapshotCache()
         self.pages = PageCache()
-        self.idempotency = Idempotency(self.records)
+        self.vault = vault or Vault.beside(log.place)
+        self.idempotency = Idempotency(self.records, self.vault)
         self._set_limits()
         self.runs = Runs(
             log,
@@ -94,7 +100,7 @@ class Host:
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
-        self.subscriptions = Subscriptions(self.records, self.egress, self.clock)
+        self.subscriptions = Subscriptions(self.records, self.egress, self.clock, self.vault)
         self.webhooks = WebhookSender(
             log,
             self.subscriptions,
@@ -141,6 +147,7 @@ class Host:
         self.feed.start(self.log)
         self.feed.listen(self._hear)
         self.log.accompany(self._accompany)
+        await asyncio.to_thread(self._seal_secrets)
         await self.webhooks.start()
         await self.runs.recover(self._adopt)
         sweeping = asyncio.create_task(self._sweep())
@@ -157,6 +164,26 @@ class Host:
             await self.webhooks.close()
             await self.models.close()
             self.telemetry.close()
+
+    def _seal_secrets(self) -> None:
+        """Seal the secrets that version 0.2 stored in clear text, and erase all traces of them."""
+        found = self.subscriptions.seal_clear_secrets()
+        if found:
+            found += self.idempotency.seal_secrets()
+            self.records.write([*found, TRACES._replace(body=b"left")]).result()
+        if not self.records.get(TRACES.kind, TRACES.tenant, TRACES.key):
+            return
+        is_erased = False
+        with suppress(StoreError):  # the disk may be full; the next start tries again
+            is_erased = self.records.erase_deleted()
+        if is_erased:
+            self.records.write([TRACES]).result()
+        else:
+            _logger.warning(
+                "%s may hold traces of the secrets of webhooks in its free space: "
+                "run `evalwright db vacuum` while the host is stopped",
+                self.log.place,
+            )
 
     def _adopt(self, run: RunHandle) -> None:
         """Connect a run that an earlier process started with its trace."""

@@ -3,7 +3,7 @@
 A record is written before the request is handled. If the request creates a run, the record is
 completed in the same transaction, so a crash leaves both or neither. The response to a failure
 (5xx) or to a refusal that the client can correct is not kept: the request may be sent again. Only
-hashes of keys are stored.
+hashes of keys are stored. The response to a request that made a secret is sealed.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from evalwright.host.errors import ApiError, try_again
 from evalwright.host.principal import Principal
+from evalwright.host.vault import Vault, WrongKey
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
 KIND = "idempotency"
@@ -29,7 +30,8 @@ MAX_KEY = 255
 REPLAY_HEADER = "openwop-Idempotent-Replay"
 
 _NEVER_KEPT = frozenset({400, 401, 403, 408, 413, 415, 429})
-_KEPT_HEADERS = ("content-type", "location")
+_KEPT_HEADERS = ("content-type", "location", "cache-control")
+_NOT_TO_BE_STORED = "no-store"  # the Cache-Control of a response that holds a secret
 _LOOK_AGAIN_SECONDS = 0.05
 
 
@@ -40,15 +42,17 @@ class _IdempotencyRecord(msgspec.Struct, omit_defaults=True):
     status: int = 0
     body: bytes = b""
     headers: dict[str, str] = {}
+    sealed: str = ""  # instead of the body
 
 
 class Ticket:
     """The right to handle the request of a key; it ends with a response, or is given back."""
 
     def __init__(
-        self, records: Records, place: tuple[str, str], pending: bytes, digest: str
+        self, records: Records, vault: Vault, place: tuple[str, str], pending: bytes, digest: str
     ) -> None:
         self._records = records
+        self._vault = vault
         self._place = place
         self._pending = pending
         self._digest = digest
@@ -67,6 +71,8 @@ class Ticket:
             body=bytes(response.body),
             headers=headers,
         )
+        if headers.get("cache-control") == _NOT_TO_BE_STORED:
+            entry = _sealed(entry, self._vault, self._place)
         return RecordChange(KIND, *self._place, msgspec.json.encode(entry), self._pending)
 
     async def finish(self, response: Response) -> None:
@@ -89,8 +95,11 @@ class Ticket:
 class Idempotency:
     """The responses to requests with a key."""
 
-    def __init__(self, records: Records, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, records: Records, vault: Vault, now: Callable[[], float] = time.time
+    ) -> None:
         self._records = records
+        self._vault = vault
         self._now = now
 
     async def enter(
@@ -116,7 +125,7 @@ class Idempotency:
                 message = "this Idempotency-Key was used for a different request; use a new one"
                 raise ApiError(409, "idempotency_key_mismatch", message)
             if entry.state == "completed":
-                return _replayed(entry)
+                return self._replayed(entry, place)
             if self._now() > deadline:
                 raise in_flight()
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
@@ -136,16 +145,42 @@ class Idempotency:
             await asyncio.wrap_future(self._records.write([change]))
         except RecordConflict:  # a duplicate came first
             return None
-        return Ticket(self._records, place, pending, digest)
+        return Ticket(self._records, self._vault, place, pending, digest)
 
     async def forget_old(self) -> None:
         """Delete records older than KEPT_SECONDS."""
         before_us = int((self._now() - KEPT_SECONDS) * 1_000_000)
         await asyncio.wrap_future(self._records.forget(KIND, before_us))
 
+    def _replayed(self, entry: _IdempotencyRecord, place: tuple[str, str]) -> Response:
+        body = entry.body
+        if entry.sealed:
+            try:
+                body = self._vault.open(entry.sealed, _purpose(place))
+            except WrongKey:
+                message = "the response held a secret and cannot be shown again"
+                raise ApiError(409, "conflict", message) from None
+        return Response(body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
 
-def _replayed(entry: _IdempotencyRecord) -> Response:
-    return Response(entry.body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
+    def seal_secrets(self) -> list[RecordChange]:
+        """What replaces responses that hold a secret in clear text by sealed ones."""
+        changes = []
+        for tenant, record in self._records.of_all_tenants(KIND):
+            entry = msgspec.json.decode(record.body, type=_IdempotencyRecord)
+            if b'"secretFingerprint":' in entry.body and b'"secret":' in entry.body:
+                place = tenant, record.key
+                body = msgspec.json.encode(_sealed(entry, self._vault, place))
+                changes.append(RecordChange(KIND, *place, body))
+        return changes
+
+
+def _sealed(entry: _IdempotencyRecord, vault: Vault, place: tuple[str, str]) -> _IdempotencyRecord:
+    sealed = vault.seal(entry.body, _purpose(place))
+    return msgspec.structs.replace(entry, body=b"", sealed=sealed)
+
+
+def _purpose(place: tuple[str, str]) -> str:
+    return f"response {place[0]}/{place[1]}"
 
 
 def in_flight() -> ApiError:

@@ -30,6 +30,7 @@ from evalwright.store.writer import Writer
 T = TypeVar("T")
 
 BUSY_SECONDS = 30
+MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without being asked to
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
 
 # Keys with a prefix lie between the prefix and the prefix followed by a byte that no text holds.
@@ -182,6 +183,15 @@ class Database:
     def forget(self, kind: str, before_us: int) -> "Future[None]":
         """Delete the documents of a kind that were last written before a time."""
         return self.writer.forget(kind, before_us)
+
+    def erase_deleted(self) -> bool:
+        """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
+        if self.path.stat().st_size > MOST_REWRITTEN:
+            return False
+        with clear_errors(self.place), closing(connect(self.path)) as connection:
+            connection.execute("VACUUM")
+            (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not is_busy
 
 
 def _first(prefix: str, after: str) -> str:

@@ -18,6 +18,7 @@ from evalwright.host import idempotency
 from evalwright.host.errors import ApiError
 from evalwright.host.keys import authenticate
 from evalwright.host.principal import Principal
+from evalwright.host.vault import Vault
 from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller, Reply
 from host.server import HostProcess, ServedHost, running_host
@@ -160,7 +161,7 @@ NOT_KEPT = [400, 401, 403, 408, 413, 415, 429, 500, 501, 502, 503, 599]
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[idempotency.Idempotency]:
     log = SqliteLog(tmp_path / "log.db")
-    yield idempotency.Idempotency(log.records)
+    yield idempotency.Idempotency(log.records, Vault.beside(log.place))
     log.close()
 
 

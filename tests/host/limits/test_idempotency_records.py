@@ -15,11 +15,13 @@ from evalwright.host import idempotency
 from evalwright.host.errors import ApiError
 from evalwright.host.idempotency import Idempotency, Ticket
 from evalwright.host.principal import Principal
+from evalwright.host.vault import Vault
 from evalwright.store.records import Record, RecordChange, Records
 from evalwright.store.sqlite import SqliteLog
 
 HOLDER = Principal("k", "acme", "lab", frozenset(), "key:k")
 ENDPOINT = "POST /v1/runs"
+VAULT = Vault(Path(), "a key that is only used in these tests")
 
 
 class Clock:
@@ -44,7 +46,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(records: Records, clock: Clock) -> Idempotency:
-    return Idempotency(records, clock)
+    return Idempotency(records, VAULT, clock)
 
 
 def enter(
@@ -240,9 +242,9 @@ def test_records_are_forgotten_after_25_hours_to_the_microsecond(
         return forget(kind, before_us)
 
     monkeypatch.setattr(records, "forget", noted)
-    asyncio.run(Idempotency(records, clock).forget_old())
+    asyncio.run(Idempotency(records, VAULT, clock).forget_old())
     assert asked == [("idempotency", (1_000_000 - 25 * 3600) * 1_000_000)]
 
 
 def test_the_clock_is_that_of_the_wall(records: Records) -> None:
-    assert Idempotency(records)._now is time.time
+    assert Idempotency(records, VAULT)._now is time.time

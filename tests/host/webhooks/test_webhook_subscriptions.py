@@ -8,6 +8,7 @@ from webhook_station import ManualClock
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.host.egress import Egress, EgressRefused
+from evalwright.host.vault import Vault
 from evalwright.host.webhooks.subscriptions import (
     MAX_PER_TENANT,
     REMEMBERED_S,
@@ -27,7 +28,8 @@ async def public(host: str, port: int) -> list[str]:
 class Desk:
     def __init__(self, log: SqliteLog) -> None:
         self.clock = ManualClock()
-        self.subscriptions = Subscriptions(log.records, Egress(lookup=public), self.clock)
+        egress, vault = Egress(lookup=public), Vault.beside(log.place)
+        self.subscriptions = Subscriptions(log.records, egress, self.clock, vault)
 
     def create(self, *events: str, tenant="acme", workspace=None, url=URL, **more) -> Subscription:
         wanted = SubscriptionRequest(url, events or ("run.completed",), **more)
@@ -173,8 +175,9 @@ def a_subscription(*events: str, tags=(), workspace=None) -> Subscription:
         events=events or ("run.completed",),
         tags=tags,
         include_content=False,
-        secret="s",
+        fingerprint="043a718774c572bd",
         created_us=0,
+        secret="s",
     )
 
 

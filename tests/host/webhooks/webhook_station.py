@@ -20,6 +20,7 @@ from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress, EgressPolicy, Lookup
 from evalwright.host.feed import Feed
 from evalwright.host.settings import WebhookSettings
+from evalwright.host.vault import Vault
 from evalwright.host.webhooks.delivery import WebhookSender
 from evalwright.host.webhooks.lanes import DeliveryReport
 from evalwright.host.webhooks.posting import Poster
@@ -129,7 +130,8 @@ class Station:
         self.clock = ManualClock()
         self.port = 0
         self.received: list[Delivery] = []
-        self.subscriptions = Subscriptions(log.records, egress, self.clock)
+        vault = Vault.beside(log.place)
+        self.subscriptions = Subscriptions(log.records, egress, self.clock, vault)
         self._told: asyncio.Queue[DeliveryReport] = asyncio.Queue()
         self._owners: dict[str, tuple[str, str | None, Sequence[str]]] = {}
         self._feed = Feed()

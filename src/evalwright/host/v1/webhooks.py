@@ -105,7 +105,8 @@ async def register(call: ApiCall) -> Response:
         message, details = f"$.url: {refusal}", {"reason": refusal.reason}
         raise ApiError(400, "webhook_url_rejected", message, details) from None
     _audit(call, "webhooks.register", made.webhook_id)
-    return json_response({**_shown(call, made), "secret": made.secret}, 201)
+    shown = {**_shown(call, made), "secret": made.secret}
+    return json_response(shown, 201, {"Cache-Control": "no-store"})
 
 
 async def list_webhooks(call: ApiCall) -> Response:

@@ -85,7 +85,7 @@ class Lane:
         """What the subscription is said to be, in the words of the protocol."""
         if self.parked >= MOST_KEPT:
             return "dead-lettered"
-        return "failed" if self.failures else "active"
+        return "failed" if self.failures or self._is_locked else "active"
 
     def hear(
         self, run_id: str, workspace: str | None, events: Sequence[Event], repeated: range
@@ -130,6 +130,11 @@ class Lane:
     def _id(self) -> str:
         return self.subscription.webhook_id
 
+    @property
+    def _is_locked(self) -> bool:
+        """Whether nothing can be signed, because the key of the secret is not here."""
+        return self.subscription.secret is None
+
     def _can_pass_over(self, cursor: Cursor, events: Sequence[Event]) -> bool:
         """Whether nothing before or among the events is to be delivered."""
         return (
@@ -157,6 +162,8 @@ class Lane:
 
     @property
     def _has_work(self) -> bool:
+        if self._is_locked:
+            return not self._is_counted
         if self._resending or not self._is_counted:
             return True
         return self.parked < MOST_KEPT and bool(self._news or self._unread is not None)

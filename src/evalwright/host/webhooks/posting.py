@@ -136,6 +136,7 @@ def delivery_headers(
     subscription: Subscription, event_type: str, timestamp: int, body: bytes, attempt: Attempt
 ) -> dict[str, str]:
     """All headers of a delivery; the protocol has no names for the last three."""
+    assert subscription.secret is not None, "what cannot be signed is not delivered"
     values = {
         "Webhook-Id": subscription.webhook_id,
         "Event-Type": event_type,

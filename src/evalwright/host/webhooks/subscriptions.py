@@ -1,22 +1,24 @@
 """Subscriptions: which events are delivered, and where.
 
-The secret of a subscription is stored as it is, not hashed, because it signs every delivery. It is
+The secret of a subscription signs every delivery, so it is stored sealed, not hashed. It is
 returned once, when the subscription is created, and appears in no log, list or `repr`; only its
 fingerprint is shown.
 """
 
 import asyncio
 import hashlib
+import logging
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.engine.clock import Clock
 from evalwright.host.egress import Egress
+from evalwright.host.vault import Vault, WrongKey
 from evalwright.host.webhooks.content import has_content_free, is_content_free
 from evalwright.store.records import RecordChange, Records
 
@@ -29,6 +31,7 @@ SECRET_LENGTHS = range(16, 257)
 SECRET_BYTES = 32
 REMEMBERED_S = 5.0  # how long subscriptions made by another process may go unnoticed
 
+_log = logging.getLogger(__name__)
 _PATTERN = re.compile(r"\*|[A-Za-z][\w-]*(?:\.[\w-]+)*(?:\.\*)?", re.ASCII)
 _MAX_PATTERN_LENGTH = 128
 
@@ -43,8 +46,8 @@ class SubscriptionRequest(msgspec.Struct, frozen=True):
     include_content: bool = False
 
 
-class Subscription(msgspec.Struct, frozen=True, rename="camel"):
-    """A subscription as stored."""
+class Subscription(msgspec.Struct, frozen=True):
+    """A subscription."""
 
     webhook_id: str
     tenant: str
@@ -53,13 +56,9 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
     events: tuple[str, ...]
     tags: tuple[str, ...]
     include_content: bool
-    secret: str
+    fingerprint: str  # the part of the secret's hash that may be shown
     created_us: int
-
-    @property
-    def fingerprint(self) -> str:
-        """The part of the secret's hash that may be shown."""
-        return hashlib.sha256(self.secret.encode()).hexdigest()[:8]
+    secret: str | None  # None: sealed with a key that this host does not have
 
     def follows(self, workspace: str | None, tags: Sequence[str]) -> bool:
         """Whether events of a run of the tenant may be delivered.
@@ -80,11 +79,36 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
         return f"Subscription({self.webhook_id!r}, {self.tenant!r}, {self.fingerprint!r})"
 
 
+class StoredSubscription(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A subscription as stored; those of version 0.2 have their secret in clear text."""
+
+    webhook_id: str
+    tenant: str
+    workspace: str | None
+    url: str
+    events: tuple[str, ...]
+    tags: tuple[str, ...]
+    include_content: bool
+    created_us: int
+    fingerprint: str | None = None
+    sealed: str | None = None
+    secret: str | None = None
+
+    @property
+    def purpose(self) -> str:
+        """What its secret is for: a sealed secret is of no use for another webhook."""
+        return f"webhook {self.tenant}/{self.webhook_id}"
+
+    def __repr__(self) -> str:
+        return f"StoredSubscription({self.webhook_id!r}, {self.tenant!r})"
+
+
 class Subscriptions:
     """The subscriptions of all tenants, looked up by tenant."""
 
-    def __init__(self, records: Records, egress: Egress, clock: Clock) -> None:
+    def __init__(self, records: Records, egress: Egress, clock: Clock, vault: Vault) -> None:
         self._records = records
+        self._vault = vault
         self._egress = egress
         self._clock = clock
         self._remembered: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
@@ -105,7 +129,7 @@ class Subscriptions:
         if problems:
             raise InvalidDocument("webhook", problems)
         await self._egress.check_destination(wanted.url, https_only=True)
-        subscription = Subscription(
+        stored = StoredSubscription(
             webhook_id=f"wh_{secrets.token_hex(16)}",
             tenant=tenant,
             workspace=workspace,
@@ -113,13 +137,14 @@ class Subscriptions:
             events=tuple(wanted.events),
             tags=tuple(wanted.tags),
             include_content=wanted.include_content,
-            secret=wanted.secret or secrets.token_hex(SECRET_BYTES),
             created_us=self._clock.now_us(),
+            secret=wanted.secret or secrets.token_hex(SECRET_BYTES),
         )
+        subscription = self._opened(stored)
         # It counts before it is stored, so that no run can begin in between without a cursor.
         self._coming[subscription.webhook_id] = subscription
         try:
-            await self._write(subscription, msgspec.json.encode(subscription))
+            await self._write(subscription, msgspec.json.encode(self._sealed(stored)))
             self._remember(tenant, (*self._stored(tenant), subscription))
         finally:
             del self._coming[subscription.webhook_id]
@@ -143,17 +168,26 @@ class Subscriptions:
     def find(self, tenant: str, workspace: str | None, webhook_id: str) -> Subscription | None:
         """A subscription of a tenant, or of one of its workspaces, read from the store."""
         body = self._records.get(KIND, tenant, webhook_id)
-        found = _decode(body, tenant) if body is not None else None
+        found = self._decode(body, tenant) if body is not None else None
         return found if found is not None and workspace in {None, found.workspace} else None
 
     def load(self) -> list[Subscription]:
         """The subscriptions of all tenants, read from the store and remembered."""
         found: dict[str, list[Subscription]] = {}
         for tenant, record in self._records.of_all_tenants(KIND):
-            found.setdefault(tenant, []).append(_decode(record.body, tenant))
+            found.setdefault(tenant, []).append(self._decode(record.body, tenant))
         for tenant, subscriptions in found.items():
             self._remember(tenant, tuple(subscriptions))
-        return [each for subscriptions in found.values() for each in subscriptions]
+        known = [each for subscriptions in found.values() for each in subscriptions]
+        locked = [each.webhook_id for each in known if each.secret is None]
+        if locked:
+            _log.error(
+                "%d webhooks are not delivered, because their secrets were sealed with another key "
+                "than that in %s: put the key back and restart, or delete the webhooks and "
+                "register them again: %s",
+                *(len(locked), self._vault.place, ", ".join(locked)),
+            )
+        return known
 
     def remembered(self, tenant: str) -> list[Subscription]:
         """The subscriptions of a tenant as far as they are known; any thread may ask."""
@@ -172,7 +206,7 @@ class Subscriptions:
 
     def _load(self, tenant: str) -> tuple[Subscription, ...]:
         return tuple(
-            _decode(record.body, tenant)
+            self._decode(record.body, tenant)
             for record in self._records.list(KIND, tenant, limit=MAX_PER_TENANT)
         )
 
@@ -186,11 +220,50 @@ class Subscriptions:
         change = RecordChange(KIND, subscription.tenant, subscription.webhook_id, body)
         await asyncio.wrap_future(self._records.write([change]))
 
+    def seal_clear_secrets(self) -> list[RecordChange]:
+        """What replaces subscriptions whose secret is stored in clear text by sealed ones."""
+        found = [
+            (tenant, record.key, msgspec.json.decode(record.body, type=StoredSubscription))
+            for tenant, record in self._records.of_all_tenants(KIND)
+        ]
+        return [
+            RecordChange(KIND, tenant, key, msgspec.json.encode(self._sealed(stored)))
+            for tenant, key, stored in found
+            if stored.secret is not None
+        ]
 
-def _decode(body: bytes, tenant: str) -> Subscription:
-    subscription = msgspec.json.decode(body, type=Subscription)
-    assert subscription.tenant == tenant, "a subscription is stored under its own tenant"
-    return subscription
+    def _sealed(self, stored: StoredSubscription) -> StoredSubscription:
+        assert stored.secret is not None, "a secret is sealed once"
+        sealed = self._vault.seal(stored.secret.encode(), stored.purpose)
+        shown = _fingerprint(stored.secret)
+        return msgspec.structs.replace(stored, fingerprint=shown, sealed=sealed, secret=None)
+
+    def _opened(self, stored: StoredSubscription) -> Subscription:
+        secret = stored.secret
+        if secret is None and stored.sealed is not None:
+            with suppress(WrongKey):
+                secret = self._vault.open(stored.sealed, stored.purpose).decode()
+        return Subscription(
+            webhook_id=stored.webhook_id,
+            tenant=stored.tenant,
+            workspace=stored.workspace,
+            url=stored.url,
+            events=stored.events,
+            tags=stored.tags,
+            include_content=stored.include_content,
+            fingerprint=stored.fingerprint or _fingerprint(secret or ""),
+            created_us=stored.created_us,
+            secret=secret,
+        )
+
+    def _decode(self, body: bytes, tenant: str) -> Subscription:
+        stored = msgspec.json.decode(body, type=StoredSubscription)
+        assert stored.tenant == tenant, "a subscription is stored under its own tenant"
+        return self._opened(stored)
+
+
+def _fingerprint(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()[:8]
 
 
 def _covers(pattern: str, event_type: str) -> bool:

@@ -1,0 +1,142 @@
+"""The vault: seals secrets that the host must be able to read again, such as those of webhooks.
+
+The key is in no database: it comes from the environment, or from a file beside the database that
+only its owner may read. Who has a copy of the database alone has no secret.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from evalwright.contracts.errors import BadInput, StoreError
+
+VARIABLE = "EVALWRIGHT_SECRET_KEY"
+SHORTEST_KEY = 32  # characters of the variable
+
+_NONCE_BYTES = 12
+_VERSION = "v1"
+
+
+class WrongKey(BadInput):
+    """A secret was sealed with a key that is not here."""
+
+
+class Vault:
+    """Seals and opens secrets; the key is made or read when it is first needed."""
+
+    def __init__(self, key_file: Path, given: str | None = None) -> None:
+        self._file = key_file
+        self._given = given
+        self._key: bytes | None = None
+        self._making = threading.Lock()
+
+    @classmethod
+    def beside(cls, place: str, environment: Mapping[str, str] | None = None) -> "Vault":
+        """The vault of the database at a place; a key in the environment comes first."""
+        real = Path(os.path.realpath(place))
+        return cls(real.with_name(f"{real.name}-key"), (environment or {}).get(VARIABLE))
+
+    def check(self) -> None:
+        """Raise `BadInput` if there is a key that cannot be used."""
+        if self._given is not None or self._file.exists():
+            self._loaded()
+
+    def seal(self, secret: bytes, purpose: str) -> str:
+        """A secret as text that says nothing, to be opened for the same purpose only."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        key, nonce = self._loaded(), secrets.token_bytes(_NONCE_BYTES)
+        sealed = nonce + AESGCM(key).encrypt(nonce, secret, purpose.encode())
+        return f"{_VERSION}:{_fingerprint(key)}:{base64.b64encode(sealed).decode()}"
+
+    def open(self, sealed: str, purpose: str) -> bytes:
+        """The secret; raises `WrongKey`."""
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        version, _, rest = sealed.partition(":")
+        fingerprint, _, text = rest.partition(":")
+        key = self._loaded()
+        try:
+            content = base64.b64decode(text, validate=True)
+            if version != _VERSION or fingerprint != _fingerprint(key):
+                raise InvalidTag
+            nonce, hidden = content[:_NONCE_BYTES], content[_NONCE_BYTES:]
+            return AESGCM(key).decrypt(nonce, hidden, purpose.encode())
+        except (InvalidTag, ValueError, binascii.Error):
+            raise WrongKey(
+                f"sealed with the key {fingerprint}, and the key in {self.place} is "
+                f"{_fingerprint(key)}; put the other key back"
+            ) from None
+
+    @property
+    def place(self) -> str:
+        """Where the key is, for messages."""
+        return VARIABLE if self._given is not None else str(self._file)
+
+    def _loaded(self) -> bytes:
+        with self._making:
+            if self._key is None:
+                self._key = self._from_text() if self._given is not None else self._from_file()
+            return self._key
+
+    def _from_text(self) -> bytes:
+        given = self._given or ""
+        if len(given) < SHORTEST_KEY:
+            raise BadInput(
+                f"{VARIABLE}: must have at least {SHORTEST_KEY} characters; make one with "
+                "`openssl rand -hex 32`, or unset it to use a key file beside the database"
+            )
+        return hashlib.sha256(given.encode()).digest()
+
+    def _from_file(self) -> bytes:
+        try:
+            return self._read()
+        except FileNotFoundError:
+            try:
+                self._make()
+            except OSError as error:
+                message = f"{self._file}: the key cannot be written: {error.strerror}"
+                raise StoreError(f"{message}; set {VARIABLE} instead") from error
+            return self._read()
+
+    def _read(self) -> bytes:
+        with self._file.open(encoding="ascii", errors="replace") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise BadInput(f"{self._file}: others may read this key; run chmod 600 on it")
+            text = file.read(256).strip()
+        try:
+            key = bytes.fromhex(text)
+        except ValueError:
+            key = b""
+        if len(key) != 32:
+            raise BadInput(f"{self._file}: not a key of 64 hex digits; restore it from a copy")
+        return key
+
+    def _make(self) -> None:
+        """Write a new key; another process that does the same at this moment comes first or last.
+
+        The file appears with its content, so that nobody reads half a key.
+        """
+        new = self._file.with_name(f"{self._file.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{secrets.token_hex(32)}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(new, self._file)
+        finally:
+            new.unlink()
+
+
+def _fingerprint(key: bytes) -> str:
+    return hashlib.sha256(b"evalwright key\0" + key).hexdigest()[:8]
