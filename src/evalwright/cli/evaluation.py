@@ -53,7 +53,8 @@ def evaluate(request: RunRequest) -> int:
     suite, agent = read_subject(name, request.agent)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
-    warn_of_weights(suite, name, quiet=request.results.quiet)
+    if request.options.judges and not request.results.quiet:
+        warn_of_weights(suite, name)
     session = Session(
         agent,
         request.options,
@@ -72,9 +73,9 @@ def evaluate(request: RunRequest) -> int:
         return write_results(request.results, log, outcomes)
 
 
-def warn_of_weights(suite: Suite, name: str, *, quiet: bool) -> None:
+def warn_of_weights(suite: Suite, name: str) -> None:
     """Say which rubrics of a suite have weights that do not sum to 1."""
-    warnings = [] if quiet else weight_warnings(suite)
+    warnings = weight_warnings(suite)
     for warning in warnings[:MOST_WARNINGS]:
         say(f"warning: {name}: {warning}")
     if len(warnings) > MOST_WARNINGS:

@@ -134,7 +134,8 @@ class _Watch:
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
         suite = parse_suite(read_input(request.suite), name)
-        warn_of_weights(suite, name, quiet=request.results.quiet)
+        if not request.results.quiet:
+            warn_of_weights(suite, name)
         ref = f"{suite.suite_id}@{suite.version}"
         await self._publish(suite, ref, name)
         options = request.options

@@ -97,6 +97,8 @@ def test_replays_of_one_event_are_alike_and_differ_in_nothing_from_the_source(ne
 
 
 def test_the_policy_of_a_pause_is_recorded(newcomer: Caller):
+    advertised = newcomer.get("/.well-known/openwop").json()["runs"]["pauseResume"]
+    assert advertised["drainPolicies"] == ["immediate", "drain-current-node"]
     for policy, inputs in (("immediate", LONG), ("drain-current-node", {"delayMs": 300})):
         run_id = start_node(newcomer, inputs)
         assert pause(newcomer, run_id, policy).status == 202

@@ -66,6 +66,10 @@ def test_and_only_what_is_not_there_is_said_not_to_be_there(newcomer: Caller, la
 def test_what_is_served_is_advertised(newcomer: Caller):
     document = newcomer.get("/.well-known/openwop").json()
     assert document["debugBundle"] == {"supported": True}
+    assert document["runs"] == {
+        "pauseResume": {"supported": True, "drainPolicies": ["drain-current-node"]},
+        "bulkCancel": {"supported": True, "maxRunIds": 100},
+    }
     assert document["replay"] == {"supported": True, "modes": ["replay", "branch"]}
     run_id = newcomer.evaluate(a_suite(1))
     assert newcomer.get(f"/v1/runs/{run_id}/debug-bundle").status == 200

@@ -50,6 +50,7 @@ def prepare(served: ServedHost) -> Ground:
         "suiteId": "acme.shop.evals.refunds",
         "version": "1.0.0",
         "webhookId": webhook,
+        "deliveryId": "none-failed",
         "nodeId": "approval",
     }
     return Ground(served, caller, ids)

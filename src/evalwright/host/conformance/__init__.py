@@ -5,6 +5,9 @@ bring a host into states that the suite could not reach otherwise. Each acts onl
 the caller's own tenant.
 """
 
+from typing import get_args
+
+from evalwright.contracts.events import DrainPolicy
 from evalwright.host.conformance import (
     deployments,
     evaluations,
@@ -14,6 +17,7 @@ from evalwright.host.conformance import (
 )
 from evalwright.host.conformance.workflows import WORKFLOWS
 from evalwright.host.extension import Extension
+from evalwright.host.v1.runs import MOST_CANCELLED
 
 __all__ = ["EXTENSION"]
 
@@ -29,5 +33,9 @@ EXTENSION = Extension(
     capabilities={
         "fixtures": list(WORKFLOWS),
         "replay": {"supported": True, "modes": ["replay"]},  # a workflow cannot be branched
+        "runs": {  # but its node can be interrupted, other than the tasks of an evaluation
+            "pauseResume": {"supported": True, "drainPolicies": list(get_args(DrainPolicy))},
+            "bulkCancel": {"supported": True, "maxRunIds": MOST_CANCELLED},
+        },
     },
 )

@@ -22,6 +22,7 @@ from evalwright.host.routing import (
 from evalwright.host.scopes import SCOPES
 from evalwright.host.settings import ApprovalSettings
 from evalwright.host.telemetry import CONTENT_TYPE
+from evalwright.host.v1.runs import MOST_CANCELLED
 from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals
 from evalwright.host.v1.shapes import LOG_SCHEMA_VERSION
 
@@ -48,6 +49,10 @@ _ALWAYS: dict[str, Any] = {
     },
     "providerUsage": {"supported": True, "costEstimates": True, "currency": "USD"},
     "debugBundle": {"supported": True},
+    "runs": {
+        "pauseResume": {"supported": True, "drainPolicies": ["drain-current-node"]},
+        "bulkCancel": {"supported": True, "maxRunIds": MOST_CANCELLED},
+    },
 }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from starlette.responses import Response
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
+    DrainPolicy,
     Event,
     RunCompleted,
     RunFailure,
@@ -292,9 +293,7 @@ ROUTES = [
             summary="Pause a run.",
             tag=TAG,
             parameters=(RUN_ID, IDEMPOTENCY_KEY),
-            body=closed(
-                {"reason": REASON, "drainPolicy": {"enum": ["immediate", "drain-current-node"]}}
-            ),
+            body=closed({"reason": REASON, "drainPolicy": {"enum": list(get_args(DrainPolicy))}}),
             needs_body=False,
             answers={
                 202: ResponseDoc("The run is paused.", _with_time("pausedAt")),
