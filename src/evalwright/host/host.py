@@ -27,6 +27,7 @@ from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
+from evalwright.host.turns import PAGES_PER_ROUND, Turns
 from evalwright.host.vault import Vault
 from evalwright.host.webhooks.delivery import WebhookSender
 from evalwright.host.webhooks.lanes import DeliveryReport
@@ -83,6 +84,7 @@ class Host:
         self.feed = Feed()
         self.snapshots = SnapshotCache()
         self.pages = PageCache()
+        self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
         self.vault = vault or Vault.beside(log.place)
         self.idempotency = Idempotency(self.records, self.vault)
         self._set_limits()

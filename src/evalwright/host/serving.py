@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from evalwright.host.v1.routes import v1_routes
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 30
 MOST_CONNECTIONS = 10_000
+SWITCH_SECONDS = 0.001
 
 
 class Server(uvicorn.Server):
@@ -88,5 +90,19 @@ def create_server(host: Host, listening: Callable[[], None]) -> Server:
 
 def serve(server: Server, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, or until `should_exit` is set."""
-    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+    with (
+        _switching_often(),
+        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+    ):
         runner.run(server.serve(sockets=[listener]))
+
+
+@contextmanager
+def _switching_often() -> Iterator[None]:
+    """Let the event loop wait for a thread that computes for a millisecond, not for five."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

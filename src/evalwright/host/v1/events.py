@@ -46,6 +46,7 @@ class Stream:
         self._run = call.run
         self._feed = call.host.feed
         self._pages = call.host.pages
+        self._turns = call.host.turns
         self._snapshots = call.host.snapshots
         self._runs = call.host.runs
         self._modes = modes
@@ -94,10 +95,12 @@ class Stream:
             yield await self._current()
             return
         is_end = False
-        while not is_end and not self._is_over:
-            page = await self._page()
-            self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
-            yield page.content
+        with self._turns.share(self._run.tenant) as share:
+            while not is_end and not self._is_over:
+                await self._turns.take(share)
+                page = await self._page()
+                self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
+                yield page.content
 
     async def _page(self) -> LogPage:
         """The next page of the log."""

@@ -1,0 +1,92 @@
+"""Turns on the event loop: those who have much to do there ask for one before each piece of work.
+
+In each round of the loop only a few turns are given, so that requests never wait for long. Tenants
+take turns, and among the runs or streams of a tenant the one that has had the fewest is next.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import count
+
+PAGES_PER_ROUND = 8
+SLICES_PER_ROUND = 2
+
+
+class Share:
+    """What one run, or all streams of a tenant, may have of the event loop."""
+
+    __slots__ = ("_order", "taken", "tenant", "waiting")
+
+    def __init__(self, tenant: str, taken: int, order: int) -> None:
+        self.tenant = tenant
+        self.taken = taken  # turns, counted as if it had been there from the beginning
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        self._order = order
+
+    def __lt__(self, other: "Share") -> bool:
+        """Whether it is this one's turn before the other's; new ones come first."""
+        return (self.taken, -self._order) < (other.taken, -other._order)
+
+
+class Turns:
+    """The turns of one event loop."""
+
+    def __init__(self, per_round: int) -> None:
+        self._per_round = per_round
+        self._orders = count()
+        self._shares: dict[str, set[Share]] = {}  # by tenant
+        self._waiting: dict[str, list[Share]] = {}  # heaps by tenant; the first tenant is the next
+        self._is_giving = False
+
+    @contextmanager
+    def share(self, tenant: str) -> Iterator[Share]:
+        """A new share of a tenant, for as long as it has something to do."""
+        shares = self._shares.setdefault(tenant, set())
+        least = min((share.taken for share in shares), default=0)
+        share = Share(tenant, least, next(self._orders))
+        shares.add(share)
+        try:
+            yield share
+        finally:
+            shares.discard(share)
+            if not shares and self._shares.get(tenant) is shares:
+                del self._shares[tenant]
+
+    async def take(self, share: Share) -> None:
+        """Wait for a turn."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        if not share.waiting:
+            heappush(self._waiting.setdefault(share.tenant, []), share)
+        share.waiting.append(turn)
+        if not self._is_giving:
+            self._is_giving = True
+            loop.call_soon(self._give, loop)
+        await turn
+
+    def _give(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the turns of one round; the next are given when the loop has seen to the rest."""
+        given = 0
+        while given < self._per_round and self._waiting:
+            given += self._give_one()
+        self._is_giving = bool(self._waiting)
+        if self._is_giving:
+            loop.call_soon(self._give, loop)
+
+    def _give_one(self) -> bool:
+        tenant = next(iter(self._waiting))
+        shares = self._waiting.pop(tenant)
+        share = heappop(shares)
+        turn = share.waiting.popleft()
+        has_left = turn.done()
+        if not has_left:
+            share.taken += 1
+            turn.set_result(None)
+        if share.waiting:
+            heappush(shares, share)
+        if shares:
+            self._waiting[tenant] = shares  # behind the other tenants
+        return not has_left

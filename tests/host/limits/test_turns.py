@@ -1,0 +1,90 @@
+"""Turns on the event loop: few in a round, tenants in turn, and new work before old."""
+
+import asyncio
+from contextlib import ExitStack
+
+from evalwright.host.turns import Turns
+
+
+async def work(turns: Turns, tenant: str, name: str, pieces: int, done: list[str]) -> None:
+    with turns.share(tenant) as share:
+        for _ in range(pieces):
+            await turns.take(share)
+            done.append(name)
+
+
+def order(*workers: tuple[str, str, int]) -> list[str]:
+    """The order in which workers, each of a tenant and with some pieces of work, have turns."""
+
+    async def main() -> list[str]:
+        done: list[str] = []
+        turns = Turns(1)
+        await asyncio.gather(*(work(turns, *worker, done) for worker in workers))
+        return done
+
+    return asyncio.run(main())
+
+
+def test_a_tenant_with_many_runs_gets_no_more_than_one_with_a_single_run() -> None:
+    found = order(*[("acme", f"a{n}", 4) for n in range(4)], ("other", "b", 4))
+    assert [name == "b" for name in found[:8]] == [False, True] * 4
+
+
+def test_the_runs_of_a_tenant_get_the_same() -> None:
+    found = order(*[("acme", f"a{n}", 5) for n in range(3)])
+    for n in range(0, 15, 3):
+        assert set(found[n : n + 3]) == {"a0", "a1", "a2"}
+
+
+def test_a_new_run_is_next_and_then_one_of_many() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        turns = Turns(1)
+        old = [asyncio.create_task(work(turns, "acme", "old", 50, done)) for _ in range(8)]
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert 0 < len(done) < 400
+        done.clear()
+        new = asyncio.create_task(work(turns, "acme", "new", 3, done))
+        await asyncio.gather(new, *old)
+        return done
+
+    places = [place for place, name in enumerate(asyncio.run(main())) if name == "new"]
+    assert places[0] <= 2
+    assert places[-1] <= 3 * 10
+
+
+def test_what_the_loop_has_to_do_besides_is_done_between_rounds() -> None:
+    async def main() -> int:
+        done: list[str] = []
+        turns = Turns(2)
+        workers = [asyncio.create_task(work(turns, "acme", "a", 20, done)) for _ in range(10)]
+        await asyncio.sleep(0)
+        most = 0
+        while not all(worker.done() for worker in workers):
+            before = len(done)
+            await asyncio.sleep(0)
+            most = max(most, len(done) - before)
+        assert len(done) == 200
+        return most
+
+    assert asyncio.run(main()) <= 4
+
+
+def test_who_leaves_takes_no_turn() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        turns = Turns(1)
+        with ExitStack() as shares:
+            gone = shares.enter_context(turns.share("acme"))
+            leaving = [asyncio.create_task(turns.take(gone)) for _ in range(5)]
+            await asyncio.sleep(0)
+            for task in leaving:
+                task.cancel()
+            await asyncio.gather(
+                work(turns, "acme", "stays", 2, done), *leaving, return_exceptions=True
+            )
+            assert gone.taken == 0
+        return done
+
+    assert asyncio.run(main()) == ["stays", "stays"]
