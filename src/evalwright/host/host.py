@@ -81,13 +81,10 @@ class Host:
         self.egress = egress or Egress(_policy(self.settings))
         self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
-        self.feed = Feed()
-        self.snapshots = SnapshotCache()
-        self.pages = PageCache()
-        self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
         self.vault = vault or Vault.beside(log.place)
         self.idempotency = Idempotency(self.records, self.vault)
         self._set_limits()
+        self._set_up_streams()
         self.runs = Runs(
             log,
             self.planner,
@@ -122,6 +119,12 @@ class Host:
         metrics.queue_depth.read_from(lambda: self.log.backlog)
         metrics.webhooks_failing.read_from(lambda: sum(lane.failures > 0 for lane in lanes()))
         metrics.webhook_dead_letters.read_from(lambda: sum(lane.parked for lane in lanes()))
+
+    def _set_up_streams(self) -> None:
+        self.feed = Feed()
+        self.snapshots = SnapshotCache()
+        self.pages = PageCache()
+        self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
 
     def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
