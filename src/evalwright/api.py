@@ -31,7 +31,7 @@ from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
 from evalwright.engine.session import Session, read_subject, reasons_against
 from evalwright.engine.workers import complete, run_until_signalled
-from evalwright.reports.run.stories import TaskStory, read_stories
+from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
 
 Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
@@ -118,12 +118,13 @@ class RunResult:
                 yield msgspec.json.decode(event.to_json())
 
     def report(self) -> str:
-        """The scorecard as `evalwright show` prints it: failures first, then the verdict."""
+        """The scorecard as `evalwright show` prints it: failures first, secrets masked."""
         from evalwright.reports.console import Style
         from evalwright.reports.run.scorecard import render_outcome
 
         failed = {each.task_id for each in self._outcome.summary.tasks if not each.passed}
-        return render_outcome(self._outcome, self._stories(failed), Style(colour=False))
+        stories = mask_stories(self._stories(failed)) if failed else ()
+        return render_outcome(self._outcome, stories, Style(colour=False))
 
     def _stories(self, wanted: set[str]) -> list[TaskStory]:
         with existing_log(str(self._db)) as log:

@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 from evalwright import __version__
-from evalwright.cli.output import prepare_streams, say
+from evalwright.cli.output import prepare_streams, say, without_secrets
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
 
 COMMANDS = {
@@ -30,6 +30,7 @@ COMMANDS = {
     "demo": "Run the bundled suites against the bundled agents.",
 }
 MOST_PROBLEMS = 50
+COULD_NOT = 3  # evaluate
 
 
 class Commands(click.Group):
@@ -96,7 +97,9 @@ def run_app(program: str = "evalwright") -> int:
         complain("interrupted", program)
         code = 130
     except EvalwrightError as error:
-        complain(_words(error), program)
+        words = _words(error)
+        # What an agent or a provider said may hold anything; bad usage is the user's own text.
+        complain(without_secrets(words) if error.exit_code == COULD_NOT else words, program)
         code = error.exit_code
     except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
         traceback.print_exc()

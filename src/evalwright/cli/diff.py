@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from evalwright.cli.output import say, tell, write_stdout
-from evalwright.cli.parameters import db_option, json_option
+from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.listing import find_run, is_live
 from evalwright.reports.console import one_line
@@ -19,9 +19,12 @@ MOST_SHOWN = 40
 @click.argument("a")
 @click.argument("b")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when the runs differ.")
+@secrets_option
 @json_option
 @db_option
-def command(*, a: str, b: str, exit_code: bool, as_json: bool, db: str | None) -> int:
+def command(
+    *, a: str, b: str, exit_code: bool, show_secrets: bool, as_json: bool, db: str | None
+) -> int:
     """Show where run B differs from run A, event by event.
 
     Identity, time and durations are left out, and events are aligned task by task.
@@ -32,8 +35,14 @@ def command(*, a: str, b: str, exit_code: bool, as_json: bool, db: str | None) -
         for run_id in (a_id, b_id):
             if is_live(log, run_id):
                 say(f"{run_id} is live-shadow: nondeterministic, so not all differences mean much")
+    document = msgspec.json.encode(found)
+    if not show_secrets:
+        from evalwright.signals.masking import mask_bytes
+
+        document = mask_bytes(document, personal=False)
+        found = msgspec.json.decode(document, type=RunDiff)
     if as_json:
-        write_stdout(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        write_stdout(msgspec.json.format(document, indent=2) + b"\n")
     else:
         tell("\n".join(_lines(found)))
     return 1 if exit_code and found.event_diffs else 0

@@ -74,6 +74,13 @@ def warn(text: str) -> None:
     say(f"warning: {text}")
 
 
+def without_secrets(text: str) -> str:
+    """A text from elsewhere as it may be printed: logs of a build are read by many."""
+    from evalwright.signals.masking import mask_text
+
+    return mask_text(text, personal=False)
+
+
 def let_go_of_streams() -> None:
     """Write what is left; where nobody reads it, Python must not exit with a code of its own."""
     for stream in (Streams.out, Streams.err):

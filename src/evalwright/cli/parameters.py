@@ -29,6 +29,9 @@ config_option = click.option(
     help="The only settings file to read; by default your own, and the nearest evalwright.toml in "
     "this folder or above, as far as you trust it.",
 )
+secrets_option = click.option(
+    "--show-secrets", is_flag=True, help="Do not mask secrets in answers and errors."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
 

@@ -39,7 +39,9 @@ from evalwright.store.sqlite import SqliteLog
 
 KEY_VARIABLE = "EVALWRIGHT_KEY"
 
-_ALWAYS = frozenset({"host", "fail_on", "out", "quiet", "as_json", *FORMS_OF["run"]})
+_ALWAYS = frozenset(
+    {"host", "fail_on", "out", "quiet", "as_json", "show_secrets", *FORMS_OF["run"]}
+)
 _TO_BEGIN = frozenset({"suite", "agent", "tags", *CONFIGURABLE.values()})
 
 

@@ -3,7 +3,7 @@
 import click
 
 from evalwright.cli.output import Streams, say, tell, write_stdout
-from evalwright.cli.parameters import db_option, json_option
+from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
@@ -15,9 +15,10 @@ from evalwright.store.location import existing_log
 
 @click.command(epilog="Example: evalwright replay latest --json")
 @click.argument("run")
+@secrets_option
 @json_option
 @db_option
-def command(*, run: str, as_json: bool, db: str | None) -> None:
+def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> None:
     """Rebuild the summary of RUN from its event log.
 
     No agent is invoked and no model is called. The summary must equal the recorded one byte for
@@ -25,7 +26,7 @@ def command(*, run: str, as_json: bool, db: str | None) -> None:
     """
     with existing_log(db) as log:
         outcome = replay_run(log, continued(log, find_run(log, run)))
-        stories = [] if as_json else failed_stories(log, outcome)
+        stories = [] if as_json else failed_stories(log, outcome, show_secrets=show_secrets)
         agreed = None if as_json else agreement(log, outcome)
     if as_json:
         write_stdout(to_json(outcome.summary))

@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from evalwright.cli.output import Emit, Streams, check_place, make_folder, say, tell, write_file
+from evalwright.cli.output import (
+    Emit,
+    Streams,
+    check_place,
+    make_folder,
+    say,
+    tell,
+    without_secrets,
+    write_file,
+)
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
@@ -23,7 +32,7 @@ from evalwright.reports.run.scorecard import (
     shown_reasons,
 )
 from evalwright.reports.run.several_runs import render_repeats
-from evalwright.reports.run.stories import TaskStory, read_stories
+from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -36,6 +45,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     forms: Mapping[str, Path]
     out: Path | None
     quiet: bool
+    show_secrets: bool = False
 
     def check_places(self) -> None:
         """Refuse, before the work begins, places that cannot be written to when it is done."""
@@ -84,7 +94,9 @@ def _gather(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> lis
     return [
         ShownRun(
             outcome,
-            failed_stories(log, outcome, most) if with_stories else (),
+            failed_stories(log, outcome, most, show_secrets=results.show_secrets)
+            if with_stories
+            else (),
             agreement(log, outcome) if with_agreement and outcome.plan.panel else None,
         )
         for outcome in outcomes
@@ -105,7 +117,8 @@ def _reported(run: ShownRun) -> ReportedRun:
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
     for name, path in results.forms.items():
-        run = FailedRun(failure.run_id, failure.code, str(failure))
+        message = str(failure) if results.show_secrets else without_secrets(str(failure))
+        run = FailedRun(failure.run_id, failure.code, message)
         write_file(path, [renderer("run", name)([run])])
     if results.out is not None:
         write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
@@ -119,10 +132,15 @@ def continued(log: EventLog, run_id: str) -> str:
     return last
 
 
-def failed_stories(log: EventLog, outcome: Outcome, most: int | None = None) -> list[TaskStory]:
+def failed_stories(
+    log: EventLog, outcome: Outcome, most: int | None = None, *, show_secrets: bool
+) -> list[TaskStory]:
     """The tasks that did not pass, or the first of them."""
     failed = [result.task_id for result in outcome.summary.tasks if not result.passed][:most]
-    return read_stories(log, outcome.run_id, set(failed)) if failed else []
+    if not failed:
+        return []
+    stories = read_stories(log, outcome.run_id, set(failed))
+    return stories if show_secrets else mask_stories(stories)
 
 
 def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:

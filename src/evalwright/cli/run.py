@@ -14,6 +14,7 @@ from evalwright.cli.parameters import (
     db_option,
     form_options,
     json_option,
+    secrets_option,
     wanted_forms,
 )
 from evalwright.cli.results import Results
@@ -170,6 +171,7 @@ Examples:
     help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
 )
 @click.option("--quiet", is_flag=True, help="Print errors only.")
+@secrets_option
 @json_option
 @config_option
 @db_option
@@ -182,6 +184,7 @@ def command(
     as_json: bool,
     out: Path | None,
     quiet: bool,
+    show_secrets: bool,
     **given: Any,
 ) -> int:
     """Run SUITE against an agent and print its scorecard.
@@ -215,6 +218,7 @@ def command(
             forms=forms,
             out=out and out.absolute(),
             quiet=quiet,
+            show_secrets=show_secrets,
         ),
         db=db,
         config=config,

@@ -5,8 +5,8 @@ from contextlib import suppress
 import click
 import msgspec
 
-from evalwright.cli.output import Streams, say, tell, write_stdout
-from evalwright.cli.parameters import db_option, json_option
+from evalwright.cli.output import Streams, say, tell, without_secrets, write_stdout
+from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import Event
@@ -22,7 +22,7 @@ from evalwright.reports.run.scorecard import (
     render_outcome,
     render_story,
 )
-from evalwright.reports.run.stories import TaskStory, task_stories
+from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
 from evalwright.store.location import existing_log
 from evalwright.store.protocol import EventLog
 
@@ -38,10 +38,17 @@ Examples:
 @click.argument("run")
 @click.option("--events", "with_events", is_flag=True, help="Show the event log.")
 @click.option("--task", "task_id", help="Show one task: expectation, answer and events.")
+@secrets_option
 @json_option
 @db_option
 def command(
-    *, run: str, with_events: bool, task_id: str | None, as_json: bool, db: str | None
+    *,
+    run: str,
+    with_events: bool,
+    task_id: str | None,
+    show_secrets: bool,
+    as_json: bool,
+    db: str | None,
 ) -> None:
     """Show RUN (an id, the beginning of one, or `latest`).
 
@@ -49,75 +56,95 @@ def command(
     """
     with existing_log(db) as log:
         run_id = find_run(log, run)
+        viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
         if with_events or task_id:
-            _show_events(log, run_id, task_id, as_json=as_json)
+            viewer.events(run_id, task_id)
         else:
-            _show_result(log, continued(log, run_id), as_json=as_json)
+            viewer.result(continued(log, run_id))
 
 
-def _show_result(log: EventLog, run_id: str, *, as_json: bool) -> None:
-    history = read_history(log, run_id)
-    try:
-        outcome = project(history)
-    except CannotEvaluate:
-        if not as_json:
-            _show_unscored(log, history)
-        raise
-    if as_json:
-        write_stdout(to_json(outcome.summary))
-        return
-    card = render_outcome(
-        outcome,
-        failed_stories(log, outcome),
-        Style.of(Streams.out),
-        agreement=agreement(log, outcome),
-        full=True,
-    )
-    tell(card, styled=True)
+class LogViewer:
+    """What is shown of the runs of a log, with secrets or without."""
+
+    def __init__(self, log: EventLog, *, as_json: bool, show_secrets: bool) -> None:
+        self._log = log
+        self._as_json = as_json
+        self._show_secrets = show_secrets
+
+    def result(self, run_id: str) -> None:
+        """The scorecard of a run, or its summary."""
+        history = read_history(self._log, run_id)
+        try:
+            outcome = project(history)
+        except CannotEvaluate:
+            if not self._as_json:
+                self._unscored(history)
+            raise
+        if self._as_json:
+            write_stdout(to_json(outcome.summary))
+            return
+        card = render_outcome(
+            outcome,
+            failed_stories(self._log, outcome, show_secrets=self._show_secrets),
+            Style.of(Streams.out),
+            agreement=agreement(self._log, outcome),
+            full=True,
+        )
+        tell(card, styled=True)
+
+    def _unscored(self, history: History) -> None:
+        """What went wrong in a run without a result; a damaged log is reported elsewhere."""
+        stories: list[TaskStory] = []
+        with suppress(msgspec.MsgspecError):
+            stories = task_stories(history.plan.suite, self._log.read(history.run_id))
+        failed = history.failure()
+        unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
+        for story in self._masked(stories[:MOST_FAILURES]):
+            lines = render_story(story, Style.of(Streams.out), full=True)
+            if story.task.task_id in unjudged:
+                reason = one_line(unjudged[story.task.task_id], None)
+                shown = reason if self._show_secrets else without_secrets(reason)
+                lines.append(f"      judge     {shown}")
+            tell("\n".join([*lines, ""]), styled=True)
+
+    def _masked(self, stories: list[TaskStory]) -> list[TaskStory]:
+        return stories if self._show_secrets or not stories else mask_stories(stories)
+
+    def events(self, run_id: str, task_id: str | None) -> None:
+        """The events of a run, or of a task of it after its story."""
+        if is_live(self._log, run_id):
+            say(LIVE)
+        if task_id is not None:
+            history = read_history(self._log, run_id)
+            _require_task(history, task_id)
+            if not self._as_json:
+                self._task(history, task_id)
+        for event in self._log.read(run_id):
+            if task_id is not None and event.task_id != task_id:
+                continue
+            shown = event if self._show_secrets else _masked_event(event)
+            if self._as_json:
+                write_stdout(shown.to_json() + b"\n")
+            else:
+                tell(_line(shown))
+
+    def _task(self, history: History, task_id: str) -> None:
+        events = self._log.read(history.run_id)
+        for story in self._masked(task_stories(history.plan.suite, events, {task_id})):
+            tell("\n".join(render_story(story, Style.of(Streams.out), full=True)), styled=True)
+            tell(f"      input     {one_line(story.task.input, None)}\n")
 
 
-def _show_unscored(log: EventLog, history: History) -> None:
-    """What went wrong in a run without a result; a damaged log is reported elsewhere."""
-    stories: list[TaskStory] = []
-    with suppress(msgspec.MsgspecError):
-        stories = task_stories(history.plan.suite, log.read(history.run_id))
-    failed = history.failure()
-    unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
-    for story in stories[:MOST_FAILURES]:
-        lines = render_story(story, Style.of(Streams.out), full=True)
-        if story.task.task_id in unjudged:
-            lines.append(f"      judge     {one_line(unjudged[story.task.task_id], None)}")
-        tell("\n".join([*lines, ""]), styled=True)
+def _masked_event(event: Event) -> Event:
+    from evalwright.signals.masking import mask_bytes
 
-
-def _show_events(log: EventLog, run_id: str, task_id: str | None, *, as_json: bool) -> None:
-    if is_live(log, run_id):
-        say(LIVE)
-    if task_id is not None:
-        history = read_history(log, run_id)
-        _require_task(history, task_id)
-        if not as_json:
-            _show_task(log, history, task_id)
-    for event in log.read(run_id):
-        if task_id is not None and event.task_id != task_id:
-            continue
-        if as_json:
-            write_stdout(event.to_json() + b"\n")
-        else:
-            tell(_line(event))
+    return msgspec.structs.replace(event, body=mask_bytes(event.body, personal=False))
 
 
 def _require_task(history: History, task_id: str) -> None:
     suite = history.plan.suite
     if task_id not in {task.task_id for task in suite.tasks}:
         raise BadInput(f"the suite {suite.suite_id} has no task {task_id!r}")
-
-
-def _show_task(log: EventLog, history: History, task_id: str) -> None:
-    suite = history.plan.suite
-    for story in task_stories(suite, log.read(history.run_id), {task_id}):
-        tell("\n".join(render_story(story, Style.of(Streams.out), full=True)), styled=True)
-        tell(f"      input     {one_line(story.task.input, None)}\n")
 
 
 def _line(event: Event) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from evalwright.contracts.events import (
     Decided,
@@ -58,6 +59,40 @@ def read_stories(log: EventLog, run_id: str, wanted: set[str]) -> list[TaskStory
     """The stories of these tasks, with the suite as it was recorded: there, secrets are masked."""
     suite = read_history(log, run_id).plan.suite
     return task_stories(suite, log.read(run_id, STORY_TYPES), wanted)
+
+
+def mask_stories(stories: Iterable[TaskStory]) -> list[TaskStory]:
+    """The stories without the secrets in what was asked, expected, answered and judged.
+
+    Personal data stays: it belongs to the suite, and a difference in it could not be seen.
+    """
+    from evalwright.signals.masking import mask_text, mask_value  # only a failure needs them
+
+    def mask(story: TaskStory) -> TaskStory:
+        expected = story.task.expected
+        match, rubric = expected.match, expected.rubric
+        if match is not None:
+            match = replace(match, value=mask_value(match.value, personal=False))
+        if rubric is not None:
+            rubric = [
+                replace(each, criterion=mask_text(each.criterion, personal=False))
+                for each in rubric
+            ]
+        task = replace(
+            story.task,
+            input=mask_value(story.task.input, personal=False),
+            expected=replace(expected, match=match, rubric=rubric),
+        )
+        decision = mask_value(story.decision, personal=False)
+        return replace(story, task=task, decision=decision, judged=list(map(judged, story.judged)))
+
+    def judged(said: Judged) -> Judged:
+        verdicts = [
+            replace(each, reason=mask_text(each.reason, personal=False)) for each in said.verdicts
+        ]
+        return replace(said, verdicts=verdicts)
+
+    return [mask(story) for story in stories]
 
 
 class _StoryReader:

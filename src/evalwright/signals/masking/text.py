@@ -23,16 +23,19 @@ _NUMBER = b"0123456789+-.eE"
 _KEY_END = re.compile(rb'[^"\\]{0,256}"\s{0,64}:')
 
 
-def mask_text(text: str) -> str:
-    """The text with every sensitive part masked; the same object where there is none."""
+def mask_text(text: str, *, personal: bool = True) -> str:
+    """The text with every sensitive part masked; the same object where there is none.
+
+    Here and below: unless `personal`, only secrets are masked, and personal data is left.
+    """
     data = text.encode("utf-8", "surrogatepass")
-    shown = _mask(data, _spliced)
+    shown = _mask(data, _spliced, personal=personal)
     return text if shown is data else shown.decode("utf-8", "surrogatepass")
 
 
-def mask_bytes(data: bytes) -> bytes:
+def mask_bytes(data: bytes, *, personal: bool = True) -> bytes:
     """Bytes with every sensitive part masked, the same object if there is none; JSON stays JSON."""
-    return _mask(data, _spliced_with_care)
+    return _mask(data, _spliced_with_care, personal=personal)
 
 
 def mask_capture(data: bytes) -> bytes:
@@ -58,9 +61,11 @@ def _wide_encoding(start: bytes) -> str | None:
     return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
 
 
-def _mask(data: bytes, splice: Callable[[bytes, list[SensitivePart]], bytes]) -> bytes:
+def _mask(
+    data: bytes, splice: Callable[[bytes, list[SensitivePart]], bytes], *, personal: bool
+) -> bytes:
     for _ in range(_ROUNDS):
-        found = scan_bytes(data)
+        found = [each for each in scan_bytes(data) if personal or each.family == "secret"]
         if not found:
             break
         parts = [_of_whole_characters(data, each) for each in found]
@@ -95,11 +100,11 @@ def _without_copies(shown: bytes, data: bytes, parts: list[SensitivePart]) -> by
     return shown
 
 
-def mask_value(value: Json) -> Json:
+def mask_value(value: Json, *, personal: bool = True) -> Json:
     """A JSON value with every sensitive part masked: in keys, nested values and JSON in strings."""
     try:
         data = msgspec.json.encode(value)
-        shown = mask_bytes(data)
+        shown = mask_bytes(data, personal=personal)
         return value if shown is data else msgspec.json.decode(shown)
     except (RecursionError, TypeError, ValueError, msgspec.MsgspecError):
         return UNREADABLE
