@@ -19,7 +19,7 @@ from evalwright.store.sqlite import SqliteLog
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
 WITH_LOG = {"run", "runs", "show", "replay", "diff", "demo", "compare"}
-SECONDS = 20  # after which a command is taken to hang
+SECONDS = 60  # after which a command hangs
 
 
 class Finished(NamedTuple):
