@@ -17,6 +17,7 @@ from pathlib import Path
 from log_events import an_event, numbered
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
+from evalwright.store.location import Patience
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
@@ -178,7 +179,7 @@ def fill_a_tiny_disk(folder: str) -> None:
 
 
 def run_out_of_space(path: Path, give_space: Callable[[], object]) -> None:
-    log = SqliteLog(path)
+    log = SqliteLog(path, patience=Patience(0, 0, 0))
     acknowledged = 0
     try:
         for acknowledged in range(1, ENOUGH):

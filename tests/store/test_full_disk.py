@@ -9,6 +9,7 @@ from log_events import a_start, nobody_can_write, types_of, written
 from log_processes import Child, a_child
 
 from evalwright.contracts.errors import StoreError
+from evalwright.store.location import Patience
 from evalwright.store.sqlite import SqliteLog
 
 OWN_MOUNTS = ["unshare", "--mount", "--map-root-user"]
@@ -26,7 +27,7 @@ def assert_it_stops_and_goes_on(child: Child, reason: str) -> None:
     flush_failed, append_raised, flushed_again = child.hear(), child.hear(), child.hear()
     for told in (flush_failed, append_raised, flushed_again):
         assert f"log.db: the event log cannot be used: {reason}; free some space" in told
-    assert append_raised.startswith("StoreError: ")
+    assert append_raised.startswith("StoreUnavailable: ")
 
     another_run, the_same_run = child.hear(), child.hear()
     assert another_run == "done"  # there is space again
@@ -54,7 +55,9 @@ def test_a_log_that_cannot_be_created_for_want_of_space_is_created_later(tmp_pat
     with a_child("create_without_space", tmp_path, *limits) as child:
         for limit in limits:
             refusal = child.hear()
-            assert refusal.startswith(f"StoreError: {tmp_path / f'{limit}.db'}: the event log")
+            assert refusal.startswith(
+                f"StoreUnavailable: {tmp_path / f'{limit}.db'}: the event log"
+            )
             assert "disk I/O error; free some space" in refusal
             assert child.hear() == "done"
 
@@ -68,7 +71,7 @@ def test_a_read_only_place_is_a_clear_error_and_stays_as_it_is() -> None:
     assert "new/log.db: the event log cannot be opened: Permission denied (" in new_folder
     assert "log.db: the event log cannot be used: attempt to write a readonly" in old_file
     for told in (new_file, new_folder, old_file):
-        assert told.startswith("StoreError: ")
+        assert told.startswith(("StoreError: ", "StoreUnavailable: "))
         assert "name a writable file with --db" in told
 
 
@@ -93,11 +96,8 @@ def test_a_place_where_no_file_can_be_is_a_clear_error(
     assert error.value.exit_code == 3
 
 
-def test_a_file_that_stays_locked_fails_the_run_and_says_why(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
-    log = SqliteLog(path)
+def test_a_file_that_stays_locked_fails_the_run_and_says_why(path: Path) -> None:
+    log = SqliteLog(path, patience=Patience(0, 0, 0))
     with nobody_can_write(path):
         log.append("run", [a_start()])
         with pytest.raises(StoreError, match=r"log\.db: .*locked; another process"):
@@ -110,11 +110,8 @@ def test_a_file_that_stays_locked_fails_the_run_and_says_why(
     assert types_of(path, "other") == ["run.started"]
 
 
-def test_closing_a_log_that_cannot_be_written_ends(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
-    log = SqliteLog(path)
+def test_closing_a_log_that_cannot_be_written_ends(path: Path) -> None:
+    log = SqliteLog(path, patience=Patience(0, 0, 0))
     with nobody_can_write(path):
         log.append("run", [a_start()])
         log.close()

@@ -24,6 +24,7 @@ from evalwright.contracts.errors import (
     NotAnEventLog,
     RunBusy,
     StoreError,
+    StoreUnavailable,
 )
 from evalwright.store import claims, migration, sqlite, writer
 from evalwright.store.location import blames_the_place, explain
@@ -269,7 +270,7 @@ ELSEWHERE = "name a writable file with --db"
 def test_each_error_of_sqlite_has_its_remedy(code: int, remedy: str) -> None:
     error = explain("log.db", failed(code))
 
-    assert type(error) is StoreError
+    assert type(error) is (StoreUnavailable if remedy else StoreError)
     assert str(error) == f"log.db: the event log cannot be used: it failed{remedy}"
 
 

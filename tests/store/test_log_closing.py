@@ -213,9 +213,9 @@ def test_threads_that_begin_together_share_one_writer(
     started: list[str] = []
 
     class CountedWriter(writer.Writer):
-        def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+        def __init__(self, connection: sqlite3.Connection, place: str, *rest: Any) -> None:
             started.append(place)
-            super().__init__(connection, place)
+            super().__init__(connection, place, *rest)
 
     monkeypatch.setattr(sqlite, "Writer", CountedWriter)
     began = threading.Barrier(8)

@@ -11,6 +11,7 @@ from log_events import (
     a_start,
     an_end,
     an_event,
+    eventually,
     nobody_can_write,
     numbered,
     types_of,
@@ -19,7 +20,7 @@ from log_events import (
 from log_processes import a_child
 
 from evalwright.contracts.errors import LogConflict, StoreError
-from evalwright.store import sqlite
+from evalwright.store.location import Patience
 from evalwright.store.records import RecordChange, RecordConflict
 from evalwright.store.sqlite import SqliteLog
 
@@ -197,13 +198,13 @@ def test_a_write_that_nobody_waits_for_any_more_does_not_stop_the_writer(
 
 
 def test_documents_of_a_file_that_stays_locked_fail_and_say_why(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0)
-    log = SqliteLog(path)
+    log = SqliteLog(path, patience=Patience(0, 0, 0))
     with nobody_can_write(path), pytest.raises(StoreError, match=r"log\.db: .*locked; another"):
         write(log, a_note())
 
+    eventually(lambda: not log.is_failing, "the end of the outage")
     write(log, a_note("later"))
     assert keys(log.records.list("note", "a")) == ["later"]
     log.close()

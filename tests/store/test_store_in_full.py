@@ -239,6 +239,7 @@ def test_a_half_migration_is_named_and_rolled_back(
 
 def test_connections_wait_and_may_be_used_by_any_thread(path: Path) -> None:
     assert sqlite.BUSY_SECONDS == 30
+    path.touch()
     connection = sqlite.connect(path)
     assert connection.isolation_level is None
     assert connection.execute("PRAGMA busy_timeout").fetchone() == (30_000,)

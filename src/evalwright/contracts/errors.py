@@ -10,6 +10,7 @@ EvalwrightError
 │   ├── RunFailed                    the run ended `failed`; it can be resumed
 │   ├── RunBusy                      another process is executing the run
 │   └── StoreError                   the event log could not be read or written
+│       ├── StoreUnavailable         it cannot be used now; the same may succeed later
 │       ├── NotAnEventLog            a file that is no Evalwright database
 │       ├── DamagedEventLog          a database that cannot be read
 │       └── LogConflict              an append that would break the log
@@ -90,6 +91,14 @@ class RunBusy(CannotEvaluate):
 
 class StoreError(CannotEvaluate):
     """The event log could not be read or written."""
+
+
+class StoreUnavailable(StoreError):
+    """The event log cannot be used now; nothing was done, and the same may succeed later."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        self.reason = reason  # without the place, which is not for everybody
+        super().__init__(message)
 
 
 class NotAnEventLog(StoreError):

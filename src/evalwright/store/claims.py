@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalwright.contracts.errors import RunBusy
+from evalwright.store.location import Misplaced
 
 HAS_LOCKS = importlib.util.find_spec("fcntl") is not None
 if HAS_LOCKS:
@@ -25,6 +26,7 @@ if HAS_LOCKS:
 class _LockFile:
     """A lock file as this process has it open, and the runs that the process claims in it."""
 
+    path: Path
     descriptor: int
     identity: tuple[int, int]  # device and inode
     runs: set[int] = field(default_factory=set)
@@ -78,9 +80,11 @@ def _opened(path: Path, flags: int) -> Iterator[_LockFile]:
         status = path.stat() if path.exists() else None
         file = _open_files.get((status.st_dev, status.st_ino)) if status else None
         if file is None:
+            if any(other.path == path for other in _open_files.values()):
+                raise Misplaced(f"{path.name} was moved away or replaced; put the original back")
             descriptor = os.open(path, flags, 0o600)
             status = os.fstat(descriptor)
-            file = _LockFile(descriptor, (status.st_dev, status.st_ino))
+            file = _LockFile(path, descriptor, (status.st_dev, status.st_ino))
             _open_files[file.identity] = file
         try:
             yield file

@@ -1,13 +1,24 @@
-"""Where a log is kept, and what to say when that place cannot be used."""
+"""Where a log is kept, what to say when that place fails, and how long to put up with it."""
 
+import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from evalwright.contracts.errors import BadInput, DamagedEventLog, RunNotFound, StoreError
+from evalwright.contracts.errors import (
+    BadInput,
+    DamagedEventLog,
+    LogConflict,
+    RunNotFound,
+    StoreError,
+    StoreUnavailable,
+)
+from evalwright.store.records import RecordConflict
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
@@ -26,12 +37,124 @@ _REMEDIES = {
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BAD_VALUES = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
 
+ATTEMPT_SECONDS = 0.5  # that one attempt waits while another process writes
+FIRST_DELAY_SECONDS = 0.05  # between attempts; it doubles up to the next
+LONGEST_DELAY_SECONDS = 0.5
+QUIET_SECONDS = 1.0  # an outage that is shorter is not worth a line in the logs
 
-def open_log(url: str | None = None) -> "EventLog":
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_INTERRUPT,
+    }
+)
+
+_logger = logging.getLogger(__name__)
+
+
+class Patience(NamedTuple):
+    """For how many seconds of an outage a write is tried again.
+
+    `requests` have somebody waiting who can ask again. `appends` are what runs have recorded: if
+    they are given up, their runs stop. `closing` is for both once the log is being closed.
+    """
+
+    requests: float = 60
+    appends: float = 60
+    closing: float = 30
+
+
+HOST_PATIENCE = Patience(requests=2, appends=float("inf"), closing=2)
+
+
+class Misplaced(OSError):
+    """The files of the log are not where they were opened."""
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same write may succeed later: the place failed, and nothing is damaged."""
+    code = int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the primary code is the low byte
+    return isinstance(error, Misplaced) or code in _PASSING
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The files of a database as they were opened.
+
+    SQLite writes to the files that it has opened, wherever they are now. What is written while they
+    are away would be missing from the log that the next process opens in their place.
+    """
+
+    place: Path
+    known: dict[str, tuple[int, int]] = field(default_factory=dict)  # device and inode, by ending
+
+    def check(self) -> None:
+        """Raise `Misplaced` unless every file that was seen before is in its place."""
+        for end in ("", "-wal", "-shm"):
+            try:
+                status = os.stat(f"{self.place}{end}")  # noqa: PTH116 - before every commit
+            except OSError as error:
+                if end not in self.known:  # SQLite makes the others when it first writes
+                    continue
+                is_gone = isinstance(error, FileNotFoundError)
+                why = "moved away or deleted" if is_gone else f"out of reach ({error.strerror})"
+                raise Misplaced(f"{self.place.name}{end} is {why}; put it back") from None
+            found = status.st_dev, status.st_ino
+            if self.known.setdefault(end, found) != found:
+                name = f"{self.place.name}{end}"
+                raise Misplaced(f"another file is in the place of {name}; put the original back")
+
+
+class Outage:
+    """The time since writes began to fail."""
+
+    error = StoreUnavailable("not tried yet", "not tried yet")  # of the last attempt
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._delay = FIRST_DELAY_SECONDS
+        self._is_told = False
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._began
+
+    def go_on(self, error: StoreUnavailable) -> None:
+        """Note that another attempt failed."""
+        self.error = error
+        if not self._is_told and self.seconds > QUIET_SECONDS:
+            self._is_told = True
+            _logger.warning("%s; trying again", error)
+
+    def refuse_after(self, seconds: float) -> None:
+        """Raise once it has lasted so long: whoever asks now would wait for its end in vain."""
+        if self.seconds >= seconds:
+            raise StoreUnavailable(str(self.error), self.error.reason)
+
+    def wait(self) -> None:
+        """Wait until it is time for the next attempt."""
+        time.sleep(self._delay)
+        self._delay = min(self._delay * 2, LONGEST_DELAY_SECONDS)
+
+    def end(self, place: str) -> None:
+        """Note that an attempt succeeded."""
+        if self._is_told:
+            _logger.warning("%s: the event log is written again, after %.0f s", place, self.seconds)
+
+
+def open_log(url: str | None = None, patience: Patience | None = None) -> "EventLog":
     """Open the log that `--db` names, else the user's own."""
     from evalwright.store.sqlite import SqliteLog
 
-    return SqliteLog(chosen_path(url))
+    return SqliteLog(chosen_path(url), patience=patience)
 
 
 def chosen_path(url: str | None = None) -> Path:
@@ -85,12 +208,40 @@ def explain(place: str, error: Exception) -> StoreError:
             f"{place}: the database is damaged ({error}); "
             "restore it from a copy, or name another file with --db"
         )
+    if may_pass(error):
+        return unavailable(place, error)
     if isinstance(error, OSError):
         elsewhere = error.filename and str(error.filename) != place
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if elsewhere else "")
         return StoreError(f"{place}: the event log cannot be opened: {reason}; {_ELSEWHERE}")
-    remedy = f"; {_REMEDIES[code]}" if code in _REMEDIES else ""
-    return StoreError(f"{place}: the event log cannot be used: {error}{remedy}")
+    return StoreError(f"{place}: the event log cannot be used: {error}")
+
+
+def unavailable(place: str, error: Exception) -> StoreUnavailable:
+    """The error to raise for a log that cannot be used now."""
+    remedy = _REMEDIES.get(int(getattr(error, "sqlite_errorcode", 0)) & 0xFF)
+    message = f"{place}: the event log cannot be used: {error}"
+    return StoreUnavailable(f"{message}; {remedy}" if remedy else message, str(error))
+
+
+class WrongTenant(Exception):
+    """A tenant appends to the run of another tenant."""
+
+
+def explain_refusal(place: str, run_id: str | None, error: Exception) -> StoreError:
+    """The error for what was not written: events of a run, or a document."""
+    if isinstance(error, StoreUnavailable):
+        return StoreUnavailable(str(error), error.reason)
+    if blames_the_place(error):
+        return explain(place, error)
+    if isinstance(error, RecordConflict):
+        return RecordConflict(str(error))  # the one caught holds on to all that was written
+    if run_id is None:
+        return StoreError(f"{place} refused a document: {error!r}")
+    why = str(error) if isinstance(error, WrongTenant) else repr(error)
+    if isinstance(error, sqlite3.IntegrityError):
+        why = f"{error}; is another process executing the same run?"
+    return LogConflict(f"run {run_id} in {place} refused an event: {why}")
 
 
 def blames_the_place(error: Exception) -> bool:
@@ -132,9 +283,9 @@ def existing_log(db: str | None) -> Iterator["EventLog"]:
 
 
 @contextmanager
-def opened_log(db: str | None) -> Iterator["EventLog"]:
+def opened_log(db: str | None, patience: Patience | None = None) -> Iterator["EventLog"]:
     """The log, closed when the caller is done with it."""
-    log = open_log(db)
+    log = open_log(db, patience)
     try:
         yield log
     finally:

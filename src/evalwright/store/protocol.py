@@ -88,6 +88,22 @@ class EventLog(Protocol):
         Raises when this run can take no more.
         """
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether writes fail, and are tried again."""
+
+    def try_out(self) -> "Future[None]":
+        """Done when something has been written; fails with `StoreUnavailable`, or raises it."""
+
+    def request(
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
+    ) -> "Future[None]":
+        """Write events like `append`, but soon or not at all; done when they are durable.
+
+        Fails with `StoreUnavailable`, or raises it, if the place fails for long: nothing of it is
+        written later, and the run can take other events.
+        """
+
     def flush(self, run_id: str) -> "Future[None]":
         """Done when everything appended so far is durable; fails if some of it never will be."""
 
@@ -110,6 +126,9 @@ class EventLog(Protocol):
 
     def claim(self, run_id: str) -> AbstractContextManager[None]:
         """Hold the sole right to execute a run; raises `RunBusy` if it is held already."""
+
+    def mend(self, run_id: str) -> None:
+        """Let a run that lost events take others: it is executed anew, from what is in the log."""
 
     def is_claimed(self, run_id: str) -> bool:
         """Whether this process or another one is executing the run."""

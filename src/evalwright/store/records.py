@@ -1,11 +1,21 @@
 """Documents beside the log: keys, suites, agents and the like, each of a kind and a tenant."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from enum import Enum
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from evalwright.contracts.errors import StoreError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
+_NEW_RECORD = (
+    "INSERT INTO records (kind, tenant, key, body, at_us)"
+    " VALUES (:kind, :tenant, :key, :body, :at_us)"
+)
 
 LOCAL_TENANT = "local"  # the tenant of runs from the command line
 
@@ -39,6 +49,16 @@ class RecordChange(NamedTuple):
     expected: bytes | Literal[_Unchecked.ANY] | None = ANY
 
 
+TRIAL = RecordChange("trial", "", "", b"")  # written to see whether anything can be
+
+
+class Forget(NamedTuple):
+    """Documents of a kind that are deleted once they are old."""
+
+    kind: str
+    before_us: int
+
+
 class Records(Protocol):
     """Documents by kind, tenant and key."""
 
@@ -58,11 +78,31 @@ class Records(Protocol):
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
         """Every document of a kind, with its tenant."""
 
-    def write(self, changes: Sequence[RecordChange]) -> "Future[None]":
-        """Write documents as one unit; fails with `RecordConflict` where one is not as expected."""
+    def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
+        """Write documents as one unit; fails with `RecordConflict` where one is not as expected.
+
+        A request fails with `StoreUnavailable`, or raises it, if the place fails for long; nothing
+        of it is written later. What is no request is tried again until it is written.
+        """
 
     def forget(self, kind: str, before_us: int) -> "Future[None]":
         """Delete the documents of a kind that were last written before a time."""
 
     def erase_deleted(self) -> bool:
         """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
+
+
+def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget) -> None:
+    """Make a change within a transaction; raises `RecordConflict`."""
+    execute = connection.execute
+    if isinstance(change, Forget):
+        execute("DELETE FROM records WHERE kind = ? AND at_us < ?", change)
+        return
+    place = {"kind": change.kind, "tenant": change.tenant, "key": change.key}
+    if change.expected is not ANY:
+        found = execute(f"SELECT body FROM records WHERE {_PLACE}", place).fetchone()  # noqa: S608
+        if (None if found is None else bytes(found[0])) != change.expected:
+            raise RecordConflict(f"the {change.kind} {change.key!r} has changed meanwhile")
+    execute(f"DELETE FROM records WHERE {_PLACE}", place)  # noqa: S608 - constants only
+    if change.body is not None:
+        execute(_NEW_RECORD, {**place, "body": change.body, "at_us": time.time_ns() // 1000})

@@ -10,10 +10,10 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
+from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
 from evalwright.contracts.events import Event
-from evalwright.store import claims, contents, facts, migration, schema
-from evalwright.store.location import clear_errors, explain
+from evalwright.store import claims, contents, facts, migration
+from evalwright.store.location import ATTEMPT_SECONDS, Anchor, Patience, clear_errors, explain
 from evalwright.store.protocol import (
     ALL_RUNS,
     Companion,
@@ -24,22 +24,15 @@ from evalwright.store.protocol import (
     Watcher,
 )
 from evalwright.store.readers import EndedRuns, ReadConnections, ReadingThreads
-from evalwright.store.records import LOCAL_TENANT, Record, RecordChange, Records
-from evalwright.store.writer import Writer
+from evalwright.store.record_table import RecordTable
+from evalwright.store.records import TRIAL, RecordChange, Records
+from evalwright.store.writer import Write, Writer
 
 T = TypeVar("T")
 
 BUSY_SECONDS = 30
 MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without being asked to
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
-
-# Keys with a prefix lie between the prefix and the prefix followed by a byte that no text holds.
-_LISTED = (
-    "FROM records WHERE kind = ? AND tenant = ?"
-    " AND key >= ? AND key < ? || CAST(x'FF' AS TEXT) ORDER BY key LIMIT ?"
-)
-_LIST = f"SELECT key, body, at_us {_LISTED}"
-_LIST_KEYS = f"SELECT key {_LISTED}"
 
 _SELECT = (
     "SELECT seq, type, task_id, at_us, CAST(body AS BLOB), content, content_at"
@@ -61,11 +54,12 @@ _NO_BOUND = 2**63 - 1
 _PAGE = 32  # events that a reader holds in memory
 
 
-class Database:
+class Database(RecordTable):
     """The file of a log, shared by the views of all its tenants; also holds the documents."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: Patience | None = None) -> None:
         self.place = str(path)
+        self._patience = patience or Patience()
         # As SQLite sees it: claims made through a link, or after a change of folder, must meet.
         self.path = Path(os.path.realpath(path))
         self.lock_file = self.path.with_name(self.path.name + "-claims")
@@ -85,6 +79,8 @@ class Database:
             try:
                 _use_wal(first)
                 first.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
+                self.anchor = Anchor(self.path)
+                self.anchor.check()
             except BaseException:
                 first.close()
                 raise
@@ -96,15 +92,24 @@ class Database:
         return len(self._writer.waiting) if self._writer else 0
 
     @property
+    def is_failing(self) -> bool:
+        """Whether writes fail, and are tried again."""
+        return self._writer is not None and self._writer.outage is not None
+
+    @property
     def writer(self) -> Writer:
         """The thread that writes; started when it is first needed."""
         if self._writer is None:
             with self._change, clear_errors(self.place):
                 self.refuse_closed()
                 if self._writer is None:  # another thread may have started it meanwhile
+                    self.anchor.check()
                     connection = connect(self.path)
                     connection.execute("PRAGMA synchronous = FULL")
-                    self._writer = Writer(connection, self.place, self.remember)
+                    connection.execute(f"PRAGMA busy_timeout = {ATTEMPT_SECONDS * 1000:.0f}")
+                    self._writer = Writer(
+                        connection, self.place, self._patience, self.anchor, self.remember
+                    )
         return self._writer
 
     def remember(self, view: tuple[str | None, str], number: int) -> None:
@@ -146,44 +151,6 @@ class Database:
             raise DamagedEventLog(f"{self.place}: a part of an event is missing")
         return bytes(rows[0][0])
 
-    def get(self, kind: str, tenant: str, key: str) -> bytes | None:
-        """One document of a tenant."""
-        rows = self.query(
-            "SELECT body FROM records WHERE kind = ? AND tenant = ? AND key = ?",
-            (kind, tenant, key),
-        )
-        return bytes(rows[0][0]) if rows else None
-
-    def list(
-        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
-    ) -> Sequence[Record]:
-        """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
-        rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
-        return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
-
-    def keys(
-        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
-    ) -> Sequence[str]:
-        """The keys of the documents that `list` returns."""
-        rows = self.query(_LIST_KEYS, (kind, tenant, _first(prefix, after), prefix, limit))
-        return [key for (key,) in rows]
-
-    def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
-        """Every document of a kind, with its tenant."""
-        rows = self.query(
-            "SELECT tenant, key, body, at_us FROM records WHERE kind = ? ORDER BY tenant, key",
-            (kind,),
-        )
-        return [(tenant, Record(key, bytes(body), at_us)) for tenant, key, body, at_us in rows]
-
-    def write(self, changes: Sequence[RecordChange]) -> "Future[None]":
-        """Write documents as one unit."""
-        return self.writer.change(changes)
-
-    def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete the documents of a kind that were last written before a time."""
-        return self.writer.forget(kind, before_us)
-
     def erase_deleted(self) -> bool:
         """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
         if self.path.stat().st_size > MOST_REWRITTEN:
@@ -194,15 +161,17 @@ class Database:
         return not is_busy
 
 
-def _first(prefix: str, after: str) -> str:
-    """The least key of a list; the least key after another is that key followed by a zero."""
-    return max(prefix, f"{after}\0")
-
-
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that any thread may use, and that waits while others write."""
+    """A connection that any thread may use, and that waits while others write.
+
+    It does not make the file: one that was moved away must not be replaced by an empty one.
+    """
     return sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        f"{path.as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
     )
 
 
@@ -223,9 +192,13 @@ class SqliteLog:
     """An event log kept in a SQLite file, as one tenant sees it; without a tenant, all of it."""
 
     def __init__(
-        self, path: Path, tenant: str | None = None, database: Database | None = None
+        self,
+        path: Path,
+        tenant: str | None = None,
+        database: Database | None = None,
+        patience: Patience | None = None,
     ) -> None:
-        self._database = database or Database(path)
+        self._database = database or Database(path, patience)
         self._tenant = tenant
         self._mine = "" if tenant is None else " AND tenant = :tenant"
         self.place = self._database.place
@@ -245,6 +218,21 @@ class SqliteLog:
     ) -> None:
         """Queue events, in order and as one unit with changes of documents."""
         self._database.writer.append(run_id, events, changes, self._tenant)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether writes fail, and are tried again."""
+        return self._database.is_failing
+
+    def try_out(self) -> "Future[None]":
+        """Done when a document that means nothing has been written."""
+        return self._database.writer.submit(Write(None, (), [TRIAL], None, True))
+
+    def request(
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
+    ) -> "Future[None]":
+        """Write events like `append`, but soon or not at all; done when they are durable."""
+        return self._database.writer.submit(Write(run_id, events, changes, self._tenant, True))
 
     def flush(self, run_id: str) -> "Future[None]":
         """Done when everything appended so far is durable."""
@@ -271,13 +259,17 @@ class SqliteLog:
                 try:  # reading is cheap, and writing may have to wait
                     run = self._run(run_id)
                 except RunNotFound:
-                    # Not through the reader: others may be reading there.
-                    tenant = LOCAL_TENANT if self._tenant is None else self._tenant
-                    with closing(connect(self._database.path)) as connection:
-                        connection.execute(schema.ENTER_RUN, {"run_id": run_id, "tenant": tenant})
+                    with suppress(LogConflict):  # for whom it belongs to another, it is not there
+                        self.append(run_id, ())
+                        self.flush(run_id).result()
                     run = self._run(run_id)
+                self._database.anchor.check()  # a lock file made elsewhere would lock nothing
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
             yield
+
+    def mend(self, run_id: str) -> None:
+        """Let a run that lost events take others: it is executed anew, from what is in the log."""
+        self._database.writer.mend(run_id, self._tenant)
 
     def is_claimed(self, run_id: str) -> bool:
         """Whether this process or another one is executing the run."""

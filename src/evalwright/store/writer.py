@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from evalwright.contracts.errors import LogConflict, StoreError
+from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store import contents
-from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
+from evalwright.store import contents, location, records
 from evalwright.store.facts import Growth
-from evalwright.store.location import blames_the_place, explain
+from evalwright.store.location import Anchor, Outage, Patience, WrongTenant, blames_the_place
 from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
-from evalwright.store.records import ANY, LOCAL_TENANT, RecordChange, RecordConflict
+from evalwright.store.records import LOCAL_TENANT, Forget, RecordChange
 from evalwright.store.schema import ENTER_RUN
 
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
@@ -24,11 +23,6 @@ GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits 
 _INSERT = (
     "INSERT INTO events (run, seq, type, task_id, at_us, body, content, content_at)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
-_NEW_RECORD = (
-    "INSERT INTO records (kind, tenant, key, body, at_us)"
-    " VALUES (:kind, :tenant, :key, :body, :at_us)"
 )
 _POSITION = (
     "SELECT run, (SELECT coalesce(max(seq) + 1, 0) FROM events WHERE events.run = runs.run), tenant"
@@ -49,29 +43,19 @@ class _Position(NamedTuple):
     tenant: str
 
 
-class _WrongTenant(Exception):
-    """A tenant appends to the run of another tenant."""
-
-
 class _Flush(NamedTuple):
     view: _View
     done: "Future[None]"
 
 
-class _Forget(NamedTuple):
-    """Documents of a kind that are deleted once they are old."""
-
-    kind: str
-    before_us: int
-
-
-class _Write(NamedTuple):
+class Write(NamedTuple):
     """What is written as one unit: the events of a run, documents, or both."""
 
     run_id: str | None
     events: Sequence[NewEvent]
-    changes: Sequence[RecordChange | _Forget]
+    changes: Sequence[RecordChange | Forget]
     tenant: str | None = None
+    is_request: bool = False  # somebody waits for it, and can ask again
     done: "Future[None] | None" = None
 
 
@@ -80,16 +64,27 @@ class Writer:
 
     Whoever queues something sets `_arrived` afterwards, and the thread clears `_arrived` before it
     takes the queue, so nothing queued goes unnoticed.
+
+    While the place fails in a way that may pass, what is queued stays queued, in order, and is
+    tried again: requests and appends for as long as the patience with them lasts.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, place: str, entered: Callable[[_View, int], None]
+        self,
+        connection: sqlite3.Connection,
+        place: str,
+        patience: Patience,
+        anchor: Anchor,
+        entered: Callable[[_View, int], None],
     ) -> None:
         self._connection = connection
         self._place = place
+        self._patience = patience
+        self._anchor = anchor
         self._entered = entered  # called with the number of a run that has new events
+        self.outage: Outage | None = None  # while writes fail
         self._queue = threading.Lock()  # guards the next three
-        self.waiting: list[_Write] = []
+        self.waiting: list[Write] = []
         self._flushes: list[_Flush] = []
         self._closed = False
         self._arrived = threading.Event()
@@ -114,23 +109,23 @@ class Writer:
             if self._closed or (tenant, run_id) in self._broken:
                 self._refuse_closed()
                 raise self._broken[tenant, run_id].with_traceback(None)
-            self.waiting.append(_Write(run_id, events, changes, tenant))
+            self.waiting.append(Write(run_id, events, changes, tenant))
         if not self._arrived.is_set():
             self._arrived.set()
 
-    def change(self, changes: Sequence[RecordChange | _Forget]) -> "Future[None]":
-        """Write documents as one unit."""
+    def submit(self, write: Write) -> "Future[None]":
+        """Write what somebody waits for; a request that is refused is not written later either."""
         done: Future[None] = Future()
         with self._queue:
             self._refuse_closed()
-            self.waiting.append(_Write(None, (), changes, None, done))
+            if write.run_id is not None and (write.tenant, write.run_id) in self._broken:
+                raise self._broken[write.tenant, write.run_id].with_traceback(None)
+            if write.is_request and self.outage is not None:
+                self.outage.refuse_after(self._patience.requests)
+            self.waiting.append(write._replace(done=done))
         self._hurry.set()
         self._arrived.set()
         return done
-
-    def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete the documents of a kind that were last written before a time."""
-        return self.change([_Forget(kind, before_us)])
 
     def flush(self, run_id: str, tenant: str | None = None) -> "Future[None]":
         """Done when everything appended so far is durable."""
@@ -166,44 +161,99 @@ class Writer:
         self._thread.join()
         self._connection.close()
 
+    def mend(self, run_id: str, tenant: str | None) -> None:
+        """Let a run take events again: whoever executes it now has read what is in the log."""
+        with self._queue:
+            self._broken.pop((None, run_id), None)
+            self._broken.pop((LOCAL_TENANT if tenant is None else tenant, run_id), None)
+
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError(f"{self._place}: the event log is closed")
 
     def _work(self) -> None:
-        closed = False
-        while not closed:
-            self._arrived.wait()
-            self._hurry.wait(GATHER_SECONDS)
+        is_over = False
+        while not is_over:
+            if self.outage is None:
+                self._arrived.wait()
+                self._hurry.wait(GATHER_SECONDS)
+            else:
+                self.outage.wait()
             self._arrived.clear()
             self._hurry.clear()
             with self._queue:
                 writes, self.waiting = self.waiting, []
                 flushes, self._flushes = self._flushes, []
                 closed = self._closed
-            self._commit(writes)
-            for view, done in flushes:
-                _settle(done, self._broken.get(view))
+            if self.outage is not None and not writes:
+                writes = [Write(None, (), [records.TRIAL])]
+            left = self._commit(writes)
+            if left and (left := self._give_up(left, is_closing=closed)):
+                with self._queue:
+                    self.waiting[:0] = left
+                    self._flushes[:0] = flushes
+            else:
+                for view, done in flushes:
+                    _settle(done, self._broken.get(view))
+            is_over = closed and not left
 
-    def _commit(self, writes: list[_Write]) -> None:
-        """Write all together; one that would break its log breaks its own run only."""
+    def _commit(self, writes: list[Write]) -> list[Write]:
+        """Write all together; one that would break its log breaks its own run only.
+
+        Returns those that are to be tried again, because the place fails and that may pass.
+        """
         if self._broken:
-            writes = [w for w in writes if (w.tenant, w.run_id) not in self._broken]
+            writes = [write for write in writes if not self._is_lost(write)]
         if not writes:
-            return
+            return []
+        began = time.monotonic()
         try:
             starts = self._transact(writes)
         except Exception as error:  # noqa: BLE001 - the thread outlives whatever it is given
+            if location.may_pass(error):
+                self.outage = self.outage or Outage(began)
+                self.outage.go_on(location.unavailable(self._place, error))
+                return writes
             if len(writes) > 1 and not blames_the_place(error):
-                for write in writes:
-                    self._commit([write])
-            else:
-                self._break(writes, error)
-        else:
-            self._notify(writes, starts)
+                return self._commit_singly(writes)
+            self._break(writes, error)
+            return []
+        if self.outage is not None:
+            self.outage.end(self._place)
+            self.outage = None
+        self._notify(writes, starts)
+        return []
 
-    def _transact(self, writes: list[_Write]) -> list[_Position | None]:
+    def _is_lost(self, write: Write) -> bool:
+        error = self._broken.get((write.tenant, write.run_id or ""))
+        if error is not None and write.done is not None:
+            _settle(write.done, error)
+        return error is not None
+
+    def _commit_singly(self, writes: list[Write]) -> list[Write]:
+        for number, write in enumerate(writes):
+            if self._commit([write]):
+                return writes[number:]
+        return []
+
+    def _give_up(self, writes: list[Write], *, is_closing: bool) -> list[Write]:
+        """Fail what has been tried for long enough; returns the rest, to be tried again."""
+        assert self.outage is not None
+        patience, seconds, error = self._patience, self.outage.seconds, self.outage.error
+        if seconds >= (patience.closing if is_closing else patience.appends):
+            tried = f"{error}; given up after {seconds:.0f} s"
+            self._break(writes, StoreUnavailable(tried, error.reason))
+            return []
+        if seconds < patience.requests:
+            return writes
+        for write in writes:
+            if write.is_request and write.done is not None:
+                _settle(write.done, StoreUnavailable(str(error), error.reason))
+        return [write for write in writes if not write.is_request]
+
+    def _transact(self, writes: list[Write]) -> list[_Position | None]:
         """Write all in one transaction; returns where each write's run was before it."""
+        self._anchor.check()
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             positions: dict[str, _Position] = {}
@@ -214,7 +264,7 @@ class Writer:
             growth.write(self._connection)
             for write in writes:
                 for change in write.changes:
-                    self._apply(change)
+                    records.apply_change(self._connection, change)
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -227,14 +277,14 @@ class Writer:
 
     def _rows(
         self,
-        writes: list[_Write],
+        writes: list[Write],
         positions: dict[str, _Position],
         starts: list[_Position | None],
         growth: Growth,
     ) -> list[_Row]:
         """The rows of writes; leaves in `positions` where their runs are afterwards."""
         rows: list[_Row] = []
-        for run_id, events, _, tenant, _ in writes:
+        for run_id, events, _, tenant, _, _ in writes:
             if run_id is None:
                 starts.append(None)
                 continue
@@ -247,7 +297,7 @@ class Writer:
                     self._add_companions(run_id, start, events)
             run, sequence, owner = start
             if tenant not in (None, owner):
-                raise _WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
+                raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             starts.append(start)
             if events:  # else the run may have ended, and nothing would remove the position again
                 growth.take(run, owner, sequence, events)
@@ -259,17 +309,11 @@ class Writer:
         """The rows of the events of one write; large parts of a run's beginning are kept once."""
         rows: list[_Row] = []
         for sequence, (kind, task_id, at_us, body) in enumerate(events, first):
-            part = (
-                None if len(body) < SHARED_BYTES or sequence >= FRAME_EVENTS else contents.cut(body)
-            )
-            rows.append(
-                (run, sequence, kind, task_id, at_us, body.decode(), None, None)
-                if part is None
-                else (
-                    *(run, sequence, kind, task_id, at_us, part.rest.decode()),
-                    *(contents.keep(self._connection, part), part.at),
-                )
-            )
+            is_large = len(body) >= contents.SHARED_BYTES and sequence < contents.FRAME_EVENTS
+            part = contents.cut(body) if is_large else None
+            text = (part.rest if part else body).decode()
+            kept = (contents.keep(self._connection, part), part.at) if part else (None, None)
+            rows.append((run, sequence, kind, task_id, at_us, text, *kept))
         return rows
 
     def _add_companions(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
@@ -280,27 +324,14 @@ class Writer:
                 _logger.exception("run %s begins without documents that belong to it", run_id)
                 continue
             for change in changes:
-                self._apply(change)
+                records.apply_change(self._connection, change)
 
-    def _apply(self, change: RecordChange | _Forget) -> None:
-        execute = self._connection.execute
-        if isinstance(change, _Forget):
-            execute("DELETE FROM records WHERE kind = ? AND at_us < ?", change)
-            return
-        place = {"kind": change.kind, "tenant": change.tenant, "key": change.key}
-        if change.expected is not ANY:
-            found = execute(f"SELECT body FROM records WHERE {_PLACE}", place).fetchone()  # noqa: S608
-            if (None if found is None else bytes(found[0])) != change.expected:
-                raise RecordConflict(f"the {change.kind} {change.key!r} has changed meanwhile")
-        execute(f"DELETE FROM records WHERE {_PLACE}", place)  # noqa: S608 - constants only
-        if change.body is not None:
-            execute(_NEW_RECORD, {**place, "body": change.body, "at_us": time.time_ns() // 1000})
-
-    def _break(self, writes: list[_Write], error: Exception) -> None:
+    def _break(self, writes: list[Write], error: Exception) -> None:
         """Let runs that lost events take no more: what follows would hide the loss."""
         for write in writes:
-            reason = self._reason(write, error)
-            for view in self._broken_views(write, error):
+            reason = location.explain_refusal(self._place, write.run_id, error)
+            is_lost = not (write.is_request and isinstance(error, StoreUnavailable))
+            for view in self._broken_views(write, error) if is_lost else ():
                 self._broken[view] = reason
                 if len(self._broken) > MOST_BROKEN:
                     del self._broken[next(iter(self._broken))]
@@ -308,33 +339,21 @@ class Writer:
             if write.done is not None:
                 _settle(write.done, reason)
 
-    def _reason(self, write: _Write, error: Exception) -> StoreError:
-        if blames_the_place(error):
-            return explain(self._place, error)
-        if isinstance(error, RecordConflict):
-            return RecordConflict(str(error))  # the one caught holds on to all that was written
-        if write.run_id is None:
-            return StoreError(f"{self._place} refused a document: {error!r}")
-        why = str(error) if isinstance(error, _WrongTenant) else repr(error)
-        if isinstance(error, sqlite3.IntegrityError):
-            why = f"{error}; is another process executing the same run?"
-        return LogConflict(f"run {write.run_id} in {self._place} refused an event: {why}")
-
-    def _broken_views(self, write: _Write, error: Exception) -> list[_View]:
+    def _broken_views(self, write: Write, error: Exception) -> list[_View]:
         """The views of the log in which a run takes no more."""
         if write.run_id is None:
             return []
-        if isinstance(error, _WrongTenant):
+        if isinstance(error, WrongTenant):
             return [(write.tenant, write.run_id)]  # the run's own tenant has lost nothing
         position = self._positions.pop(write.run_id, None)
         owner = position.tenant if position else write.tenant or LOCAL_TENANT
         return [(None, write.run_id), (owner, write.run_id)]
 
-    def _notify(self, writes: list[_Write], starts: list[_Position | None]) -> None:
+    def _notify(self, writes: list[Write], starts: list[_Position | None]) -> None:
         """Report durable writes to waiters, watchers and observers."""
         watched: dict[_View, list[NewEvent]] = {}
         ended: list[_View] = []
-        for (run_id, events, _, _, done), start in zip(writes, starts, strict=True):
+        for (run_id, events, _, _, _, done), start in zip(writes, starts, strict=True):
             if done is not None:
                 _settle(done, None)
             if run_id is None or start is None or not events:

@@ -1,0 +1,73 @@
+"""The documents of a database: read at once, written by the thread that writes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from evalwright.store.records import Forget, Record, RecordChange
+from evalwright.store.writer import Write, Writer
+
+# Keys with a prefix lie between the prefix and the prefix followed by a byte that no text holds.
+_LISTED = (
+    "FROM records WHERE kind = ? AND tenant = ?"
+    " AND key >= ? AND key < ? || CAST(x'FF' AS TEXT) ORDER BY key LIMIT ?"
+)
+_LIST = f"SELECT key, body, at_us {_LISTED}"
+_LIST_KEYS = f"SELECT key {_LISTED}"
+
+
+class RecordTable(ABC):
+    """What a database does with documents."""
+
+    @property
+    @abstractmethod
+    def writer(self) -> Writer:
+        """The thread that writes."""
+
+    @abstractmethod
+    def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]":
+        """All rows of a statement, as the file is now."""
+
+    def get(self, kind: str, tenant: str, key: str) -> bytes | None:
+        """One document of a tenant."""
+        rows = self.query(
+            "SELECT body FROM records WHERE kind = ? AND tenant = ? AND key = ?",
+            (kind, tenant, key),
+        )
+        return bytes(rows[0][0]) if rows else None
+
+    def list(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[Record]:
+        """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
+        rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
+        return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
+
+    def keys(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[str]:
+        """The keys of the documents that `list` returns."""
+        rows = self.query(_LIST_KEYS, (kind, tenant, _first(prefix, after), prefix, limit))
+        return [key for (key,) in rows]
+
+    def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
+        """Every document of a kind, with its tenant."""
+        rows = self.query(
+            "SELECT tenant, key, body, at_us FROM records WHERE kind = ? ORDER BY tenant, key",
+            (kind,),
+        )
+        return [(tenant, Record(key, bytes(body), at_us)) for tenant, key, body, at_us in rows]
+
+    def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
+        """Write documents as one unit; a request is given up if it cannot be written soon."""
+        return self.writer.submit(Write(None, (), changes, None, is_request))
+
+    def forget(self, kind: str, before_us: int) -> "Future[None]":
+        """Delete the documents of a kind that were last written before a time."""
+        return self.writer.submit(Write(None, (), [Forget(kind, before_us)], None, True))
+
+
+def _first(prefix: str, after: str) -> str:
+    """The least key of a list; the least key after another is that key followed by a zero."""
+    return max(prefix, f"{after}\0")
