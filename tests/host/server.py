@@ -24,6 +24,7 @@ from subjects.command import Evalwright, subject
 from subjects.waiting import eventually
 
 TENANT = "acme"
+SHUTDOWN_S = 0.3  # agents that wait at the gate would use up whatever there is
 RIGHT = AGENT_ID  # answers "yes", which is right in the suites of the builders
 WRONG = "acme.wrong"
 ECHO = "acme.echo"
@@ -82,7 +83,7 @@ def running_host(
 ) -> Iterator[ServedHost]:
     """Serve a host until the context ends; `settings` are those of `[host]` beside the agents."""
     log = SqliteLog(db)
-    table = {"agents": AGENTS, **(settings or {})}
+    table = {"agents": AGENTS, "shutdown_s": SHUTDOWN_S, **(settings or {})}
     host = Host(log, config or Config(host=table), **more)
     listener = open_socket("127.0.0.1", 0)
     listening = threading.Event()
@@ -137,6 +138,9 @@ class HostProcess:
             for agent_id, agent in AGENTS.items()
             if agent_id not in without
         ]
+        lines = [*lines]
+        if not any(line.startswith("shutdown_s") for line in lines):
+            lines.append(f"shutdown_s = {SHUTDOWN_S}")
         self._config.write_text("\n".join(["[host]", *lines, *agents]))
 
     def start(self, *arguments: str) -> None:

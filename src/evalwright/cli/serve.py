@@ -10,7 +10,7 @@ import click
 from evalwright.cli.output import say, warn
 from evalwright.cli.parameters import chosen_config, config_option, db_option
 from evalwright.models.config import Config
-from evalwright.store.location import opened_log
+from evalwright.store.location import HOST_PATIENCE, opened_log
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(
     settings = chosen_config(config)
     _tell_detours(settings)
     listener = open_socket(address, port)
-    with logging_to(), opened_log(db) as log:
+    with logging_to(), opened_log(db, HOST_PATIENCE) as log:
         vault = Vault.beside(log.place, os.environ)
         vault.check()
         host = Host(

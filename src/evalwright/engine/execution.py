@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from evalwright import __version__
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.contracts import errors
 from evalwright.contracts.events import (
@@ -21,7 +20,6 @@ from evalwright.contracts.events import (
     RunCancelled,
     RunCompleted,
     RunFailure,
-    RunStarted,
 )
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
@@ -85,6 +83,7 @@ class Execution:
         self._answered = bool(history.scored or history.awaiting)
         self._budget = self._plan.settings.max_cost_usd
         self._unpriced_before = history.tally.spent.unpriced_calls if self._budget else 0
+        self._is_draining = False  # no more tasks are started
         self._withheld: list[EvalScored] = []
         self._first_error: ErrorDetail | None = None
         self._review = Review(self._plan, means.panel) if means.panel else None
@@ -104,34 +103,16 @@ class Execution:
             keep_deeds=self._look_for_findings is not None,
         )
 
-    def open(
-        self,
-        resumed_from: str | None = None,
-        facts: Sequence[NewEvent] = (),
-        changes: Sequence[RecordChange] = (),
-    ) -> None:
-        """Write the frame that every run begins with, and the facts it takes over from another.
+    def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
+        """Write the frame that every run begins with, and the facts it takes over from another."""
+        self._recorder.open(self._plan.opening(resumed_from), facts)
+
+    async def create(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:
+        """Write the same, soon or not at all, and wait until it is durable.
 
         Changes of documents that go with the run are written together with it, or not at all.
         """
-        plan, origin = self._plan, self._plan.origin
-        metadata = {"resumedFrom": resumed_from} if resumed_from else {}
-        if plan.group is not None:
-            metadata["group"] = plan.group.id
-        started = RunStarted(
-            workflow_id=plan.suite.suite_id,
-            inputs={
-                "evalSuiteRef": f"{plan.suite.suite_id}@{plan.suite.version}",
-                "agentId": plan.agent.agent_id,
-                "evalModes": plan.modes,
-            },
-            transport=origin.transport if origin else None,
-            engine_version=__version__,
-            owner=origin.owner if origin else None,
-            tags=plan.tags or None,
-            metadata=origin.metadata if origin else metadata or None,
-        )
-        self._recorder.open([started, *plan.opening()], facts, changes)
+        await self._recorder.create(self._plan.opening(), facts, changes)
 
     async def cancel(self, reason: str | None, cancelled_by: str | None) -> None:
         """End a run that is given up; nothing of it may be at work any more."""
@@ -141,6 +122,10 @@ class Execution:
     async def settle(self) -> None:
         """Wait until what was written is durable."""
         await self._recorder.flush()
+
+    def drain(self) -> None:
+        """Start no more tasks: `run` raises `Interrupted` unless those in progress are the last."""
+        self._is_draining = True
 
     def close_interrupted(self) -> None:
         """End the invocations that a stopped process left open: they failed."""
@@ -170,6 +155,9 @@ class Execution:
             await self._recorder.flush()  # what was shown as done must be durable
             raise
         if len(self._tally.results) < len(self._plan.suite.tasks):
+            if self._is_draining:
+                await self._recorder.flush()
+                raise errors.Interrupted("the run was stopped; it can be resumed")
             await self._fail_unfinished()
         return await self._complete()
 
@@ -186,7 +174,7 @@ class Execution:
                 await self._may_go_on.wait()
             if self._budget is not None and self._exhausts(self._tally.spent, self._budget):
                 return
-            index = next(pending, None)
+            index = None if self._is_draining else next(pending, None)
             if index is None:
                 return
             await self._work_on(index)

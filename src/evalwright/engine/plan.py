@@ -5,11 +5,13 @@ from typing import TypeVar, get_args
 
 import msgspec
 
+from evalwright import __version__
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.events import (
     EvalStarted,
     Planned,
+    RunStarted,
 )
 from evalwright.contracts.planning import (
     AgentFacts,
@@ -85,24 +87,36 @@ class Plan(msgspec.Struct, frozen=True):
         """Whether safety findings are looked for."""
         return "adversarial" in self.modes
 
-    def opening(self) -> tuple[EvalStarted, Planned]:
-        """The event that opens the evaluation, and the one a resumed run rebuilds the plan from."""
-        suite, baseline = self.suite, self.baseline
-        return EvalStarted(
+    def opening(self, resumed_from: str | None = None) -> tuple[RunStarted, EvalStarted, Planned]:
+        """The events that every run begins with; a resumed run rebuilds the plan from the last."""
+        suite, baseline, origin = self.suite, self.baseline, self.origin
+        metadata = {"resumedFrom": resumed_from} if resumed_from else {}
+        if self.group is not None:
+            metadata["group"] = self.group.id
+        started = RunStarted(
+            workflow_id=suite.suite_id,
+            inputs={
+                "evalSuiteRef": f"{suite.suite_id}@{suite.version}",
+                "agentId": self.agent.agent_id,
+                "evalModes": self.modes,
+            },
+            transport=origin.transport if origin else None,
+            engine_version=__version__,
+            owner=origin.owner if origin else None,
+            tags=self.tags or None,
+            metadata=origin.metadata if origin else metadata or None,
+        )
+        opened = EvalStarted(
             suite.suite_id,
             suite.version,
             len(suite.tasks),
             self.modes,
             baseline.run_id if baseline else None,
-        ), Planned(
-            suite,
-            self.agent,
-            self.settings,
-            self.panel,
-            baseline,
-            self.group,
-            self.origin,
         )
+        planned = Planned(
+            suite, self.agent, self.settings, self.panel, baseline, self.group, origin
+        )
+        return started, opened, planned
 
 
 def plan_run(

@@ -46,12 +46,20 @@ class Recorder:
         self,
         frame: Sequence[Payload],
         facts: Sequence[NewEvent] = (),
-        changes: Sequence[RecordChange] = (),
     ) -> None:
         """Append what a run begins with, and facts recorded elsewhere, as one unit."""
         now = self._clock.now_us()
         copied = [event._replace(at_us=now) for event in facts]
-        self._log.append(self.run_id, self._events(None, frame) + copied, changes)
+        self._log.append(self.run_id, self._events(None, frame) + copied)
+
+    async def create(
+        self, frame: Sequence[Payload], facts: Sequence[NewEvent], changes: Sequence[RecordChange]
+    ) -> None:
+        """Write what `open` appends, soon or not at all, and wait until it is durable."""
+        now = self._clock.now_us()
+        copied = [event._replace(at_us=now) for event in facts]
+        events = self._events(None, frame) + copied
+        await asyncio.wrap_future(self._log.request(self.run_id, events, changes))
 
     def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
         now, encode, redact = self._clock.now_us(), self._encode, self._redact

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from evalwright.contracts.errors import InvalidDocument, RunNotFound, StoreError
+from evalwright.contracts.errors import InvalidDocument, RunNotFound, StoreError, StoreUnavailable
 from evalwright.host.errors import ApiError, invalid, unavailable
 from evalwright.host.host import Host
 from evalwright.host.idempotency import REPLAY_HEADER, Ticket
@@ -178,6 +178,9 @@ def _known(error: Exception) -> ApiError | None:
         return ApiError(409, "conflict", "it was changed at the same time; read it again")
     if isinstance(error, StoreError):
         _logger.error("the store failed: %s", error)
+        if isinstance(error, StoreUnavailable):
+            message = f"the store is unavailable ({error.reason}); try again"
+            return unavailable(message, STORE_RETRY_SECONDS)
         return unavailable("the store is unavailable; try again", STORE_RETRY_SECONDS)
     return None
 

@@ -32,6 +32,12 @@ class RunExecutor(Protocol):
     def resume(self) -> None:
         """Continue after a pause."""
 
+    def drain(self) -> bool:
+        """Start nothing more; `run` raises `Interrupted` when what is in progress has ended.
+
+        False if there is nothing worth waiting for: then `run` is to be cancelled.
+        """
+
     async def cancel(self, ending: RunCancelled) -> None:
         """Record the end of a cancelled run; called after `run` was cancelled."""
 
@@ -61,8 +67,7 @@ class EvaluationExecutor:
     async def open(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:
         """Write the first events of the run, and wait until they are durable."""
         self._is_new = True
-        self._execution.open(None, facts, changes)
-        await self._execution.settle()
+        await self._execution.create(facts, changes)
 
     @property
     def is_paused(self) -> bool:
@@ -83,6 +88,12 @@ class EvaluationExecutor:
     def resume(self) -> None:
         """Start tasks again."""
         self._may_go_on.set()
+
+    def drain(self) -> bool:
+        """Let running tasks end; they are paid for."""
+        self._execution.drain()
+        self._may_go_on.set()  # workers that wait for the end of a pause are to end too
+        return True
 
     async def cancel(self, ending: RunCancelled) -> None:
         """End the open invocations, and the run."""

@@ -14,11 +14,13 @@ from evalwright.host.catalogue import Catalogue
 from evalwright.host.deployments.service import Deployments
 from evalwright.host.egress import Egress, EgressPolicy
 from evalwright.host.evaluation import Planner
+from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.extension import NO_EXTENSION, Extension
 from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
+from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
 from evalwright.host.response_budget import ResponseBudget
@@ -87,13 +89,17 @@ class Host:
         self._set_up_streams()
         self.runs = Runs(
             log,
-            self.planner,
-            self.models,
+            ExecutorMaker(
+                self.planner,
+                self.models,
+                self.redactor,
+                self.clock,
+                self.settings.tools,
+                extension.workflows,
+            ),
             self.redactor,
             self.clock,
             ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
-            self.settings.tools,
-            extension.workflows,
         )
         self._repeated: dict[str, range] = {}  # events of open runs that only repeat another's
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
@@ -109,6 +115,7 @@ class Host:
             self._note_delivery,
         )
         self.is_ready = False
+        self.store_check = StoreCheck(log)
         self._measure()
         self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
         self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
@@ -160,12 +167,11 @@ class Host:
         try:
             yield
         finally:
-            self.is_ready = False
+            await self.drain()
             self.feed.stop()
             sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await sweeping
-            await self.runs.stop(self.settings.shutdown_s)
             await self.webhooks.close()
             await self.models.close()
             self.telemetry.close()
@@ -199,10 +205,18 @@ class Host:
         caller = read_trace(origin.traceparent, None) if origin else None
         self.telemetry.adopt(started, owner, RunOrigin(parent=caller))
 
+    async def drain(self) -> None:
+        """Start nothing more, and let calls in flight end within `shutdown_s`."""
+        self.is_ready = False
+        await self.runs.stop(self.settings.shutdown_s)
+
     async def _sweep(self) -> None:
         while True:
-            await self.idempotency.forget_old()
-            await self.deployments.sweep(self.clock.now_us())
+            try:
+                await self.idempotency.forget_old()
+                await self.deployments.sweep(self.clock.now_us())
+            except StoreError as error:
+                _logger.warning("old documents are not deleted: %s", error)
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _hear(self, run_id: str, events: list[Event]) -> None:

@@ -25,6 +25,7 @@ KIND = "idempotency"
 KEPT_SECONDS = 25 * 3600  # a day, and an hour for clock differences
 LEASE_SECONDS = 60  # after which a request without a response is considered dead
 WAIT_SECONDS = 10  # that a duplicate waits for the first request
+SETTLE_SECONDS = 1  # that a response waits until it is kept
 RETRY_SECONDS = 1  # after which a client may retry
 MAX_KEY = 255
 REPLAY_HEADER = "openwop-Idempotent-Replay"
@@ -82,14 +83,19 @@ class Ticket:
         if response.status_code >= 500 or response.status_code in _NEVER_KEPT:
             await self.give_back()
             return
-        with suppress(RecordConflict):  # the lease expired; the request is answered anyway
-            await asyncio.wrap_future(self._records.write([self.completion(response)]))
+        await self._settle(self.completion(response))
 
     async def give_back(self) -> None:
         """Allow the request to be sent again."""
         change = RecordChange(KIND, *self._place, None, self._pending)
-        with suppress(RecordConflict):  # the lease expired, and a duplicate has taken over
-            await asyncio.wrap_future(self._records.write([change]))
+        await self._settle(change)
+
+    async def _settle(self, change: RecordChange) -> None:
+        """Write what became of the request, for duplicates; the client does not wait for long."""
+        written = self._records.write([change], is_request=False)
+        with suppress(RecordConflict, TimeoutError):  # the lease expired: a duplicate takes over
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await asyncio.shield(asyncio.wrap_future(written))
 
 
 class Idempotency:

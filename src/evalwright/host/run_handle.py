@@ -61,8 +61,15 @@ class RunHandle(NamedTuple):
     async def append(
         self, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
     ) -> None:
-        """Append events and write records as one unit, and wait until they are durable."""
-        self.log.append(self.run_id, events, changes)
+        """Append events and write records as one unit, and wait until they are durable.
+
+        Raises `StoreUnavailable` if the store fails for long: then nothing is written later either.
+        """
+        await asyncio.wrap_future(self.log.request(self.run_id, events, changes))
+
+    async def keep(self, event: NewEvent) -> None:
+        """Append an event, and wait until it is durable, however long the store fails."""
+        self.log.append(self.run_id, [event])
         await asyncio.wrap_future(self.log.flush(self.run_id))
 
 

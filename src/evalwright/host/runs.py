@@ -2,13 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 
 import msgspec
 
 from evalwright.agents.protocol import Agent
-from evalwright.contracts.errors import CannotEvaluate, EvalwrightError, RunBusy, RunFailed
+from evalwright.contracts.errors import (
+    EvalwrightError,
+    Interrupted,
+    LogConflict,
+    RunBusy,
+    RunFailed,
+    StoreError,
+    StoreUnavailable,
+)
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     DrainPolicy,
@@ -23,23 +31,22 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
-from evalwright.engine.continuation import recall_answers
-from evalwright.engine.execution import Means
-from evalwright.engine.history import History, read_history
-from evalwright.engine.plan import Plan
+from evalwright.engine.history import History
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.session import ModelPool, gather_means
 from evalwright.host.errors import ApiError, unavailable
-from evalwright.host.evaluation import PlannedEvaluation, Planner
-from evalwright.host.executors import EvaluationExecutor, RunExecutor
-from evalwright.host.extension import Workflow
+from evalwright.host.evaluation import PlannedEvaluation
+from evalwright.host.executor_maker import ExecutorMaker
+from evalwright.host.executors import RunExecutor
 from evalwright.host.limits import ConcurrencyLimit
-from evalwright.host.run_handle import ENDED, RunHandle, Status, is_evaluation
+from evalwright.host.outages import StrandedRuns
+from evalwright.host.run_handle import ENDED, RunHandle, Status
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent, RunFacts
 from evalwright.store.records import RecordChange
 
 STOP_RETRY_SECONDS = 5  # after which another process may serve
+TAKE_UP_RETRY_SECONDS = 2  # after which a run that the store stopped is likely to go on
+BREAK_OFF_SECONDS = 2  # that runs have to end when they are broken off
 CANCEL_SECONDS = 2  # that a request waits for the end of the run it cancels
 
 _logger = logging.getLogger(__name__)
@@ -62,25 +69,21 @@ class Runs:
     def __init__(
         self,
         log: EventLog,
-        planner: Planner,
-        models: ModelPool,
+        maker: ExecutorMaker,
         redactor: Redactor,
         clock: Clock,
         limit: ConcurrencyLimit,
-        tools: str | None = None,
-        workflows: Mapping[str, Workflow] | None = None,
     ) -> None:
         self._log = log
-        self._planner = planner
-        self._models = models
+        self._maker = maker
         self._redactor = redactor
         self._clock = clock
         self._limit = limit
-        self._tools = tools  # the file that describes live tools; no tenant's log names it
-        self._workflows = workflows or {}
         self._running: dict[str, _Running] = {}
         self._waking: set[str] = set()  # paused runs that are about to be running again
+        self._stranded = StrandedRuns(self._take_up)
         self._is_stopping = False
+        self._broken_off = asyncio.Event()  # stopping must take no longer
 
     async def start(
         self, run: RunHandle, planned: PlannedEvaluation, changes: Sequence[RecordChange] = ()
@@ -104,7 +107,7 @@ class Runs:
         async with AsyncExitStack() as unused:
             unused.push_async_callback(agent.close)
             with self._counted(run) as counted:
-                executor = await self._evaluation(run, agent, history)
+                executor = await self._maker.evaluation(run, agent, history)
                 unused.pop_all()  # the executor closes the agent too
                 unused.push_async_callback(executor.close)
                 await executor.open(facts, changes)
@@ -117,9 +120,8 @@ class Runs:
         """Create a run of a workflow, durably and together with changes, and execute it."""
         with self._counted(run) as counted:
             recorder = Recorder(run.log, run.run_id, self._clock, self._redactor)
-            recorder.open([started], (), changes)
-            await recorder.flush()
-            executor = await self._workflow(run, started)
+            await recorder.create([started], (), changes)
+            executor = await self._maker.workflow(run, started)
             assert executor is not None, "only workflows of the host are started"
             self._execute(_Running(run, executor, counted.pop_all()))
 
@@ -138,29 +140,48 @@ class Runs:
 
     async def _attend(self, running: _Running) -> None:
         """Execute a run until it ends or the host stops."""
-        run = running.run
+        run, is_stranded = running.run, False
         try:
             with running.counted, run.log.claim(run.run_id):
                 try:
                     await running.executor.run()
                 except asyncio.CancelledError:
-                    if running.cancelled is None:  # the host stops; the run is resumed later
+                    if running.cancelled is None:
                         raise
                     await running.executor.cancel(running.cancelled)
         except asyncio.CancelledError:
-            pass
-        except RunFailed:
-            pass  # its log says so
-        except (EvalwrightError, ApiError) as error:
-            _logger.error("run %s stopped: %s", run.run_id, type(error).__name__)  # noqa: TRY400
+            pass  # the host stops; the run is resumed later
         except Exception as error:  # noqa: BLE001 - a fault in one run must not end the host
-            kind = type(error).__name__
-            _logger.error("run %s failed: internal error %s", run.run_id, kind)  # noqa: TRY400
-            detail = ErrorDetail("internal_error", f"internal error of the host: {kind}")
-            await self._record(run, RunFailure(detail))
+            is_stranded = await self._take_note(run, error)
         finally:
             self._running.pop(run.run_id, None)
+            if is_stranded:
+                self._stranded.add(run)
+            else:
+                self._stranded.forget(run.run_id)
             await running.executor.close()
+
+    async def _take_note(self, run: RunHandle, error: Exception) -> bool:
+        """Log why a run stopped, or record it; returns whether the run is to be taken up again."""
+        match error:
+            case Interrupted() | RunFailed():
+                return False  # the host stops, or the log of the run says so
+            case StoreUnavailable() | LogConflict():
+                _logger.error("run %s stopped, and is taken up again: %s", run.run_id, error)
+                return True
+            case EvalwrightError() | ApiError():
+                _logger.error("run %s stopped: %s", run.run_id, type(error).__name__)
+                return False
+        kind = type(error).__name__
+        _logger.error("run %s failed: internal error %s", run.run_id, kind)
+        detail = ErrorDetail("internal_error", f"internal error of the host: {kind}")
+        await self._fail(run, detail)
+        return False
+
+    async def _fail(self, run: RunHandle, detail: ErrorDetail) -> None:
+        """End a run that cannot go on, as soon as that can be recorded."""
+        event = self._event(run, RunFailure(detail))
+        await run.keep(NewEvent(event.type, None, event.at_us, event.body))
 
     async def finish(self, run: RunHandle) -> None:
         """Wait until a run is no longer executed here."""
@@ -168,35 +189,11 @@ class Runs:
         if running is not None and running.task is not None:
             await asyncio.wait((running.task,))
 
-    async def _evaluation(
-        self, run: RunHandle, agent: Agent, history: History
-    ) -> EvaluationExecutor:
-        means = await self._means(history.plan)
-        return EvaluationExecutor(run.log, agent, history, self._clock, means)
-
-    async def _means(self, plan: Plan) -> Means:
-        tools, panel = self._tools if plan.is_live else None, plan.panel
-        judges = self._models.panel(panel.judges, panel.samples) if panel else None
-        try:
-            return await gather_means(self._models, judges, tools, live=plan.is_live)
-        except EvalwrightError as error:  # it names files and commands of the operator
-            _logger.error("the live tools cannot be loaded: %s", error)  # noqa: TRY400
-            message = "the live tools of the host cannot be loaded; ask its operator"
-            raise CannotEvaluate(message) from None
-
-    async def _workflow(self, run: RunHandle, started: RunStarted) -> RunExecutor | None:
-        """The executor of a run of a workflow; None for a run of anything else."""
-        workflow = self._workflows.get(started.workflow_id)
-        if workflow is None or started.owner is None:
-            return None
-        recorder = Recorder(run.log, run.run_id, self._clock, self._redactor)
-        events = await run.beside(lambda: list(run.log.read(run.run_id)))
-        return workflow.executor(recorder, self._clock, events, self._planner.limits)
-
     # Cancelling, pausing and resuming.
 
     async def cancel(self, run: RunHandle, reason: str | None, by: str) -> Status:
         """Cancel a run; raises `ApiError` 409 if it has ended."""
+        await self._try_store()
         status = await self.status(run)
         if status in ENDED:
             raise _conflict(f"the run is {status}", status)
@@ -227,20 +224,37 @@ class Runs:
 
         What is in progress ends first; `immediately` interrupts it where the executor can.
         """
+        await self._try_store()
         status = await self.status(run)
-        running = self._running.get(run.run_id)
-        if status != "running" or running is None:
+        if status != "running":
             message = f"the run is {status}; only a running run can be paused"
             raise _conflict(message, status)
+        running = self._running.get(run.run_id)
+        if running is None:
+            raise self._not_here(run)
         policy: DrainPolicy = "immediate" if immediately else "drain-current-node"
         paused = RunPaused(mask_reason(reason), policy)
-        if running.executor.pause(paused, immediately=immediately):
+        if not running.executor.pause(paused, immediately=immediately):
+            return self._event(run, paused)
+        try:
             return await self._record(run, paused)
-        return self._event(run, paused)
+        except StoreError:
+            running.executor.resume()
+            raise
+
+    async def _try_store(self) -> None:
+        """Raise `StoreUnavailable` before anything is done that could not be recorded."""
+        await asyncio.wrap_future(self._log.try_out())
+
+    def _not_here(self, run: RunHandle) -> ApiError:
+        if run.run_id in self._stranded:
+            return unavailable("the run is about to be taken up again", TAKE_UP_RETRY_SECONDS)
+        return _conflict("the run is being executed by another process", "running")
 
     async def resume(self, run: RunHandle, reason: str | None) -> Event:
         """Resume a paused run; raises `ApiError` 409 for any other."""
         self._refuse_while_stopping()
+        await self._try_store()
         status = await self.status(run)
         if status != "paused":
             raise _conflict(f"the run is {status}, not paused", status)
@@ -248,19 +262,26 @@ class Runs:
         resumed = RunResumed(mask_reason(reason))
         if running is None:
             return await self._wake(run, resumed)
-        running.executor.resume()  # at once, so that the next request finds it running
-        return await self._record(run, resumed)
+        with self._awake(run):
+            recorded = await self._record(run, resumed)
+            running.executor.resume()
+        return recorded
 
     async def _wake(self, run: RunHandle, resumed: RunResumed) -> Event:
         """Resume a run that was paused when an earlier process ended."""
+        with self._awake(run), self._counted(run) as counted:
+            recorded = await self._record(run, resumed)
+            await self._go_on(run, counted)
+        return recorded
+
+    @contextmanager
+    def _awake(self, run: RunHandle) -> Iterator[None]:
+        """Count a run as running, so that no other request resumes it too."""
         self._waking.add(run.run_id)
         try:
-            with self._counted(run) as counted:
-                recorded = await self._record(run, resumed)
-                await self._go_on(run, counted)
+            yield
         finally:
             self._waking.discard(run.run_id)
-        return recorded
 
     async def status(self, run: RunHandle) -> Status:
         """The status of a run; raises `RunNotFound`."""
@@ -281,10 +302,12 @@ class Runs:
     def _executed_status(self, run_id: str) -> Status | None:
         """The status of a run that this process executes, which is ahead of the log."""
         running = self._running.get(run_id)
-        if running is None:
-            return "running" if run_id in self._waking else None
-        if running.cancelled is not None:
+        if running is not None and running.cancelled is not None:
             return "cancelling"
+        if run_id in self._waking:
+            return "running"
+        if running is None:
+            return None
         return "paused" if running.executor.is_paused else "running"
 
     async def _record(self, run: RunHandle, payload: Payload) -> Event:
@@ -303,7 +326,7 @@ class Runs:
         count = 0
         for run_id, partition in self._log.open_runs():
             run = RunHandle.find(self._log, partition, run_id)
-            if not self._can_go_on(run) or run.open_status() != "running":
+            if not self._maker.knows(run) or run.open_status() != "running":
                 continue
             try:
                 announce(run)
@@ -312,57 +335,59 @@ class Runs:
                 _logger.error("run %s is not resumed: its log cannot be read", run_id)  # noqa: TRY400
         return count
 
-    def _can_go_on(self, run: RunHandle) -> bool:
-        """Whether a host executes such runs: not those of the command line or of deployments."""
-        edges = run.edges()
-        try:
-            started = edges[0].decode(RunStarted)
-        except msgspec.DecodeError:
-            return False
-        is_known = started.workflow_id in self._workflows or is_evaluation(edges)
-        return started.owner is not None and is_known
-
     async def _go_on(self, run: RunHandle, counted: ExitStack) -> bool:
         try:
             with run.log.claim(run.run_id):
-                executor = await self._recalled(run)
+                executor = await self._maker.recalled(run)
         except RunBusy:
             return False
+        except StoreUnavailable:
+            self._stranded.add(run)
+            return False
         except EvalwrightError as error:
-            detail = ErrorDetail("cannot_resume", str(error), None, True)
-            await self._record(run, RunFailure(detail))
+            await self._fail(run, ErrorDetail("cannot_resume", str(error), None, True))
             return False
         self._execute(_Running(run, executor, counted.pop_all()))
         return True
 
-    async def _recalled(self, run: RunHandle) -> RunExecutor:
-        """The executor of the rest of a run, from its log."""
-        executor = await self._workflow(run, (await run.look())[0].decode(RunStarted))
-        if executor is not None:
-            return executor
-        history = await run.beside(lambda: _recalled_history(run))
-        agent = self._planner.agent_of(run.tenant, history.plan)
-        return await self._evaluation(run, agent, history)
+    async def _take_up(self, run: RunHandle) -> None:
+        """Go on with a run that stopped because the store failed."""
+        if self._is_stopping or await self.status(run) != "running":
+            return
+        run.log.mend(run.run_id)
+        await self._go_on(run, ExitStack())
 
     async def stop(self, seconds: float) -> None:
-        """Stop all runs where they are; they are resumed at the next start."""
+        """Start nothing more, and stop all runs; they are resumed at the next start.
+
+        Calls in flight have so many seconds to end: their results are recorded.
+        """
         self._is_stopping = True
+        self._stranded.close()
         tasks = [running.task for running in self._running.values() if running.task is not None]
-        for running in self._running.values():
+        for running in tuple(self._running.values()):
+            is_idle = running.cancelled is None and not running.executor.drain()
+            if is_idle and running.task is not None:
+                running.task.cancel()
+        if not tasks:
+            return
+        ended = asyncio.ensure_future(asyncio.wait(tasks))
+        hurry = asyncio.ensure_future(self._broken_off.wait())
+        await asyncio.wait((ended, hurry), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        hurry.cancel()
+        for running in tuple(self._running.values()):
             if running.task is not None and running.cancelled is None:
                 running.task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+        await asyncio.wait(tasks, timeout=BREAK_OFF_SECONDS)
+
+    def break_off(self) -> None:
+        """Wait for calls in flight no longer."""
+        self._broken_off.set()
 
     def _refuse_while_stopping(self) -> None:
         if self._is_stopping:
             raise unavailable("the host is shutting down", STOP_RETRY_SECONDS)
-
-
-def _recalled_history(run: RunHandle) -> History:
-    history = read_history(run.log, run.run_id)
-    recall_answers(run.log, history)
-    return history
 
 
 def _conflict(message: str, status: str) -> ApiError:

@@ -5,8 +5,10 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
@@ -20,6 +22,7 @@ BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 30
 MOST_CONNECTIONS = 10_000
 SWITCH_SECONDS = 0.001
+LEAST_GRACE_SECONDS = 1  # that open requests have when runs took all the time there was
 
 
 class Server(uvicorn.Server):
@@ -47,9 +50,20 @@ class Server(uvicorn.Server):
         if self.started:
             self._listening()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop in good order; at the second signal, at once."""
+        if self.should_exit:
+            self.force_exit = True
+            self._host.runs.break_off()
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the event streams, which would wait for ever."""
+        """Let calls in flight end, then the event streams, which would wait for ever."""
+        deadline = time.monotonic() + self._host.settings.shutdown_s
+        await self._host.drain()
         self._host.feed.stop()
+        left = round(deadline - time.monotonic())
+        self.config.timeout_graceful_shutdown = max(LEAST_GRACE_SECONDS, left)
         await super().shutdown(sockets)
 
 

@@ -250,6 +250,10 @@ class WorkflowExecutor:
         self._broken_off.clear()
         self._may_go_on.set()
 
+    def drain(self) -> bool:
+        """A node that waits is started again."""
+        return False
+
     async def cancel(self, ending: RunCancelled) -> None:
         """End the run, unless it has ended already."""
         if not self._is_over:

@@ -143,13 +143,16 @@ async def is_alive(_call: ApiCall) -> Response:
 
 
 async def is_ready(call: ApiCall) -> Response:
-    """Whether the store can be read, and the host is started and not stopping."""
+    """Whether the store can be read and written, and the host is started and not stopping."""
     if not call.host.is_ready:
         raise unavailable("the host is not ready", RETRY_SECONDS)
     try:
         await call.beside(lambda: call.host.log.run_ids(1))
     except StoreError:
         raise unavailable("the store cannot be read", RETRY_SECONDS) from None
+    problem = await call.host.store_check.problem()
+    if problem is not None:
+        raise unavailable(f"the store cannot be written: {problem}", RETRY_SECONDS)
     return json_response({"status": "ready"})
 
 
