@@ -87,20 +87,7 @@ class Host:
         self.idempotency = Idempotency(self.records, self.vault)
         self._set_limits()
         self._set_up_streams()
-        self.runs = Runs(
-            log,
-            ExecutorMaker(
-                self.planner,
-                self.models,
-                self.redactor,
-                self.clock,
-                self.settings.tools,
-                extension.workflows,
-            ),
-            self.redactor,
-            self.clock,
-            ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant),
-        )
+        self.runs = self._make_runs()
         self._repeated: dict[str, range] = {}  # events of open runs that only repeat another's
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
@@ -120,6 +107,18 @@ class Host:
         self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
         self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
         self._finding: set[asyncio.Future[None]] = set()  # who looks
+
+    def _make_runs(self) -> Runs:
+        maker = ExecutorMaker(
+            self.planner,
+            self.models,
+            self.redactor,
+            self.clock,
+            self.settings.tools,
+            self.extension.workflows,
+        )
+        limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
+        return Runs(self.log, maker, self.redactor, self.clock, limit)
 
     def _measure(self) -> None:
         metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
