@@ -120,11 +120,13 @@ class RunResult:
     def report(self) -> str:
         """The scorecard as `evalwright show` prints it: failures first, secrets masked."""
         from evalwright.reports.console import Style
-        from evalwright.reports.run.scorecard import render_outcome
+        from evalwright.reports.run.scorecard import overrides_of, render_outcome
 
         failed = {each.task_id for each in self._outcome.summary.tasks if not each.passed}
         stories = mask_stories(self._stories(failed)) if failed else ()
-        return render_outcome(self._outcome, stories, Style(colour=False))
+        with existing_log(str(self._db)) as log:
+            said = overrides_of(log, self.id)
+        return render_outcome(self._outcome, stories, Style(colour=False), overrides=said)
 
     def _stories(self, wanted: set[str]) -> list[TaskStory]:
         with existing_log(str(self._db)) as log:

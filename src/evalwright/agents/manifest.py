@@ -57,7 +57,7 @@ class ManifestAgent:
         self.model_class: str | None = manifest.model_class
         self.model = model
         self._system_prompt = system_prompt
-        self._reads_memory = manifest.memory_shape.long_term
+        self.reads_memory = manifest.memory_shape.long_term
         self._tools = list(dict.fromkeys(manifest.tool_allowlist or ()))
         self.allowed_tools: frozenset[str] | None = frozenset(self._tools)
         self.is_outside = False
@@ -95,7 +95,7 @@ class ManifestAgent:
         return [name for name, tool in found.items() if tool and tool.call]
 
     def _system(self, invocation: Invocation) -> str:
-        memory = invocation.memory() if self._reads_memory else ()
+        memory = invocation.memory() if self.reads_memory else ()
         if not memory:
             return self._system_prompt
         # No entry can end the block: `<` is written as an escape, which JSON allows in strings.

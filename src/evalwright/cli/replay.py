@@ -9,7 +9,7 @@ from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
 from evalwright.reports.console import Style
-from evalwright.reports.run.scorecard import agreement, render_outcome
+from evalwright.reports.run.scorecard import agreement, overrides_of, render_outcome
 from evalwright.store.location import existing_log
 
 
@@ -28,9 +28,11 @@ def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> N
         outcome = replay_run(log, continued(log, find_run(log, run)))
         stories = [] if as_json else failed_stories(log, outcome, show_secrets=show_secrets)
         agreed = None if as_json else agreement(log, outcome)
+        overrides = [] if as_json else overrides_of(log, outcome.run_id)
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
-    card = render_outcome(outcome, stories, Style.of(Streams.out), agreement=agreed)
+    style = Style.of(Streams.out)
+    card = render_outcome(outcome, stories, style, agreement=agreed, overrides=overrides)
     tell(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

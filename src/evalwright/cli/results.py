@@ -19,6 +19,7 @@ from evalwright.cli.output import (
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
+from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
@@ -109,8 +110,14 @@ def _card(run: ShownRun, style: Style, *, full: bool = False) -> str:
 
 def _reported(run: ShownRun) -> ReportedRun:
     outcome = run.outcome
+    plan = outcome.plan
     return ReportedRun(
-        outcome.run_id, outcome.summary, shown_reasons(outcome), run.stories, outcome.plan.is_live
+        outcome.run_id,
+        outcome.summary,
+        shown_reasons(outcome),
+        run.stories,
+        plan.is_live,
+        [tag for tag in plan.tags if tag in EXPLANATIONS],
     )
 
 

@@ -19,6 +19,7 @@ from evalwright.reports.run.scorecard import (
     LIVE,
     MOST_FAILURES,
     agreement,
+    overrides_of,
     render_outcome,
     render_story,
 )
@@ -89,6 +90,7 @@ class LogViewer:
             Style.of(Streams.out),
             agreement=agreement(self._log, outcome),
             full=True,
+            overrides=overrides_of(self._log, run_id, full=True),
         )
         tell(card, styled=True)
 

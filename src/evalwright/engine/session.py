@@ -174,6 +174,7 @@ class Session:
                 judges=tuple(str(self.models.name(judge)) for judge in options.judges),
             )
         self.options = options
+        self._notify = notify
         self._gateway: Gateway | None = None
         if options.gateway:
             from evalwright.agents import gateway
@@ -207,6 +208,8 @@ class Session:
             run_id = last_continuation(log, find_run(log, self.options.baseline))
             baseline = read_baseline(log, run_id, suite, self.models.redactor)
         plan = plan_run(suite, name, self.agent, self.options, baseline)
+        if not getattr(self.agent, "reads_memory", True):
+            self._warn_of_memory(plan, name)
         if self.options.repeat == 1:
             return [plan]
         group_id, size = new_group_id(SystemClock()), self.options.repeat
@@ -214,6 +217,12 @@ class Session:
             msgspec.structs.replace(plan, group=Group(group_id, index, size))
             for index in range(1, size + 1)
         ]
+
+    def _warn_of_memory(self, plan: Plan, name: str) -> None:
+        from evalwright.engine.isolation import memory_warnings
+
+        for warning in [] if plan.is_live else memory_warnings(plan.suite, self.agent):
+            self._notify(f"{name}: {warning}")
 
     async def run(
         self,

@@ -3,11 +3,19 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
-from typing import Literal
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from evalwright.contracts.annotation import (
+    ANNOTATION_KIND as KIND,
+)
+from evalwright.contracts.annotation import (
+    Actor,
+    Annotation,
+    AnnotationTarget,
+    Signal,
+)
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.redaction import Redactor
@@ -18,50 +26,7 @@ from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
-KIND = "annotation"
 MOST_PER_RUN = 500
-
-
-class AnnotationPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base of an annotation and its parts."""
-
-
-class AnnotationTarget(AnnotationPart, frozen=True):
-    """What is annotated: a run, one of its events, or one of its nodes."""
-
-    run_id: str
-    event_id: str | None = None
-    node_id: str | None = None
-
-
-class Signal(AnnotationPart, frozen=True):
-    """A rating, a correction, a label, or a flag for review."""
-
-    kind: Literal["rating", "correction", "label", "flag"]
-    rating: int | None = None
-    label: str | None = None
-    correction: str | None = None
-
-
-class Actor(AnnotationPart, frozen=True):
-    """The author, as an opaque id."""
-
-    principal_ref: str
-
-
-class Annotation(AnnotationPart, frozen=True):
-    """An annotation as stored.
-
-    A correction of an `eval.scored` event overrides that score for readers; the recorded score and
-    the summary do not change.
-    """
-
-    annotation_id: str
-    target: AnnotationTarget
-    signal: Signal
-    actor: Actor
-    created_at: str
-    note: str | None = None
 
 
 class AnnotationStore:

@@ -20,6 +20,7 @@ from evalwright.contracts.planning import Baseline, Origin, RunOptions
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baseline import read_baseline
+from evalwright.engine.isolation import EXPLANATIONS, isolation_marks, memory_warnings
 from evalwright.engine.plan import DEFAULT_MODES, Plan, limited, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent
 from evalwright.host.errors import ApiError, invalid
@@ -45,10 +46,11 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedEvaluation(NamedTuple):
-    """A plan and its agent."""
+    """A plan and its agent, and what its request should be told."""
 
     plan: Plan
     agent: Agent
+    warnings: Sequence[Problem] = ()
 
 
 def modes_of(settings: HostSettings) -> list[Mode]:
@@ -94,8 +96,11 @@ class Planner:
             version=registered.version,
             channel=request.agent_channel,
         )
-        plan = msgspec.structs.replace(plan, agent=facts, origin=request.origin)
-        return PlannedEvaluation(plan, agent)
+        given = [tag for tag in plan.tags if tag not in EXPLANATIONS]  # a mark is the host's to set
+        tags = [*given, *isolation_marks(plan, agent)]
+        plan = msgspec.structs.replace(plan, agent=facts, origin=request.origin, tags=tags)
+        warnings = [] if plan.is_live else memory_warnings(suite, agent)
+        return PlannedEvaluation(plan, agent, warnings)
 
     def agent_of(self, tenant: str, plan: Plan) -> Agent:
         """The agent of a run that is resumed; raises `BadInput` if it no longer exists."""

@@ -19,6 +19,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import ForkedFrom, Origin, Owner, RunSettings
 from evalwright.engine.clock import Clock
 from evalwright.engine.history import History, read_history
+from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.engine.plan import Plan, limited, merged
 from evalwright.engine.replay import replay_run
 from evalwright.host.deployments import management as deployments
@@ -155,7 +156,7 @@ class Forks:
         return msgspec.structs.replace(
             plan,
             settings=settings,
-            tags=plan.tags if overlay.tags is None else overlay.tags,
+            tags=plan.tags if overlay.tags is None else _with_marks(overlay.tags, plan.tags),
             origin=msgspec.structs.replace(
                 origin,
                 metadata=origin.metadata if overlay.metadata is None else overlay.metadata,
@@ -164,6 +165,11 @@ class Forks:
                 traceparent=request.traceparent,
             ),
         )
+
+
+def _with_marks(tags: list[str], before: list[str]) -> list[str]:
+    """Other tags, with the marks of the source: its facts are part of the branch."""
+    return [*tags, *(mark for mark in EXPLANATIONS if mark in before and mark not in tags)]
 
 
 def _repeat(run: RunHandle, request: ForkRequest, now_us: int) -> list[NewEvent]:

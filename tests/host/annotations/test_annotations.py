@@ -8,6 +8,7 @@ import pytest
 from builders import a_suite, a_task
 from host.caller import Caller, Reply
 from host.server import GATED, TENANT, WRONG, ServedHost
+from subjects.command import Evalwright
 from subjects.waiting import Journal
 
 RATING = {"kind": "rating", "rating": 4}
@@ -222,3 +223,22 @@ class TestLive:
             gate.open_gate()
             assert "run.annotated" not in [frame.name for frame in stream]
         assert TENANT not in json.dumps(annotations(other, theirs))
+
+
+def test_a_corrected_score_is_shown_with_its_correction_on_the_scorecard(
+    served: ServedHost, caller: Caller, evalwright: Evalwright
+):
+    run_id = caller.evaluate(a_suite(2), WRONG)
+    scored = [frame.data for frame in caller.frames(run_id) if frame.name == "eval.scored"]
+    for frame, text in ((scored[1], "it was\x1b[31m right"), (caller.frames(run_id)[0].data, "no")):
+        correction = {"kind": "correction", "correction": text}
+        reply = annotate(caller, run_id, correction, target={"eventId": frame["eventId"]})
+        assert reply.status == 201
+    annotate(caller, run_id, FLAG, target={"eventId": scored[0]["eventId"]})
+    task_id, by = scored[1]["nodeId"], reply.json()["actor"]["principalRef"]
+    evalwright.db = served.log.place
+    for command in (("show", run_id), ("replay", run_id)):
+        card = evalwright(*command)
+        [line] = [line for line in card.out.splitlines() if "corrected by" in line]
+        assert line.startswith(f"  {task_id}: score 0, corrected by {by}, 20")
+        assert line.endswith("it was\\x1b[31m right")

@@ -253,3 +253,20 @@ def test_a_manifest_that_a_tenant_sent_runs_on_the_operators_model(desk: Caller)
     assert reply.status == 201
     run_id = desk.evaluate(a_suite([a_task()]), "local.acme.helper")
     assert desk.snapshot(run_id)["agent"] == {"agentId": "local.acme.helper", "version": "1.0.0"}
+
+
+def test_memory_that_the_agent_does_not_read_is_warned_of_and_marked(desk: Caller):
+    remembering = MANIFEST | {"agentId": "local.acme.elephant", "memoryShape": {"longTerm": True}}
+    forgetful = MANIFEST | {"agentId": "local.acme.goldfish"}
+    for manifest in (remembering, forgetful):
+        assert desk.post("/v1/agents", {"version": "1.0.0", "manifest": manifest}).status == 201
+    seed = {"memorySeed": [{"id": "contact", "content": "by e-mail"}]}
+    suite = a_suite([a_task("plain"), a_task("seeded", fixtures=seed)], version="3.0.0")
+    warned = desk.create(suite, "local.acme.goldfish").json()
+    [warning] = warned["warnings"]
+    assert warning["path"] == "$.tasks[1].fixtures.memorySeed"
+    assert "reads no memory" in warning["message"]
+    assert desk.finish(warned["runId"])["tags"] == ["memory-unused"]
+    fine = desk.create(suite, "local.acme.elephant").json()
+    assert "warnings" not in fine
+    assert "tags" not in desk.finish(fine["runId"])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from builders import a_suite
+from builders import a_suite, a_task
+from evalwright.contracts.suite import Suite
 from host.caller import Caller
 from host.server import ServedHost, running_host
 from subjects.endpoint import Endpoint, Reply, answer, serving
@@ -79,3 +80,54 @@ def test_how_an_agent_is_reached_is_not_told(open_host: ServedHost, endpoint: En
     register(caller, endpoint.url)
     for path in ("/v1/agents", f"/v1/agents/{AGENT}"):
         assert str(endpoint.port) not in caller.get(path).body.decode()
+
+
+# Isolation.
+
+
+def with_fixtures(**fixtures: list) -> Suite:
+    return a_suite([a_task(fixtures=fixtures)], version="1.1.0")
+
+
+TOOLS = {"toolResponses": [{"tool": "shop:orders.get", "response": {"status": "shipped"}}]}
+MEMORY = {"memorySeed": [{"id": "contact", "content": "by e-mail"}]}
+MARK = "not-isolated"
+
+
+@pytest.mark.parametrize("fixtures", [TOOLS, MEMORY, TOOLS | MEMORY])
+def test_a_run_whose_agent_may_ignore_its_fixtures_is_marked(
+    open_host: ServedHost, endpoint: Endpoint, fixtures
+):
+    caller = open_host.caller()
+    register(caller, endpoint.url)
+    run_id = caller.evaluate(with_fixtures(**fixtures), AGENT, tags=["ci"])
+    assert caller.snapshot(run_id)["tags"] == ["ci", MARK]
+    started = caller.frames(run_id)[0].data
+    assert started["payload"]["tags"] == ["ci", MARK]
+    summary = caller.get(f"/v1/runs/{run_id}/eval-summary")
+    assert summary.headers["evalwright-marks"] == MARK
+    listed = caller.get(f"/v1/runs?tag={MARK}").json()["runs"]
+    assert [each["runId"] for each in listed] == [run_id]
+
+
+def test_a_run_without_fixtures_or_with_an_agent_in_the_host_is_not_marked(
+    open_host: ServedHost, endpoint: Endpoint
+):
+    caller = open_host.caller()
+    register(caller, endpoint.url)
+    suite = with_fixtures(**TOOLS)
+    runs = [caller.evaluate(a_suite(1), AGENT), caller.evaluate(suite, tags=[MARK])]
+    for run_id in runs:
+        assert MARK not in caller.snapshot(run_id).get("tags", [])
+        summary = caller.get(f"/v1/runs/{run_id}/eval-summary")
+        assert "evalwright-marks" not in summary.headers
+
+
+def test_a_branch_of_a_marked_run_is_marked_too(open_host: ServedHost, endpoint: Endpoint):
+    caller = open_host.caller()
+    register(caller, endpoint.url)
+    source = caller.evaluate(with_fixtures(**TOOLS), AGENT)
+    overlay = {"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"tags": ["again"]}}
+    branch = caller.post(f"/v1/runs/{source}:fork", overlay).json()["runId"]
+    caller.finish(branch)
+    assert caller.snapshot(branch)["tags"] == ["again", MARK]

@@ -158,13 +158,13 @@ class Approvals:
         try:
             proposal = self._proposals.propose(tenant, gate.partition, gate.agent_id, gate.request)
             decision = proposal.decide(gate.gate_id)
-            await proposal.check_evidence(self._log)
+            evidence = await proposal.check_evidence(self._log)
         except DeploymentRefusal as refusal:
             return await self._close(tenant, kept, [*events, management.refused(refusal)])
         done = management.completed(proposal.record_after(decision))
         changes = proposal.deployments.changes(decision.changed)
         await self._run(gate).write(
-            [*events, *decision.events, done], [*changes, kept.removal(tenant)]
+            [*events, *evidence, *decision.events, done], [*changes, kept.removal(tenant)]
         )
         return "completed"
 

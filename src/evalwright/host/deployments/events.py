@@ -23,6 +23,31 @@ class AuthorizationDecided(ClosedPayload, frozen=True):
     reason: str | None = None
 
 
+class OverriddenScore(msgspec.Struct, frozen=True, rename="camel"):
+    """A score that somebody corrected after the run, without what they wrote."""
+
+    task_id: Text
+    score: float  # as recorded
+    annotation_id: Text
+    principal: Text
+    created_at: Text
+
+
+class EvidenceRead(ClosedPayload, frozen=True):
+    """What there is to know of the scores that a promotion rests on, beside the summary."""
+
+    TYPE: ClassVar[str] = "evalwright.evidence"
+    eval_run_id: Text
+    aggregate_score: float
+    passed: bool
+    overridden_scores: tuple[OverriddenScore, ...] = ()
+    marks: tuple[str, ...] = ()  # how far the scores depend on more than the suite
+
+    def events(self) -> "list[EvidenceRead]":
+        """Itself, where it says more than the summary does."""
+        return [self] if self.overridden_scores or self.marks else []
+
+
 class DeploymentPromoted(ClosedPayload, frozen=True, kw_only=True):
     """A version entered a state or took a channel."""
 
@@ -145,6 +170,7 @@ class ApprovalOverridden(ClosedPayload, frozen=True, kw_only=True):
 
 PAYLOADS = (
     AuthorizationDecided,
+    EvidenceRead,
     DeploymentPromoted,
     DeploymentRolledBack,
     DeploymentCanaryAdjusted,

@@ -7,9 +7,12 @@ import msgspec
 
 from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
 from evalwright.engine.execution import Outcome
+from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.engine.overrides import read_overrides
 from evalwright.engine.replay import replay_run
 from evalwright.engine.verdict import gates
 from evalwright.host.deployments.archive import Archive, DeploymentSet
+from evalwright.host.deployments.events import EvidenceRead, OverriddenScore
 from evalwright.host.deployments.promotion import target_state
 from evalwright.host.deployments.record import AgentDeployment, public_records
 from evalwright.host.deployments.refusals import EvalGateUnmet, IllegalTransition, NoSuchAgent
@@ -44,17 +47,22 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         proof = Proof(self.eval_run_id, gate_id)
         return transition(self.agent_id, self.deployments.records, self.request, self.policy, proof)
 
-    async def check_evidence(self, log: EventLog) -> None:
-        """Raise `EvalGateUnmet` if the required evaluation is missing or did not pass."""
-        if self.needs_evidence:
-            await asyncio.to_thread(
-                check_evidence,
-                log.for_tenant(self.partition),
-                self.agent_id,
-                self.request.version,
-                self.eval_run_id,
-                self.policy.required_pass_score,
-            )
+    async def check_evidence(self, log: EventLog) -> list[EvidenceRead]:
+        """Raise `EvalGateUnmet` if the required evaluation is missing or did not pass.
+
+        Returns the event that says what its summary does not, if there is anything to say.
+        """
+        if not self.needs_evidence:
+            return []
+        evidence = await asyncio.to_thread(
+            check_evidence,
+            log.for_tenant(self.partition),
+            self.agent_id,
+            self.request.version,
+            self.eval_run_id,
+            self.policy.required_pass_score,
+        )
+        return evidence.events()
 
     def record_after(self, decision: Decision) -> AgentDeployment:
         """The version's record after the decision, as clients see it."""
@@ -114,11 +122,12 @@ def check_evidence(
     version: str,
     eval_run_id: str | None,
     required_pass_score: float | None,
-) -> None:
-    """Raise `EvalGateUnmet` unless the run is a passed evaluation of this version.
+) -> EvidenceRead:
+    """The evidence; raises `EvalGateUnmet` unless the run is a passed evaluation of this version.
 
     The log holds the tenant's own runs only. The message is always the same; only for a run that
-    exists do the details say which bar it did not reach.
+    exists do the details say which bar it did not reach. Scores that people corrected count as they
+    were recorded, and the corrections are part of the evidence.
     """
     if eval_run_id is None:
         raise EvalGateUnmet(UNMET, unmet=["the request has no evalRunId"])
@@ -130,9 +139,35 @@ def check_evidence(
         raise
     except CannotEvaluate:  # not complete
         raise EvalGateUnmet(UNMET, unmet=["the run did not complete"]) from None
+    evidence = _evidence(log, outcome)
     unmet = _unmet(outcome, agent_id, version, required_pass_score)
     if unmet:
-        raise EvalGateUnmet(UNMET, unmet=unmet)
+        refusal = EvalGateUnmet(UNMET, unmet=unmet)
+        if evidence.overridden_scores:
+            refusal.details["overriddenScores"] = msgspec.to_builtins(evidence.overridden_scores)
+        refusal.evidence = evidence
+        raise refusal
+    return evidence
+
+
+def _evidence(log: EventLog, outcome: Outcome) -> EvidenceRead:
+    summary = outcome.summary
+    return EvidenceRead(
+        eval_run_id=outcome.run_id,
+        aggregate_score=summary.aggregate_score,
+        passed=summary.passed,
+        overridden_scores=tuple(
+            OverriddenScore(
+                task_id=each.task_id,
+                score=each.score,
+                annotation_id=each.annotation.annotation_id,
+                principal=each.annotation.actor.principal_ref,
+                created_at=each.annotation.created_at,
+            )
+            for each in read_overrides(log, outcome.run_id)
+        ),
+        marks=tuple(tag for tag in outcome.plan.tags if tag in EXPLANATIONS),
+    )
 
 
 def _unmet(

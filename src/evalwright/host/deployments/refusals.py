@@ -15,6 +15,8 @@ Refusal
 
 from typing import Any
 
+from evalwright.host.deployments.events import EvidenceRead
+
 
 class DeploymentRefusal(Exception):
     """A transition or vote that is refused; `code` is for programs."""
@@ -46,9 +48,10 @@ class NotAllowed(DeploymentRefusal):
 
 
 class EvalGateUnmet(DeploymentRefusal):
-    """The version has no evaluation that passed."""
+    """The version has no evaluation that passed; `evidence` is the one that did not."""
 
     code = "eval_gate_unmet"
+    evidence: EvidenceRead | None = None
 
 
 class NoActiveDeployment(DeploymentRefusal):

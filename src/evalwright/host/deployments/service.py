@@ -139,8 +139,9 @@ class Deployments:
         run = self._new_run(principal)
         frame = management.opened(principal, agent_id, request, allowed=True)
         try:
-            await proposal.check_evidence(self._log)
+            frame += await proposal.check_evidence(self._log)
         except EvalGateUnmet as unmet:
+            frame += unmet.evidence.events() if unmet.evidence else []
             await run.write([*frame, management.refused(unmet)])
             details = unmet.details if principal.may("runs:read") else {}
             raise EvalGateUnmet(unmet.message, runId=run.run_id, **details) from None

@@ -5,7 +5,14 @@ import asyncio
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.annotations import KIND, Annotation, AnnotationTarget, Signal
+from evalwright.contracts.annotation import (
+    ANNOTATION_KIND as KIND,
+)
+from evalwright.contracts.annotation import (
+    Annotation,
+    AnnotationTarget,
+    Signal,
+)
 from evalwright.host.feed import Notice
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import audit

@@ -2,17 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from starlette.responses import Response
 
 from evalwright import __version__
+from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.planning import Origin, Owner, from_configurable
 from evalwright.host.deployments.refusals import DeploymentRefusal
-from evalwright.host.errors import ApiError, invalid
+from evalwright.host.errors import ApiError, invalid, shown_problem
 from evalwright.host.evaluation import ALL_MODES, EvalRequest
 from evalwright.host.principal import Principal
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
@@ -91,6 +92,7 @@ CREATED = opened(
         },
         "eventsUrl": TEXT,
         "statusUrl": TEXT,
+        "warnings": listed(OBJECT),
     },
     ("runId", "status", "eventsUrl"),
 )
@@ -118,7 +120,7 @@ async def create(call: ApiCall) -> Response:
     )
 
     run = call.new_run()
-    response = created(run)
+    response = created(run, planned.warnings)
     changes = [*call.completion(response), *scope.changes(run.run_id)]
     with announced(call, run):
         try:
@@ -140,14 +142,16 @@ def announced(call: ApiCall, run: RunHandle, fork: ForkOrigin | None = None) -> 
         raise
 
 
-def created(run: RunHandle) -> Response:
+def created(run: RunHandle, warnings: Sequence[Problem] = ()) -> Response:
     """The response to a request that creates a run."""
     run_id = run.run_id
+    told = {"warnings": [shown_problem(each) for each in warnings]} if warnings else {}
     body = {
         "runId": run_id,
         "status": "running",
         "eventsUrl": f"/v1/runs/{run_id}/events",
         "statusUrl": f"/v1/runs/{run_id}",
+        **told,
     }
     return json_response(body, 201, {"Location": f"/v1/runs/{run_id}"})
 

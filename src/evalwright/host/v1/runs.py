@@ -16,8 +16,10 @@ from evalwright.contracts.events import (
     RunCompleted,
     RunFailure,
     RunPaused,
+    RunStarted,
     iso_time,
 )
+from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
@@ -111,7 +113,14 @@ async def read_summary(call: ApiCall) -> Response:
         raise ApiError(409, "conflict", "the run has not ended", {"runStatus": status})
     if last.type != RunCompleted.TYPE:
         raise _without_summary(last)
-    return Response(_summary_bytes(last.body), media_type="application/json")
+    return Response(_summary_bytes(last.body), 200, _marks(edges[0]), "application/json")
+
+
+def _marks(started: Event) -> dict[str, str]:
+    """The header for what the closed schema of a summary cannot say; mostly there is nothing."""
+    tags = started.decode(RunStarted).tags or ()
+    marks = [tag for tag in tags if tag in EXPLANATIONS]
+    return {"Evalwright-Marks": ", ".join(marks)} if marks else {}
 
 
 def _without_summary(end: Event) -> ApiError:

@@ -17,6 +17,7 @@ class ReportedRun(NamedTuple):
     reasons: Sequence[str]
     stories: Sequence[TaskStory]
     nondeterministic: bool = False
+    marks: Sequence[str] = ()  # tags that say how far the scores depend on more than the suite
 
 
 class FailedRun(NamedTuple):
@@ -46,6 +47,7 @@ def _suite(run: ReportedRun) -> JunitSuite:
     properties = [("runId", run.run_id)]
     if run.nondeterministic:
         properties.append(("nondeterministic", "live-shadow"))
+    properties += [("mark", mark) for mark in run.marks]
     cases = [_case(name, result, stories.get(result.task_id)) for result in summary.tasks]
     cases += [
         JunitCase(name, f"threshold-{number}", None, JunitProblem("failure", "threshold", reason))

@@ -7,6 +7,8 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.execution import Outcome
+from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
 from evalwright.reports.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.judging import render_panel, render_verdicts
@@ -28,6 +30,7 @@ def render_outcome(
     *,
     agreement: float | None = None,
     full: bool = False,
+    overrides: Sequence[str] = (),
 ) -> str:
     """Everything that is said of a run on a console; `full` shortens nothing."""
     plan, summary = outcome.plan, outcome.summary
@@ -46,6 +49,8 @@ def render_outcome(
         details += render_panel(plan.panel, agreement, style)
     if plan.is_live:
         details.append(style.yellow(LIVE))
+    marks = sorted(EXPLANATIONS.keys() & plan.tags)
+    details += map(style.yellow, [*map(EXPLANATIONS.__getitem__, marks), *overrides])
     if plan.group is not None:
         details.append(f"repeat {plan.group.index} of {plan.group.size}, group {plan.group.id}")
     return render_scorecard(
@@ -58,6 +63,16 @@ def render_outcome(
         first=first,
         details=details,
     )
+
+
+def overrides_of(log: EventLog, run_id: str, *, full: bool = False) -> list[str]:
+    """Corrections of scores: which task, what was recorded, what somebody says instead."""
+    limit = None if full else SHORT
+    return [
+        f"{each.task_id}: score {each.score:.4g}, corrected by {each.by}: "
+        f"{one_line(each.annotation.signal.correction or '', limit)}"
+        for each in read_overrides(log, run_id)
+    ]
 
 
 def _other_judges(plan: Plan, style: Style) -> list[str]:

@@ -1,0 +1,53 @@
+"""Isolation: whether an agent saw the fixtures of its tasks and nothing else.
+
+A run of which this is not known is marked by tags, which its log, its snapshot and its scorecard
+show, and by which lists of runs can be filtered.
+"""
+
+from evalwright.agents.protocol import Agent
+from evalwright.contracts.errors import Problem
+from evalwright.contracts.suite import Fixtures, Suite
+from evalwright.engine.plan import Plan
+
+NOT_ISOLATED = "not-isolated"
+MEMORY_UNUSED = "memory-unused"
+
+EXPLANATIONS = {
+    NOT_ISOLATED: (
+        "not isolated: the agent got its fixtures in the request, and could call its own tools"
+    ),
+    MEMORY_UNUSED: "memory unused: the agent does not read the memorySeed of the suite",
+}
+
+
+def isolation_marks(plan: Plan, agent: Agent) -> list[str]:
+    """The tags of a run in which the agent may not use the fixtures, or does not use some."""
+    if plan.is_live:  # it uses none on purpose
+        return []
+    fixtures = _fixtures(plan.suite)
+    is_open = agent.is_outside and not plan.settings.gateway
+    has_any = any(each.tool_responses or each.memory_seed for each in fixtures)
+    marks = [NOT_ISOLATED] if is_open and has_any else []
+    return marks + ([MEMORY_UNUSED] if memory_warnings(plan.suite, agent) else [])
+
+
+def memory_warnings(suite: Suite, agent: Agent) -> list[Problem]:
+    """What to say of tasks whose memory the agent does not read; one line for all of them."""
+    if getattr(agent, "reads_memory", True):
+        return []
+    seeded = [
+        index
+        for index, task in enumerate(suite.tasks)
+        if task.fixtures is not None and task.fixtures.memory_seed
+    ]
+    if not seeded:
+        return []
+    others = f", as do {len(seeded) - 1} other tasks" if len(seeded) > 1 else ""
+    task_id = suite.tasks[seeded[0]].task_id
+    message = f"task {task_id!r} has it{others}, and agent {agent.agent_id!r} reads no memory"
+    remedy = "set memoryShape.longTerm in its manifest, or leave memorySeed out"
+    return [Problem(f"$.tasks[{seeded[0]}].fixtures.memorySeed", message, remedy)]
+
+
+def _fixtures(suite: Suite) -> list[Fixtures]:
+    return [task.fixtures for task in suite.tasks if task.fixtures is not None]
