@@ -13,6 +13,8 @@ MOST_HEAD_BYTES = 64 * 1024
 STALL_SECONDS = 30.0  # in which a client with much to read must read LEAST_READ_BYTES
 LEAST_READ_BYTES = 64 * 1024
 
+ABORT = "evalwright.abort"  # the extension of a request's scope that closes its connection at once
+
 
 class GuardedConnection(HttpToolsProtocol):
     """One connection; it is closed if the client exceeds the bounds."""
@@ -58,6 +60,7 @@ class GuardedConnection(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+        self.scope["extensions"] = {ABORT: {"abort": self.transport.abort}}
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:

@@ -29,13 +29,19 @@ class Notice(NamedTuple):
 class Subscriber:
     """A subscriber to one run, with the events that it has not taken yet."""
 
-    __slots__ = ("_events", "_lost", "_notices", "_wakened")
+    __slots__ = ("_events", "_lost", "_notices", "_wakened", "ended")
 
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._notices: list[Notice] = []
         self._lost = False
         self._wakened: asyncio.Future[None] | None = None
+        self.ended: str | None = None  # the state of its key, which is no longer active
+
+    def end(self, state: str) -> None:
+        """Let it get nothing more: its key has ended."""
+        self.ended = state
+        self.wake()
 
     def put(self, events: list[Event]) -> None:
         """Add events."""

@@ -19,6 +19,7 @@ from evalwright.host.extension import NO_EXTENSION, Extension
 from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
+from evalwright.host.key_watch import KeyWatch
 from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
 from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
@@ -131,6 +132,7 @@ class Host:
         self.snapshots = SnapshotCache()
         self.pages = PageCache()
         self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
+        self.key_watch = KeyWatch(self.log)
 
     def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
@@ -161,16 +163,16 @@ class Host:
         await asyncio.to_thread(self._seal_secrets)
         await self.webhooks.start()
         await self.runs.recover(self._adopt)
-        sweeping = asyncio.create_task(self._sweep())
+        background = [asyncio.create_task(work()) for work in (self._sweep, self.key_watch.run)]
         self.is_ready = True
         try:
             yield
         finally:
             await self.drain()
             self.feed.stop()
-            sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await sweeping
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
             await self.webhooks.close()
             await self.models.close()
             self.telemetry.close()

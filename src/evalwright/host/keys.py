@@ -152,11 +152,25 @@ def authenticate(records: Records, authorization: str | None, now: datetime) -> 
     )
 
 
+def key_states(records: Records, key_ids: Iterable[str], now: datetime) -> dict[str, str]:
+    """The states of some keys; one that was deleted is revoked."""
+    bodies = {key_id: records.get(_KIND, _TENANT, key_id) for key_id in key_ids}
+    return {
+        key_id: "revoked" if body is None else _decode(body).state(now)
+        for key_id, body in bodies.items()
+    }
+
+
 def _refuse_ended(key: Key, now: datetime) -> None:
     state = key.state(now)
     if state != "active":
-        message = f"key {key.key_id} is {state}; request a new one"
-        raise _unauthenticated(message, f"key_{state}", is_token_bad=True)
+        raise ended_key(key.key_id, state)
+
+
+def ended_key(key_id: str, state: str) -> ApiError:
+    """The refusal of a key that is no longer active."""
+    message = f"key {key_id} is {state}; request a new one"
+    return _unauthenticated(message, f"key_{state}", is_token_bad=True)
 
 
 def _unauthenticated(

@@ -12,8 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
+from evalwright.host.connection import ABORT
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
+from evalwright.host.keys import ended_key
 from evalwright.host.pages import LogPage, PageKey
 from evalwright.host.response_budget import LONG, ResponseBudget, send_and_wait
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
@@ -35,6 +37,7 @@ from evalwright.host.v1.shapes import snapshot
 KEEPALIVE_SECONDS = 15.0
 MOST_BYTES = 1024 * 1024  # of events held at a time for one client
 MOST_POLLED = 5_000
+END_SECONDS = 0.2  # that a stream has to end with its key before its connection is closed
 MOST_BUFFER_MS = 5_000
 TAG = "events"
 
@@ -62,7 +65,7 @@ class Stream:
             self._after = -1  # a client that returns first gets the current state
         async for chunk in self._recorded():
             yield chunk
-        while not self._is_over and not self._feed.is_stopped:
+        while not self._is_over and not self._feed.is_stopped and subscriber.ended is None:
             if not await subscriber.wait(KEEPALIVE_SECONDS):
                 # Another process may have resumed the run, and does not notify this one.
                 async for chunk in self._recorded():
@@ -168,9 +171,24 @@ class EventStream(Response):
         self._stream = stream
         self._held = held
         self._subscriber = subscriber
+        self._key_id = call.principal.key_id
+        self._key_watch = call.host.key_watch
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the frames."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the frames, for as long as the key is valid."""
+        abort = scope.get("extensions", {}).get(ABORT, {}).get("abort")
+        with ExitStack() as watched:
+
+            def end(state: str) -> None:
+                self._subscriber.end(state)
+                if abort is not None:  # a client that does not read would not notice
+                    timer = asyncio.get_running_loop().call_later(END_SECONDS, abort)
+                    watched.callback(timer.cancel)
+
+            watched.enter_context(self._key_watch.watch(self._key_id, end))
+            await self._follow(receive, send)
+
+    async def _follow(self, receive: Receive, send: Send) -> None:
         leaving = asyncio.ensure_future(_departure(receive))
         leaving.add_done_callback(lambda _: self._subscriber.wake())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -178,7 +196,7 @@ class EventStream(Response):
             try:
                 await send(start)
                 async for chunk in self._stream.chunks(self._subscriber):
-                    if leaving.done():
+                    if leaving.done() or self._subscriber.ended is not None:
                         break
                     if not await self._send(send, chunk):
                         break
@@ -248,9 +266,13 @@ async def poll(call: ApiCall) -> Response:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))
         subscriber = held.enter_context(call.host.feed.follow(run.run_id))
+        key_id = call.principal.key_id
+        held.enter_context(call.host.key_watch.watch(key_id, subscriber.end))
         found = await run.beside(lambda: _polled(run, after))
         if found.is_worth_waiting:
             await subscriber.wait(call.query.get("timeout", 30))
+            if subscriber.ended is not None:
+                raise ended_key(key_id, subscriber.ended)
             found = await run.beside(lambda: _polled(run, after))
     return found.response()
 
