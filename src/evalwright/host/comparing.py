@@ -37,9 +37,9 @@ _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_A
 _logger = logging.getLogger(__name__)
 
 
-async def check_comparable(run: RunHandle) -> None:
+def check_comparable(run: RunHandle) -> None:
     """Raise `ApiError` 409 for a run that has not ended; 404 unless it is an evaluation."""
-    edges = await run.look()
+    edges = run.edges()
     if not is_evaluation(edges):
         raise ApiError(404, "not_found", "the run is not an evaluation, so it cannot be compared")
     if edges[-1].type not in TERMINAL_TYPES:

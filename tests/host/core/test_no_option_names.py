@@ -4,8 +4,8 @@
 tests do not provoke.
 """
 
-import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,23 +19,20 @@ from host.server import ServedHost, running_host
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 HOST = Path(evalwright.host.__file__).parent
+TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 ON_THE_CONSOLE = {"serving.py"}  # its messages go to the operator, who has a command line
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """The strings of a module that are no docstrings."""
-    tree = ast.parse(path.read_text())
-    spoken = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in spoken:
-            yield node.lineno, node.value
+    before = tokenize.NEWLINE
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            is_statement = before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+            if token.type in TEXTS and not is_statement:
+                yield token.start[0], token.string
+            if token.type not in (tokenize.NL, tokenize.COMMENT, tokenize.ENCODING):
+                before = token.type
 
 
 @pytest.mark.parametrize("path", sorted(HOST.rglob("*.py")), ids=lambda path: path.stem)

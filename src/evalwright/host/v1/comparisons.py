@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,8 +48,8 @@ async def download(call: ApiCall) -> Response:
     """Compare a run with a baseline and return the report, with secrets masked."""
     baseline, new = call.query["baseline"], call.path["runId"]
     tenant, limit = call.principal.tenant, call.host.comparisons
-    for run_id in (new, baseline):
-        await check_comparable(call.run_with(run_id))
+    for run in (call.run_with(new), call.run_with(baseline)):
+        await run.beside(partial(check_comparable, run))
     async with AsyncExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(tenant))
