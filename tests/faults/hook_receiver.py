@@ -19,26 +19,13 @@ class Arrival(NamedTuple):
     headers: dict[str, str]  # names in lower case
     body: bytes
     status: int
-
-    @property
-    def run_id(self) -> str:
-        return str(self.document["runId"])
-
-    @property
-    def sequence(self) -> int:
-        return int(self.document["event"]["sequence"])
-
-    @property
-    def event_type(self) -> str:
-        return str(self.document["event"]["type"])
+    run_id: str
+    sequence: int
+    event_type: str
 
     @property
     def is_marked(self) -> bool:
         return self.headers["evalwright-redelivery"] == "true"
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.body)
 
 
 Answer = Callable[[str], int]
@@ -73,7 +60,9 @@ def receiving(folder: Path) -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             status = receiver.answer(self.path)
-            receiver.arrivals.append(Arrival(self.path, headers, body, status))
+            event = json.loads(body)["event"]
+            named = event["runId"], event["sequence"], event["type"]
+            receiver.arrivals.append(Arrival(self.path, headers, body, status, *named))
             if status:
                 self.send_response(status)
                 self.send_header("Content-Length", "0")

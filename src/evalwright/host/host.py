@@ -33,8 +33,7 @@ from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
 from evalwright.host.turns import PAGES_PER_ROUND, Turns
 from evalwright.host.vault import Vault
 from evalwright.host.webhooks.delivery import WebhookSender
-from evalwright.host.webhooks.lanes import DeliveryReport
-from evalwright.host.webhooks.posting import Poster
+from evalwright.host.webhooks.posting import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog, NewEvent

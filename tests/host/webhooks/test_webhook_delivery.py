@@ -16,6 +16,7 @@ from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.host.egress import EgressPolicy
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks.lanes import retry_delay_s
+from evalwright.store.records import RecordChange
 
 CANARY = "canary-4711"
 
@@ -562,3 +563,54 @@ def test_cursors_cost_few_commits(at_station):
         return len(writes)
 
     assert at_station(scene) <= 20
+
+
+def test_a_subscription_to_one_type_reads_the_log_only_for_that_type(at_station, monkeypatch):
+    """Also while it is behind: what is not wanted is passed over, not read again and again."""
+    reads = []
+
+    async def scene(place):
+        await place.subscribe("run.paused", "run.completed")
+        read = place.log.read
+
+        def noting(run_id, types=(), *rest):
+            reads.append(types)
+            return read(run_id, types, *rest)
+
+        monkeypatch.setattr(place.log, "read", noting)
+        await place.record(*some_events(5), an_entry("run.paused"))
+        await arrived.wait()
+        await place.record(*[an_entry("eval.scored", taskId=f"late-{n}") for n in range(5)])
+        go_on.set()
+        assert await place.outcomes() == ["delivered"]
+        [lane] = place.sender.lanes()
+        await place.until(lambda: lane._task is None)
+        before = len(reads)
+        for number in range(5):
+            await place.record(an_entry(taskId=f"later-{number}"))
+        await place.record(an_entry("run.completed"))
+        assert await place.outcomes() == ["delivered"]
+        return len(reads) - before, [delivery.sequence for delivery in place.received]
+
+    async def respond(delivery: Delivery):
+        arrived.set()
+        await go_on.wait()
+        return web.Response()
+
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+    assert at_station(scene, respond) == (1, [6, 17])
+    assert all("run.paused" in types and "eval.scored" not in types for types in reads)
+
+
+def test_a_document_that_cannot_be_read_does_not_end_the_lane(at_station, caplog):
+    async def scene(place):
+        subscription = await place.subscribe()
+        key = f"{subscription.webhook_id}/run_damaged"
+        change = RecordChange("webhook_cursor", "acme", key, b"{}")
+        await asyncio.wrap_future(place.log.records.write([change]))
+        [lane] = place.sender.lanes()
+        lane._unread = ""
+        await place.record(*some_events(3))
+        return await place.outcomes(3)
+
+    assert at_station(scene) == ["delivered"] * 3

@@ -22,8 +22,7 @@ from evalwright.host.feed import Feed
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.vault import Vault
 from evalwright.host.webhooks.delivery import WebhookSender
-from evalwright.host.webhooks.lanes import DeliveryReport
-from evalwright.host.webhooks.posting import Poster
+from evalwright.host.webhooks.posting import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog

@@ -21,8 +21,8 @@ from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors, dead_letters
 from evalwright.host.webhooks.cursors import CursorKeeper, cursor_key, first_cursor
 from evalwright.host.webhooks.dead_letters import DeadLetter
-from evalwright.host.webhooks.lanes import DeliveryReport, Lane, LaneTools
-from evalwright.host.webhooks.posting import TIMEOUT_S, Poster
+from evalwright.host.webhooks.lanes import Lane, LaneTools
+from evalwright.host.webhooks.posting import TIMEOUT_S, DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange

@@ -21,7 +21,14 @@ from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors
 from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, StoredCursor, first_cursor
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, DeadLetter, count_dead_letters
-from evalwright.host.webhooks.posting import Attempt, AttemptResult, Poster, delivery_id
+from evalwright.host.webhooks.posting import (
+    Attempt,
+    AttemptResult,
+    DeliveryOutcome,
+    DeliveryReport,
+    Poster,
+    delivery_id,
+)
 from evalwright.host.webhooks.subscriptions import Subscription
 from evalwright.store.protocol import EventLog
 
@@ -32,23 +39,10 @@ MOST_CURSORS = 1000  # in memory; the others are looked up in the store
 STORE_RETRY_S = (0.5, 10.0)  # after a failure of the store: at first, and at most
 
 LaneState = Literal["active", "failed", "dead-lettered"]
-DeliveryOutcome = Literal["delivered", "failed", "refused", "parked"]
 Found = TypeVar("Found")
 
 _log = logging.getLogger(__name__)
 _random = random.Random()  # noqa: S311 - it only spreads attempts over time
-
-
-class DeliveryReport(NamedTuple):
-    """The outcome of one delivery, for metrics and logs; it holds no secret and no content."""
-
-    outcome: DeliveryOutcome
-    reason: str
-    tenant: str
-    webhook_id: str
-    run_id: str
-    event_type: str
-    seconds: float | None = None  # None: not attempted
 
 
 class LaneTools(NamedTuple):
@@ -72,6 +66,7 @@ class Lane:
         self.failures = 0  # in a row
         self.cursors: dict[str, Cursor] = {}  # by run
         self._tools = tools
+        self._wants: dict[str, bool] = {}  # by type of event
         self._news: dict[str, None] = {}  # runs that may have undelivered events, in order
         self._unread: str | None = ""  # stored cursors after this key have not been looked at
         self._resending: deque[DeadLetter] = deque()
@@ -99,11 +94,14 @@ class Lane:
             self.cursors[run_id] = cursor
         if cursor is not None and self._can_pass_over(cursor, events):
             self._settle(cursor, events[-1])
-        elif cursor is not None or has_room:
+            return
+        if cursor is not None:
+            cursor.heard = events[-1].sequence + 1
+        if cursor is not None or has_room:
             self._news[run_id] = None
-            self.wake()
         else:  # the store knows of it
             self._unread = ""
+        self.wake()
 
     def resend(self, letters: Sequence[DeadLetter]) -> None:
         """Attempt to deliver dead letters once more, until one fails."""
@@ -144,7 +142,10 @@ class Lane:
         )
 
     def _is_wanted(self, cursor: Cursor, event: Event) -> bool:
-        return event.sequence not in cursor.repeated and self.subscription.wants(event.type)
+        is_wanted = self._wants.get(event.type)
+        if is_wanted is None:
+            is_wanted = self._wants[event.type] = self.subscription.wants(event.type)
+        return is_wanted and event.sequence not in cursor.repeated
 
     async def _work(self) -> None:
         pause_s = STORE_RETRY_S[0]
@@ -153,12 +154,18 @@ class Lane:
                 try:
                     await self._step()
                     pause_s = STORE_RETRY_S[0]
-                except StoreError as error:
-                    _log.warning("webhook %s waits for the store: %s", self._id, error)
+                except Exception as error:  # noqa: BLE001 - one run must not end the lane
+                    self._say_why(error)
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, STORE_RETRY_S[1])
         finally:
             self._task = None
+
+    def _say_why(self, error: Exception) -> None:
+        if isinstance(error, StoreError):
+            _log.warning("webhook %s waits for the store: %s", self._id, error)
+        else:  # its message may hold content
+            _log.error("webhook %s: internal error %s", self._id, type(error).__name__)
 
     @property
     def _has_work(self) -> bool:
@@ -210,10 +217,11 @@ class Lane:
 
     async def _take(self, run_id: str, body: bytes) -> None:
         """Go on from a stored cursor, unless it is behind one in memory."""
-        tenant = self.subscription.tenant
+        tenant, key = self.subscription.tenant, cursors.cursor_key(self._id, run_id)
+        if run_id in self.cursors:
+            return
         stored = msgspec.json.decode(body, type=StoredCursor)
         end = await self._read(lambda: self._log_end(run_id))
-        key = cursors.cursor_key(self._id, run_id)
         if run_id in self.cursors or self._tools.keeper.holds(tenant, key):
             return
         self.cursors[run_id] = Cursor(tenant, self._id, run_id, stored, end)
@@ -248,6 +256,7 @@ class Lane:
         self._news.pop(run_id, None)  # news from now on enter it again
         if cursor is None:
             return
+        heard = cursor.heard
         try:
             page, has_more = await self._read(lambda: self._page(cursor))
             for event in page:
@@ -257,6 +266,8 @@ class Lane:
                     self._settle(cursor, event)
             if has_more:
                 self._news[run_id] = None
+            else:  # what was not read until then is not wanted
+                cursor.position = max(cursor.position, heard)
         except RunNotFound:  # deleted meanwhile
             self._end(cursor)
         except BaseException:
@@ -266,8 +277,10 @@ class Lane:
     def _page(self, cursor: Cursor) -> tuple[list[Event], bool]:
         """The next events of a run, and whether there may be more."""
         page: list[Event] = []
-        size = 0
-        for event in self._tools.log.read(cursor.run_id, after=cursor.position - 1, limit=PAGE):
+        size, types = 0, self.subscription.exact_types
+        wanted = (*types, *TERMINAL_TYPES) if types else ()
+        after = cursor.position - 1
+        for event in self._tools.log.read(cursor.run_id, wanted, after, PAGE):
             size += len(event.body)
             if page and size > PAGE_BYTES:
                 return page, True

@@ -24,6 +24,9 @@ HEADER_FAMILIES = ("X-openwop-", "OpenWOP-")
 ALGORITHM = "v1"
 
 
+DeliveryOutcome = Literal["delivered", "failed", "refused", "parked"]
+
+
 class Attempt(NamedTuple):
     """Which attempt to deliver an event this is, and whether an earlier one may have arrived."""
 
@@ -44,6 +47,18 @@ class AttemptResult(NamedTuple):
     def is_delivered(self) -> bool:
         """Whether the receiver has taken the event."""
         return self.outcome == "delivered"
+
+
+class DeliveryReport(NamedTuple):
+    """The outcome of one delivery, for metrics and logs; it holds no secret and no content."""
+
+    outcome: DeliveryOutcome
+    reason: str
+    tenant: str
+    webhook_id: str
+    run_id: str
+    event_type: str
+    seconds: float | None = None  # None: not attempted
 
 
 class _DeliveryBody(msgspec.Struct, frozen=True, rename="camel"):

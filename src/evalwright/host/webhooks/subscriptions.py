@@ -75,6 +75,12 @@ class Subscription(msgspec.Struct, frozen=True):
             _covers(pattern, event_type) for pattern in self.events
         )
 
+    @property
+    def exact_types(self) -> tuple[str, ...]:
+        """The types that are delivered; empty if there are patterns, which cover more of them."""
+        has_patterns = any(pattern.endswith("*") for pattern in self.events)
+        return () if has_patterns else self.events
+
     def __repr__(self) -> str:
         return f"Subscription({self.webhook_id!r}, {self.tenant!r}, {self.fingerprint!r})"
 
@@ -251,7 +257,7 @@ class Subscriptions:
             events=stored.events,
             tags=stored.tags,
             include_content=stored.include_content,
-            fingerprint=stored.fingerprint or _fingerprint(secret or ""),
+            fingerprint=stored.fingerprint or (_fingerprint(secret) if secret else ""),
             created_us=stored.created_us,
             secret=secret,
         )
