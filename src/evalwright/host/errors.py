@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.contracts.errors import Problem
+from evalwright.signals.masking.credentials import mask_strictly
 
 MOST_PROBLEMS = 20
 
@@ -29,8 +30,14 @@ class ApiError(Exception):
 
 def invalid(problems: Sequence[Problem]) -> ApiError:
     """The error for an invalid request: the first problem as message, all of them in details."""
-    shown = [shown_problem(problem) for problem in problems[:MOST_PROBLEMS]]
-    return ApiError(400, "validation_error", str(problems[0]), {"problems": shown})
+    masked = [_masked(problem) for problem in problems[:MOST_PROBLEMS]]
+    shown = [shown_problem(problem) for problem in masked]
+    return ApiError(400, "validation_error", str(masked[0]), {"problems": shown})
+
+
+def _masked(problem: Problem) -> Problem:
+    """The problem without secrets: it may quote what the caller sent, and errors are logged."""
+    return Problem(mask_strictly(problem.path), mask_strictly(problem.message), problem.remedy)
 
 
 def shown_problem(problem: Problem) -> dict[str, str]:

@@ -23,7 +23,9 @@ SCOPES = {
     "runs:read": "read runs, their events, summaries and differences",
     "suites:read": "read suites",
     "suites:write": "publish suites",
-    "webhooks:manage": "register, list and remove webhooks",
+    "webhooks:manage": (
+        "register, list and remove webhooks; list, resend and discard their dead letters"
+    ),
     "workspace:read": "read the workspace",
     "workspace:write": "change the workspace",
 }

@@ -66,6 +66,14 @@ def test_an_unknown_workflow_is_not_repeated_to_the_caller(newcomer: Caller):
     assert MARK not in reply.body.decode()
 
 
+@pytest.mark.parametrize("name", CANARIES)
+def test_what_is_shaped_like_a_credential_is_masked_in_errors(newcomer: Caller, name: str):
+    for more in ({CANARIES[name]: 1}, {"tags": CANARIES[name]}, {"scopeId": {CANARIES[name]: 1}}):
+        reply = newcomer.post("/v1/runs", {"workflowId": "conformance-noop", **more})
+        assert reply.refusal == (400, "validation_error")
+        assert CANARIES[name] not in reply.body.decode()
+
+
 # Differences.
 
 
