@@ -44,6 +44,7 @@ class Options(TypedDict, total=False):
     task_timeout_s: Limit
     run_timeout_s: Limit
     max_cost_usd: Limit
+    task_cost_usd: Limit
     known_costs_only: bool
     read_only: bool
     tools: str

@@ -91,10 +91,12 @@ def test_a_tool_call_is_answered_recorded_and_shown_to_the_model(tmp_path: Path)
     told = invoke(an_agent(tmp_path, model, toolAllowlist=[ORDERS]), BOTH)
     assert told.output == "yes"
     assert [event["type"] for event in told.events] == [
+        "provider.usage",
         "agent.reasoned",
         "agent.reasoned",
         "agent.toolCalled",
         "agent.toolReturned",
+        "provider.usage",
     ]
     assert [event["reasoning"] for event in told.of("agent.reasoned")] == ["hmm", "Let me look."]
     (called,) = told.of("agent.toolCalled")
@@ -218,7 +220,8 @@ def test_whatever_a_model_says_there_is_an_answer_or_a_failure_and_every_call_ha
         agent = an_agent(Path(folder), Script(*turns), toolAllowlist=[ORDERS])
     told = invoke(agent, BOTH)
     assert (told.failure is None) is isinstance(told.output, str)
-    kinds = [event["type"] for event in told.events if event["type"] != "agent.reasoned"]
+    beside = ("agent.reasoned", "provider.usage")
+    kinds = [event["type"] for event in told.events if event["type"] not in beside]
     assert kinds == ["agent.toolCalled", "agent.toolReturned"] * (len(kinds) // 2)
     returns = told.of("agent.toolReturned")
     assert [call["callId"] for call in told.of("agent.toolCalled")] == [

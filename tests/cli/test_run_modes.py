@@ -252,8 +252,26 @@ def test_a_spent_budget_ends_the_run_and_says_how_to_go_on(workplace: Evalwright
     failed = workplace("run", "suite.json", "--agent", "agents.py:costly", "--concurrency", "1",
                        "--max-cost", "2")  # fmt: skip
     assert failed.code == 3
-    assert "$3 was spent, and --max-cost is $2" in failed.err
+    assert "$1.5 was spent, a task costs at least $1.5, and --max-cost is $2" in failed.err
     assert "--max-cost MORE" in failed.err
+
+
+@pytest.mark.parametrize("concurrency", [[], ["--concurrency", "1"], ["--task-cost", "0.01"]])
+def test_a_run_that_costs_more_than_its_budget_fails_at_any_concurrency(
+    workplace: Evalwright, concurrency: list[str]
+) -> None:
+    costly = ["run", "suite.json", "--agent", "agents.py:costly", "--max-cost", "2"]
+    failed = workplace(*costly, *concurrency)
+    assert failed.code == 3
+    assert "budget_exhausted" in failed.err
+    resumed = workplace("run", "--resume", "latest", "--max-cost", "50", "--json", "--quiet")
+    assert resumed.code == 0
+
+
+def test_an_estimate_of_the_cost_goes_with_a_budget(workplace: Evalwright) -> None:
+    refused = workplace("run", "suite.json", "--agent", "agents.py:costly", "--task-cost", "1")
+    assert refused.code == 2
+    assert "--task-cost needs --max-cost" in refused.err
 
 
 def test_a_live_run_calls_live_tools_and_is_marked_wherever_it_is_shown(

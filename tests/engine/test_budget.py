@@ -18,8 +18,10 @@ def test_a_run_stops_when_its_budget_is_spent(workshop: Workshop) -> None:
     recording = workshop.run(a_suite(10), costing(0.4), concurrency=1, max_cost_usd=1.0)
     assert recording.failure is not None
     assert recording.failure.code == "budget_exhausted"
-    assert "--max-cost is $1" in str(recording.failure)
-    assert len(recording.of("eval.scored")) == 3
+    assert "$0.8 was spent, a task costs at least $0.4, and --max-cost is $1" in str(
+        recording.failure
+    )
+    assert len(recording.of("eval.scored")) == 2
     (breached,) = recording.of("cap.breached")
     assert breached == {"kind": "budget-cost", "limit": 1.0, "observed": 1.2}
 
@@ -36,7 +38,7 @@ def test_it_stops_again_at_once_with_the_same_budget(workshop: Workshop) -> None
     again = workshop.resume(failed.run_id, costing(0.4))
     assert again.failure is not None
     assert again.failure.code == "budget_exhausted"
-    assert len(again.of("eval.scored")) == 3
+    assert len(again.of("eval.scored")) == 2
 
 
 def test_a_budget_that_lasts_changes_nothing(workshop: Workshop) -> None:

@@ -59,7 +59,7 @@ def busy_run(workshop: Workshop) -> Recording:
 def test_a_run_is_framed_and_every_task_is_bracketed_in_order(busy_run: Recording) -> None:
     logs.assert_complete(busy_run.events)
     assert logs.scored_tasks(busy_run.events) == {f"task-{n}" for n in range(1, 13)}
-    assert logs.task_shape(busy_run.events, "task-3") == "statatauudcS"
+    assert logs.task_shape(busy_run.events, "task-3") == "stautataudcS"
 
 
 def test_events_of_tasks_that_run_at_once_are_interleaved(busy_run: Recording) -> None:

@@ -144,6 +144,7 @@ def test_options_go_over_the_wire_and_back() -> None:
         task_timeout_s=1.5,
         run_timeout_s=60.0,
         max_cost_usd=0.5,
+        task_cost_usd=0.01,
     )
     wire = to_configurable(options)
     assert wire.keys() == CONFIGURABLE.keys()

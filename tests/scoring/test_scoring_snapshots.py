@@ -263,10 +263,10 @@ def test_bars_and_costs():
     told = {
         "broken bars": broken,
         "totals": [cost.total_usd for cost in costs],
-        "exhausted": [
-            [cost.exhausts(0.5), cost.exhausts(0.50001, 1), cost.exhausts(1e9, 2)] for cost in costs
+        "exceeded": [
+            [cost.exceeds(0.5), cost.exceeds(0.50001, 1), cost.exceeds(1e9, 2)] for cost in costs
         ],
-        "why": [[cost.why_exhausted(limit) for limit in (0.5, 1.2345678)] for cost in costs],
+        "why": [[cost.why_exceeded(limit) for limit in (0.5, 1.2345678)] for cost in costs],
         "p95": {count: p95([*range(count)]) for count in (1, 2, 19, 20, 21, 40, 41, 100)},
         "mean": told_of(mean, ([],), ([0.1, 0.2],), ([0.1, 0.2, 0.3],), ([1.0, 0.0, 0.0],)),
         "sum": str(decimal_sum([0.1, 0.2, -0.05])),

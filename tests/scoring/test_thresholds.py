@@ -160,31 +160,36 @@ def test_every_bar_that_was_missed_is_told():
 
 
 @pytest.mark.parametrize(
-    ("cost", "unpriced_before", "exhausted"),
+    ("cost", "unpriced_before", "exceeded"),
     [
         (Cost(0.99, calls=3), 0, False),
-        (Cost(1.0, calls=3), 0, True),
+        (Cost(1.0, calls=3), 0, False),
         (Cost(1.01, calls=3), 0, True),
         (Cost(0.0, calls=3, unpriced_calls=1), 0, True),
         (Cost(0.0, calls=3, unpriced_calls=1), 1, False),
         (Cost(0.0, calls=3, unpriced_calls=2), 1, True),
-        (Cost(1.0, calls=3, unpriced_calls=1), 1, True),
+        (Cost(1.01, calls=3, unpriced_calls=1), 1, True),
+        (Cost(0.0, calls=3, unpriced_calls=2), None, False),
+        (Cost(1.01, calls=3, unpriced_calls=2), None, True),
         (Cost(), 0, False),
     ],
 )
-def test_a_budget_is_exhausted_when_it_is_spent_or_a_new_call_has_no_price(
-    cost, unpriced_before, exhausted
+def test_a_budget_is_exceeded_when_more_is_spent_or_a_new_call_has_no_price(
+    cost, unpriced_before, exceeded
 ):
-    assert cost.exhausts(1.0, unpriced_before) is exhausted
+    assert cost.exceeds(1.0, unpriced_before) is exceeded
 
 
 def test_calls_without_a_price_count_from_the_first_unless_said_otherwise():
-    assert Cost(0.0, calls=1, unpriced_calls=1).exhausts(1.0)
+    assert Cost(0.0, calls=1, unpriced_calls=1).exceeds(1.0)
 
 
-def test_why_a_budget_is_exhausted_is_told_by_what_is_spent_first():
-    assert Cost(1.0, 4, 2).why_exhausted(1.0) == "$1 was spent, and --max-cost is $1"
-    assert Cost(0.5, 4, 2).why_exhausted(1.0) == (
+def test_why_a_budget_is_exceeded_is_told_by_what_is_spent_first():
+    assert Cost(1.5, 4, 2).why_exceeded(1.0) == "$1.5 was spent, and --max-cost is $1"
+    assert Cost(1.00000001, 4).why_exceeded(1.0, "the budget") == (
+        "$1.00000001 was spent, and the budget is $1.0"
+    )
+    assert Cost(1.0, 4, 2).why_exceeded(1.0) == (
         "2 of 4 model calls have no known price, so --max-cost $1 cannot be enforced; "
         "add prices to evalwright.toml"
     )

@@ -9,7 +9,8 @@ Events = Sequence[dict[str, Any]]
 
 TERMINAL = {"run.completed", "run.failed", "run.cancelled"}
 
-# One invocation in the order of RFC 0077, a letter for each type; a score may follow.
+# One invocation in the order of RFC 0077, a letter for each type; a score may follow. Usage is
+# recorded when it is reported, so it may come before tools.
 _LETTERS = {
     "agent.invocation.started": "s",
     "agent.reasoned": "r",
@@ -20,7 +21,7 @@ _LETTERS = {
     "agent.invocation.completed": "c",
     "eval.scored": "S",
 }
-_INVOCATION = re.compile("s(?:r|ta)*u*d+c")
+_INVOCATION = re.compile("s(?:r|u|ta)*d+c")
 _TASK = re.compile(f"(?:{_INVOCATION.pattern})+S")
 
 

@@ -146,10 +146,11 @@ class Invocation:
             self._record(payload)
 
     def report_usage(self, usage: ProviderUsage) -> None:
-        """Take the usage of one model call; it is recorded before the agent's decision."""
+        """Record the usage of one model call at once: what was spent must survive a crash."""
         with self._lock:
             self._raise_if_ended()
             self.usages.append(usage)
+            self._record(usage)
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""

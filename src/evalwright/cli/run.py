@@ -147,7 +147,13 @@ Examples:
     "--max-cost",
     "max_cost_usd",
     type=DOLLARS,
-    help="Stop the run at this cost, in US dollars.",
+    help="The most that the run may cost, in US dollars.",
+)
+@click.option(
+    "--task-cost",
+    "task_cost_usd",
+    type=DOLLARS,
+    help="What a task is expected to cost, in US dollars (with --max-cost).",
 )
 @click.option(
     "--cassette",

@@ -36,6 +36,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     task_timeout_s: float | None = None
     run_timeout_s: float | None = None
     max_cost_usd: float | None = None
+    task_cost_usd: float | None = None  # what a task is expected to cost
     known_costs_only: bool = False  # calls without a known price do not end the budget
     read_only: bool = False
     tools: str | None = None  # the file that describes live tools
@@ -72,6 +73,7 @@ CONFIGURABLE = {
     "taskTimeoutMs": "task_timeout_s",
     "runTimeoutMs": "run_timeout_s",
     "maxCostUsd": "max_cost_usd",
+    "taskCostUsd": "task_cost_usd",
 }
 
 

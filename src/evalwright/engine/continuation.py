@@ -72,8 +72,7 @@ async def _continue_failed(
     recall_answers(log, failed)
     history.awaiting, history.judged = failed.awaiting, failed.judged
     recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed)]
-    for event in recorded:
-        history.take(event)
+    history.take_over(recorded)
     with log.claim(failed.run_id), log.claim(history.run_id):
         last = last_continuation(log, failed.run_id)
         if last != failed.run_id:

@@ -15,13 +15,13 @@ from evalwright.contracts.events import (
     EvalScored,
     Found,
     InvocationCompleted,
-    Payload,
     ProviderUsage,
     RunCancelled,
     RunCompleted,
     RunFailure,
 )
 from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.budget import Budget, Overspent
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
@@ -30,11 +30,10 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.verdict import reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
-from evalwright.scoring.thresholds import Cost
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
-PAUSE_EVERY = 32  # tasks after which a worker waits for the disk, and lets others have their turn
+AT_RISK_S = 0.02  # of a worker's work that a crash may cost, unless the work was paid for
 
 
 Announce = Callable[[History], None]  # called with a run that is about to be worked on
@@ -81,8 +80,8 @@ class Execution:
         self._recorder = Recorder(log, history.run_id, clock, self._redactor)
         self._tally = history.tally
         self._answered = bool(history.scored or history.awaiting)
-        self._budget = self._plan.settings.max_cost_usd
-        self._unpriced_before = history.tally.spent.unpriced_calls if self._budget else 0
+        has_budget = self._plan.settings.max_cost_usd is not None
+        self._budget = _budget(history) if has_budget else None
         self._is_draining = False  # no more tasks are started
         self._withheld: list[EvalScored] = []
         self._first_error: ErrorDetail | None = None
@@ -101,6 +100,7 @@ class Execution:
             means.surroundings,
             self._plan.settings.task_timeout_s,
             keep_deeds=self._look_for_findings is not None,
+            count=self._tally.add_usage,
         )
 
     def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
@@ -154,10 +154,14 @@ class Execution:
         except asyncio.CancelledError:
             await self._recorder.flush()  # what was shown as done must be durable
             raise
-        if len(self._tally.results) < len(self._plan.suite.tasks):
-            if self._is_draining:
-                await self._recorder.flush()
-                raise errors.Interrupted("the run was stopped; it can be resumed")
+        is_complete = len(self._tally.results) == len(self._plan.suite.tasks)
+        if self._is_draining and not is_complete:
+            await self._recorder.flush()
+            raise errors.Interrupted("the run was stopped; it can be resumed")
+        over = self._budget.overspent(is_complete=is_complete) if self._budget else None
+        if over is not None:
+            await self._fail_for_money(over)
+        if not is_complete:
             await self._fail_unfinished()
         return await self._complete()
 
@@ -169,25 +173,25 @@ class Execution:
         await run_workers(workers, lambda: self._worker(pending))
 
     async def _worker(self, pending: Iterator[int]) -> None:
-        while True:
+        """Work on tasks; what was paid for or took long is durable before the next one."""
+        budget, now_s = self._budget, asyncio.get_running_loop().time
+        safe_at = now_s()
+        while budget is None or await budget.admit():
             if self._may_go_on is not None:
                 await self._may_go_on.wait()
-            if self._budget is not None and self._exhausts(self._tally.spent, self._budget):
-                return
             index = None if self._is_draining else next(pending, None)
-            if index is None:
-                return
-            await self._work_on(index)
-            if index % PAUSE_EVERY == PAUSE_EVERY - 1:
-                await self._recorder.keep_pace()
-                await asyncio.sleep(0)
+            answer = None if index is None else await self._work_on(index)
+            if budget is not None:
+                budget.release()
+            if answer is None:
+                break
+            # An agent in another process may have called a model.
+            is_paid = answer.usages or self._agent.is_outside
+            if is_paid or now_s() - safe_at >= AT_RISK_S:
+                await self._recorder.flush()
+                safe_at = now_s()
 
-    def _exhausts(self, spent: Cost, limit: float) -> bool:
-        if self._plan.settings.known_costs_only:
-            return spent.known_usd >= limit
-        return spent.exhausts(limit, self._unpriced_before)
-
-    async def _work_on(self, index: int) -> None:
+    async def _work_on(self, index: int) -> Answer:
         task = self._plan.suite.tasks[index]
         answer = self._history.awaiting.get(task.task_id)
         if answer is None:
@@ -195,14 +199,15 @@ class Execution:
             attempt_id = invocation_id(index, attempt)
             still_open = self._history.open_invocations
             still_open[attempt_id] = (task.task_id, self._agent.agent_id)
-            if attempt > 1:
+            if attempt > 1 or self._budget is not None:  # which counts the cost of one attempt
                 self._tally.start_again(task.task_id)
             done = await self._invoker.invoke(task, attempt_id)
             del still_open[attempt_id]
-            if self._take(done):
-                return
             answer = done.answer
+            if self._take(done):
+                return answer
         await self._judge(answer)
+        return answer
 
     def _take(self, done: Done) -> bool:
         """Record the end of an invocation; and its score, unless judges have to see it first.
@@ -212,8 +217,6 @@ class Execution:
         """
         answer, ending, findings = done.answer, done.closing, None
         task_id = answer.task.task_id
-        for usage in answer.usages:
-            self._tally.add_usage(usage)
         if self._look_for_findings is not None:
             seen = [*done.deeds, *done.closing]
             findings = self._look_for_findings(answer.task, self._agent.agent_id, seen)
@@ -242,15 +245,14 @@ class Execution:
         """Ask the judges; a task that they give no verdict on stays without a score."""
         task_id = answer.task.task_id
 
-        def record(payload: Payload) -> None:
-            self._recorder.record(task_id, payload)
-            if isinstance(payload, ProviderUsage):
-                self._tally.add_usage(payload)
-                answer.usages.append(payload)
+        def count(usage: ProviderUsage) -> None:
+            self._tally.add_usage(usage, task_id)
+            answer.usages.append(usage)
 
         assert self._review is not None
         known = self._history.judged.get(task_id, ())
         try:
+            record = self._recorder.for_task(task_id, count)
             reviewed = await self._review.judge(answer, known, record)
         except JudgeFailed as failure:
             self._unjudged.append((task_id, failure))
@@ -278,9 +280,6 @@ class Execution:
         return outcome
 
     async def _fail_unfinished(self) -> None:
-        limit, cost = self._budget, self._tally.spent
-        if limit is not None and self._exhausts(cost, limit):
-            await self._fail_for_money(limit, cost)
         if not self._answered:
             await self._fail("agent_unavailable", self._unavailable_message())
         task_id, failure = self._unjudged[0]
@@ -291,12 +290,12 @@ class Execution:
             {"unjudged": {each: failed.message for each, failed in self._unjudged}},
         )
 
-    async def _fail_for_money(self, limit: float, cost: Cost) -> None:
-        called = "maxCostUsd" if self._plan.origin else "--max-cost"  # hosts have no options
-        if cost.known_usd < limit:
-            await self._fail("price_unknown", cost.why_exhausted(limit, called))
-        self._recorder.record(None, CapBreached("budget-cost", limit, cost.known_usd))
-        await self._fail("budget_exhausted", cost.why_exhausted(limit, called))
+    async def _fail_for_money(self, over: Overspent) -> None:
+        if over.code == "budget_exhausted":
+            self._recorder.record(
+                None, CapBreached("budget-cost", over.limit_usd, over.observed_usd)
+            )
+        await self._fail(over.code, over.message)
 
     async def _out_of_time(self, limit_s: float) -> None:
         message = f"the run took longer than {limit_s:g} s"
@@ -320,6 +319,17 @@ class Execution:
 
     def _duration_ms(self) -> int:
         return max(0, self._clock.now_us() - self._history.started_at_us) // 1000
+
+
+def _budget(history: History) -> Budget:
+    plan = history.plan
+    return Budget(
+        plan.settings,
+        history.tally,
+        unpriced_before=history.unpriced_before,
+        is_cost_known=bool(history.scored),
+        called="maxCostUsd" if plan.origin else "--max-cost",  # hosts have no options
+    )
 
 
 async def start_run(

@@ -1,5 +1,7 @@
 """What a log already says about a run: read once, before it is resumed or shown."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
@@ -51,6 +53,7 @@ class History:
         self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
         self.awaiting: dict[str, Answer] = {}  # tasks whose judges have not all spoken
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
+        self.unpriced_before = 0  # calls without a price in the run that this one continues
         self.end: Event | None = None
         self.is_new = True  # nothing was recorded before
 
@@ -74,7 +77,7 @@ class History:
                 self.tally.add_score(event.decode(EvalScored))
                 self.scored.add(task_id)
             case ProviderUsage.TYPE:
-                self.tally.add_usage(event.decode(ProviderUsage))
+                self._take_usage(event, task_id)
             case Found.TYPE:
                 self.tally.add_findings(task_id, event.decode(Found).findings)
             case InvocationStarted.TYPE:
@@ -87,6 +90,19 @@ class History:
                 self.open_invocations.pop(closed.invocation_id, None)
             case kind if kind in TERMINAL_TYPES:
                 self.end = event
+
+    def take_over(self, events: Iterable[Event]) -> None:
+        """Fold in the facts of another run, which this one goes on from."""
+        for event in events:
+            self.take(event)
+        self.unpriced_before = self.tally.spent.unpriced_calls
+
+    def _take_usage(self, event: Event, task_id: str) -> None:
+        if task_id not in self.attempts:  # of an attempt that the run before this one did not end
+            self.tally.start_again(task_id)
+        self.tally.add_usage(event.decode(ProviderUsage), task_id)
+        if event.at_us == self.started_at_us:  # taken over when the run began
+            self.unpriced_before = self.tally.spent.unpriced_calls
 
 
 def read_history(log: EventLog, run_id: str) -> History:

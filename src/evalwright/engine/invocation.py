@@ -1,6 +1,7 @@
 """One task: the agent is invoked once, and what it did is recorded."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -65,6 +66,7 @@ class Invoker:
         timeout_s: float | None,
         *,
         keep_deeds: bool,
+        count: Callable[[ProviderUsage, str], None] = lambda _usage, _task_id: None,
     ) -> None:
         self._agent = agent
         self._facts = facts
@@ -73,12 +75,13 @@ class Invoker:
         self._surroundings = surroundings
         self._timeout_s = timeout_s
         self._keep_deeds = keep_deeds
+        self._count = count
 
     async def invoke(self, task: Task, attempt_id: str) -> Done:
         """Invoke the agent for one task; its failures are results, never exceptions."""
         recorder, agent_id = self._recorder, self._agent.agent_id
         deeds: list[Payload] = []
-        record = recorder.for_task(task.task_id)
+        record = recorder.for_task(task.task_id, lambda usage: self._count(usage, task.task_id))
 
         def record_and_keep(payload: Payload) -> None:
             deeds.append(payload)
@@ -107,7 +110,7 @@ class Invoker:
             invocation.schema_valid,
             latency_ms=latency_ms,
         )
-        return Done(answer, [*invocation.usages, decided, completed], deeds)
+        return Done(answer, [decided, completed], deeds)
 
     def _started(self, invocation: Invocation) -> InvocationStarted:
         fixtures, live = invocation.task.fixtures, self._surroundings.live
@@ -140,10 +143,6 @@ class Invoker:
         try:
             await ended
             in_time, taken_s = asked.done(), clock.monotonic_s() - started
-        except asyncio.CancelledError:
-            # What was spent counts all the same.
-            self._recorder.record(invocation.task.task_id, *invocation.usages)
-            raise
         finally:
             if timer is not None:
                 timer.cancel()

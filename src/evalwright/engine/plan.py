@@ -58,6 +58,8 @@ def refuse_combinations(options: RunOptions, *, is_resumed: bool = False) -> Non
         raise BadInput("--record needs --cassette FILE")
     if options.judge_samples and not options.judges:
         raise BadInput("--judge-samples needs --judge")
+    if options.task_cost_usd and options.max_cost_usd is None and not is_resumed:
+        raise BadInput("--task-cost needs --max-cost")
     if options.flaky_as and options.repeat == 1 and not is_resumed:
         raise BadInput("--flaky-as needs --repeat")
     if "none" in options.fail_on and len(set(options.fail_on)) > 1:

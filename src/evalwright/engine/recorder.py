@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from evalwright.contracts.events import CONTENT_FREE, Payload
+from evalwright.contracts.events import CONTENT_FREE, Payload, ProviderUsage
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.engine.clock import Clock
 from evalwright.store.protocol import EventLog, NewEvent
@@ -27,17 +27,31 @@ class Recorder:
         self._loop_thread = threading.get_ident()
         self._encode = msgspec.json.Encoder().encode
         self._redact = redactor.redact if redactor.knows_secrets else None
+        self._next_flush: asyncio.Task[None] | None = None
 
     def record(self, task_id: str | None, *payloads: Payload) -> None:
         """Append payloads as one unit, in order."""
         self._log.append(self.run_id, self._events(task_id, payloads))
 
-    def for_task(self, task_id: str) -> Callable[[Payload], None]:
-        """A function that records one payload under a task; a thread waits when the disk does."""
+    def for_task(
+        self, task_id: str, count: Callable[[ProviderUsage], None] = lambda _: None
+    ) -> Callable[[Payload], None]:
+        """A function that records one payload under a task; a thread waits when the disk does.
+
+        Usage is written without delay, because it was paid for, and counted in the event loop.
+        """
+        loop = asyncio.get_running_loop()
 
         def record(payload: Payload) -> None:
             self.record(task_id, payload)
-            if self._log.backlog > MAX_BACKLOG and threading.get_ident() != self._loop_thread:
+            is_thread = threading.get_ident() != self._loop_thread
+            if isinstance(payload, ProviderUsage):
+                self._log.flush(self.run_id)
+                if is_thread:
+                    loop.call_soon_threadsafe(count, payload)
+                else:
+                    count(payload)
+            if is_thread and self._log.backlog > MAX_BACKLOG:
                 self._log.flush(self.run_id).result()
 
         return record
@@ -48,18 +62,19 @@ class Recorder:
         facts: Sequence[NewEvent] = (),
     ) -> None:
         """Append what a run begins with, and facts recorded elsewhere, as one unit."""
-        now = self._clock.now_us()
-        copied = [event._replace(at_us=now) for event in facts]
-        self._log.append(self.run_id, self._events(None, frame) + copied)
+        self._log.append(self.run_id, self._opening(frame, facts))
 
     async def create(
         self, frame: Sequence[Payload], facts: Sequence[NewEvent], changes: Sequence[RecordChange]
     ) -> None:
         """Write what `open` appends, soon or not at all, and wait until it is durable."""
-        now = self._clock.now_us()
-        copied = [event._replace(at_us=now) for event in facts]
-        events = self._events(None, frame) + copied
+        events = self._opening(frame, facts)
         await asyncio.wrap_future(self._log.request(self.run_id, events, changes))
+
+    def _opening(self, frame: Sequence[Payload], facts: Sequence[NewEvent]) -> list[NewEvent]:
+        framed = self._events(None, frame)
+        now = framed[0].at_us  # by this time, facts are known to have been taken over
+        return [*framed, *(event._replace(at_us=now) for event in facts)]
 
     def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
         now, encode, redact = self._clock.now_us(), self._encode, self._redact
@@ -81,7 +96,16 @@ class Recorder:
             await self.flush()
 
     async def flush(self, *payloads: Payload) -> None:
-        """Append payloads, if there are any, and wait until everything recorded is durable."""
+        """Append payloads, if there are any, and wait until everything recorded is durable.
+
+        All who ask in one turn of the event loop wait for the same commit.
+        """
         if payloads:
             self._log.append(self.run_id, self._events(None, payloads))
+        if self._next_flush is None:
+            self._next_flush = asyncio.create_task(self._flush())
+        await asyncio.shield(self._next_flush)
+
+    async def _flush(self) -> None:
+        self._next_flush = None  # what is recorded from here on waits for another one
         await asyncio.wrap_future(self._log.flush(self.run_id))

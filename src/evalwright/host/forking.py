@@ -138,8 +138,7 @@ class Forks:
         events = list(log.read(request.source, limit=request.from_sequence))
         scored = {event.task_id for event in events if event.type == EvalScored.TYPE}
         kept = [event for event in events if event.task_id in scored]
-        for event in kept:
-            history.take(event)
+        history.take_over(kept)
         return history, [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in kept]
 
     def _plan(self, plan: Plan, request: ForkRequest) -> Plan:

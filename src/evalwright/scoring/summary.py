@@ -12,6 +12,8 @@ from evalwright.contracts.suite import ModelClass, Suite
 from evalwright.contracts.summary import EvalSummary, Regression, SafetyFinding, TaskResult
 from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean
 
+SCRIPTED = "scripted"  # the provider of models in this process: without a price, they are free
+
 
 class Tally:
     """Collects what a run recorded; the order of arrival does not matter."""
@@ -30,9 +32,14 @@ class Tally:
         self._findings: dict[str, list[SafetyFinding]] = {}
         self._costs = _CallCosts()
         self._spent = _CallCosts()
+        self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
+        self.dearest = Decimal(0)  # the most that an attempt at a task has cost
+        self.cheapest: Decimal | None = None  # of the tasks with a score
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
+        spent = self._spent_on.pop(scored.task_id, Decimal(0))
+        self.cheapest = spent if self.cheapest is None else min(spent, self.cheapest)
         self.results[scored.task_id] = TaskResult(
             task_id=scored.task_id,
             score=scored.score,
@@ -54,12 +61,16 @@ class Tally:
     def start_again(self, task_id: str) -> None:
         """Forget what an earlier attempt at a task was found to do: it does not count."""
         self._findings.pop(task_id, None)
+        self._spent_on.pop(task_id, None)
 
-    def add_usage(self, usage: ProviderUsage) -> None:
-        """Take the usage of one model call."""
+    def add_usage(self, usage: ProviderUsage, task_id: str = "") -> None:
+        """Take the usage of one model call, made for a task."""
         self._costs.add(usage)
-        if not usage.cache_hit:
-            self._spent.add(usage)
+        if usage.cache_hit or (usage.provider == SCRIPTED and usage.cost_estimate_usd is None):
+            return
+        spent = self._spent_on.get(task_id, Decimal(0)) + self._spent.add(usage)
+        self._spent_on[task_id] = spent
+        self.dearest = max(self.dearest, spent)
 
     @property
     def passed_count(self) -> int:
@@ -73,7 +84,7 @@ class Tally:
 
     @property
     def spent(self) -> Cost:
-        """The cost of calls that were really made; an answer from a cassette costs nothing."""
+        """The cost of calls that were really made; answers from cassettes and scripts are free."""
         return self._spent.cost
 
     def broken_bars(self) -> list[str]:
@@ -109,12 +120,15 @@ class _CallCosts:
         self._calls = 0
         self._unpriced = 0
 
-    def add(self, usage: ProviderUsage) -> None:
+    def add(self, usage: ProviderUsage) -> Decimal:
+        """Take a call, and return its cost as far as it is known."""
         self._calls += 1
         if usage.cost_estimate_usd is None:
             self._unpriced += 1
-        else:
-            self._known_usd += Decimal(repr(usage.cost_estimate_usd))
+            return Decimal(0)
+        cost = Decimal(repr(usage.cost_estimate_usd))
+        self._known_usd += cost
+        return cost
 
     @property
     def cost(self) -> Cost:

@@ -26,18 +26,19 @@ class Cost(msgspec.Struct, frozen=True):
         """The cost where it is known in full; no calls at all tell of no cost."""
         return self.known_usd if self.calls and not self.unpriced_calls else None
 
-    def exhausts(self, budget_usd: float, unpriced_before: int = 0) -> bool:
-        """Whether a budget is spent, or can no longer be enforced.
+    def exceeds(self, budget_usd: float, unpriced_before: int | None = 0) -> bool:
+        """Whether more than a budget is spent, or it can no longer be enforced.
 
-        The first `unpriced_before` calls without a price do not count: the user who resumes the
-        run knows of them.
+        The first `unpriced_before` calls without a price do not count; None: no such call does.
         """
-        return self.known_usd >= budget_usd or self.unpriced_calls > unpriced_before
+        is_unknown = unpriced_before is not None and self.unpriced_calls > unpriced_before
+        return is_unknown or self.known_usd > budget_usd
 
-    def why_exhausted(self, budget_usd: float, called: str = "--max-cost") -> str:
+    def why_exceeded(self, budget_usd: float, called: str = "--max-cost") -> str:
         """Why nothing more may be spent, as a sentence; `called` is what the user knows it by."""
-        if self.known_usd >= budget_usd:
-            return f"${self.known_usd:.6g} was spent, and {called} is ${budget_usd:.6g}"
+        if self.known_usd > budget_usd:
+            spent, limit = _in_digits(self.known_usd, budget_usd, 6)
+            return f"${spent} was spent, and {called} is ${limit}"
         return (
             f"{self.unpriced_calls} of {self.calls} model calls have no known price, so {called} "
             f"${budget_usd:.6g} cannot be enforced; add prices to evalwright.toml"

@@ -193,7 +193,7 @@ def test_a_run_that_costs_too_much_fails_with_its_budget_exhausted(small: Caller
 def test_a_request_can_lower_the_budget_but_not_raise_it(small: Caller):
     raised = small.start(a_suite(3), PRICED, configurable={"maxCostUsd": 100})
     lowered = small.start(a_suite(2, version="2.0.0"), PRICED, configurable={"maxCostUsd": 0.1})
-    enough = small.start(a_suite(2, version="2.0.0"), PRICED)
+    enough = small.start(a_suite(1, version="3.0.0"), PRICED)
     statuses = [small.finish(run_id)["status"] for run_id in (raised, lowered, enough)]
     assert statuses == ["failed", "failed", "completed"]
 

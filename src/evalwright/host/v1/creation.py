@@ -60,6 +60,7 @@ CREATE_BODY = closed(
                 "runTimeoutMs": {"type": "integer", "minimum": 1},
                 "taskTimeoutMs": {"type": "integer", "minimum": 1},
                 "maxCostUsd": {"type": "number", "exclusiveMinimum": 0},
+                "taskCostUsd": {"type": "number", "exclusiveMinimum": 0},
             }
         ),
         "tags": TAGS,

@@ -1,0 +1,111 @@
+"""The budget of a run: a ceiling. A task begins only if what the run may then cost is within it.
+
+Each of the running tasks is expected to cost as much as the dearest so far, or what was declared.
+Until a task has ended nothing is known, and one task runs alone, unless an estimate was declared.
+A run ends when nothing is running, and not even a task like the cheapest so far would fit: whether
+it ends does then not depend on how many tasks run at once.
+"""
+
+import asyncio
+from decimal import Decimal
+from typing import NamedTuple
+
+from evalwright.contracts.planning import RunSettings
+from evalwright.scoring.summary import Tally
+from evalwright.scoring.thresholds import decimal_sum, finite
+
+
+class Overspent(NamedTuple):
+    """Why a run must end: its money is spent, or nobody knows what it spends."""
+
+    code: str  # `budget_exhausted` or `price_unknown`
+    message: str
+    limit_usd: float
+    observed_usd: float  # spent, or expected to be with the next task
+
+
+class Budget:
+    """Lets tasks begin as long as they fit.
+
+    Used in one event loop. The first `unpriced_before` calls without a price do not count: whoever
+    started the run knew of them.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        tally: Tally,
+        *,
+        unpriced_before: int = 0,
+        is_cost_known: bool = False,
+        called: str,
+    ) -> None:
+        assert settings.max_cost_usd is not None
+        self._limit_usd = settings.max_cost_usd
+        self._limit = decimal_sum((settings.max_cost_usd,))
+        self._declared = decimal_sum((settings.task_cost_usd or 0.0,))
+        self._known_costs_only = settings.known_costs_only
+        self._tally = tally
+        self._unpriced_before = unpriced_before
+        self._is_cost_known = is_cost_known or settings.task_cost_usd is not None
+        self._called = called
+        self._running = 0
+        self._is_refused = False
+        self._turn = asyncio.Lock()  # one waits for a task to end, the others wait for their turn
+        self._ended = asyncio.Event()
+
+    async def admit(self) -> bool:
+        """Wait until one more task fits; False if none will."""
+        async with self._turn:
+            while self._running and not self._fits() and not self._is_exceeded():
+                self._ended.clear()
+                await self._ended.wait()
+            if self._is_exceeded() or not self._fits():
+                self._is_refused = True
+                return False
+            self._running += 1
+            return True
+
+    def release(self) -> None:
+        """A task that was admitted has ended, and all of its cost is counted."""
+        self._running -= 1
+        self._is_cost_known = True
+        self._ended.set()
+
+    def overspent(self, *, is_complete: bool) -> Overspent | None:
+        """Why the run must end as failed, if it must; one that was refused a task is incomplete."""
+        cost = self._tally.spent
+        if self._is_exceeded():
+            code = "budget_exhausted" if cost.known_usd > self._limit_usd else "price_unknown"
+            why = cost.why_exceeded(self._limit_usd, self._called)
+            return Overspent(code, why, self._limit_usd, cost.known_usd)
+        if is_complete or not self._is_refused:
+            return None
+        message = (
+            f"${cost.known_usd:.6g} was spent, a task costs at least ${self._least:.6g}, "
+            f"and {self._called} is ${self._limit_usd:.6g}"
+        )
+        observed = finite(decimal_sum((cost.known_usd,)) + self._least)
+        return Overspent("budget_exhausted", message, self._limit_usd, observed)
+
+    @property
+    def _expected(self) -> Decimal:
+        """What a task is expected to cost."""
+        return max(self._declared, self._tally.dearest)
+
+    @property
+    def _least(self) -> Decimal:
+        """What the next task costs if it is like the cheapest so far."""
+        cheapest = self._tally.cheapest
+        return self._expected if cheapest is None else cheapest
+
+    def _fits(self) -> bool:
+        spent = decimal_sum((self._tally.spent.known_usd,))
+        if not self._running:
+            return spent + self._least <= self._limit
+        others = (self._running + 1) * self._expected
+        return self._is_cost_known and spent + others <= self._limit
+
+    def _is_exceeded(self) -> bool:
+        before = None if self._known_costs_only else self._unpriced_before
+        return self._tally.spent.exceeds(self._limit_usd, before)
