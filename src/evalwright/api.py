@@ -100,8 +100,7 @@ class RunResult:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The EvalSummary, with the names it has on the wire."""
-        document: dict[str, Any] = msgspec.to_builtins(self._outcome.summary)
-        return document
+        return dict(msgspec.to_builtins(self._outcome.summary))
 
     @cached_property
     def tasks(self) -> dict[str, TaskReport]:
