@@ -27,6 +27,9 @@ _PIECE_OF_STRINGS = re.compile(
     rb'(?:[^"]{1,65536}+[-+.0-9eE]*+|' + _ANY_STRING + rb"){1,1000}+", re.DOTALL
 )
 
+_NO_SHAPE = bytes(set(range(256)) - set(b"{}[]:"))
+_INNERMOST = re.compile(rb"\{:*+\}|\[\]")
+
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
 _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -63,6 +66,22 @@ def burden(text: bytes, most_values: int) -> str | None:
     ):
         return f"more than {MOST_EXTREME} numbers have an exponent of three digits; send fewer"
     return None
+
+
+def shape_burden(text: bytes, most_keys: int, most_levels: int) -> str | None:
+    """Why the shape of a JSON text is too much to be parsed, found without parsing it.
+
+    Innermost objects and arrays are taken away level by level; an object in which nothing else is
+    left has one colon for each of its keys.
+    """
+    shape = b"".join(piece.translate(None, _NO_SHAPE) for piece in _outside(text))
+    for _ in range(most_levels):
+        if b":" * (most_keys + 1) in shape:
+            return f"an object has more than {most_keys} keys; send fewer"
+        shape, count = _INNERMOST.subn(b"", shape)
+        if not count:
+            return None  # what is left, if anything, is not JSON
+    return f"nested more than {most_levels} levels deep; send a flatter value" if shape else None
 
 
 def _values(text: bytes) -> int:

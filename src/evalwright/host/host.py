@@ -20,7 +20,13 @@ from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.key_watch import KeyWatch
-from evalwright.host.limits import ConcurrencyLimit, Rate, RateLimits
+from evalwright.host.limits import (
+    MOST_PARSED,
+    MOST_PARSED_PER_TENANT,
+    ConcurrencyLimit,
+    Rate,
+    RateLimits,
+)
 from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
@@ -37,6 +43,7 @@ from evalwright.host.webhooks.posting import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.readers import ReadingThreads
 from evalwright.store.records import RecordChange
 
 SWEEP_SECONDS = 60.0
@@ -147,6 +154,7 @@ class Host:
             "comparisons", MOST_COMPARISONS, MOST_COMPARISONS_PER_TENANT
         )
         self.response_budget = ResponseBudget()
+        self.parsers = ReadingThreads(MOST_PARSED, MOST_PARSED_PER_TENANT, "parser")
         per_key, per_tenant, per_address = (
             Rate(rate, max(1, int(rate * rates.seconds_of_burst)))
             for rate in (rates.per_key, rates.per_tenant, rates.per_address)
@@ -174,6 +182,7 @@ class Host:
             await asyncio.gather(*background, return_exceptions=True)
             await self.webhooks.close()
             await self.models.close()
+            await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
 
     def _seal_secrets(self) -> None:

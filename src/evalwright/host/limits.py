@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson, burden, child, parse, repeated_key
+from evalwright.contracts.jsonvalue import NotJson, burden, child, parse, repeated_key, shape_burden
 from evalwright.host.errors import ApiError, unavailable
 
 MOST_BUCKETS = 100_000  # per kind, however many clients there are
 FEWEST_TO_SWEEP = 1_000
 MAX_DEPTH = 64
 MOST_VALUES = 400_000  # of a body
+MOST_KEYS = 10_000  # of one object in a body
+MANY_VALUES = 20_000  # from which on the shape of a body is checked before it is parsed
+MOST_PARSED = 2  # large bodies at once
+MOST_PARSED_PER_TENANT = 1
 LONGEST_QUOTE = 200  # characters of a body that a message repeats
 BUSY_SECONDS = 1  # after which a client may retry
 
@@ -165,6 +169,11 @@ class ConcurrencyLimit:
                 del self._held_by_tenant[tenant]
 
 
+def is_heavy(body: bytes) -> bool:
+    """Whether a body has so much in it that parsing it would keep others waiting."""
+    return sum(body.count(each) for each in (b",", b"[", b"{")) > MANY_VALUES
+
+
 def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
     """The JSON value of a request body; raises `ApiError` 400 for anything else.
 
@@ -174,7 +183,10 @@ def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
         body.decode()
     except UnicodeDecodeError as error:
         raise _bad_body("$", f"byte {error.start} is not valid UTF-8; send UTF-8") from None
-    if heavy := burden(body, MOST_VALUES):
+    heavy = burden(body, MOST_VALUES)
+    if heavy is None and is_heavy(body):
+        heavy = shape_burden(body, MOST_KEYS, max_depth)
+    if heavy is not None:
         raise _bad_body("$", heavy)
     try:
         value = parse(body)

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.schema import ValueSchema
 from evalwright.engine.clock import new_run_id
 from evalwright.host.errors import ApiError, invalid
-from evalwright.host.limits import parse_body
+from evalwright.host.limits import is_heavy, parse_body
 from evalwright.host.principal import Principal
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import TraceContext, new_trace, read_trace
@@ -84,6 +84,10 @@ class ApiCall:
     async def beside(self, read: Callable[[], T]) -> T:
         """Read on another thread what the disk may keep waiting."""
         return await asyncio.wrap_future(self.host.log.beside(self.principal.tenant, read))
+
+    async def parse(self, work: Callable[[], T]) -> T:
+        """Parse something large on another thread; only a few do that at once."""
+        return await asyncio.wrap_future(self.host.parsers.submit(self.principal.tenant, work))
 
     @property
     def run(self) -> RunHandle:
@@ -194,15 +198,39 @@ class Route:
         if len(call.raw) < SMALL_BODY:
             call.body = self._checked(call.raw)
         else:  # in a thread, so that other requests do not wait
-            call.body = await asyncio.to_thread(self._checked, call.raw)
+            call.body = await call.parse(lambda: self._checked(call.raw))
 
     def _checked(self, raw: bytes) -> Any:
         assert self.body_schema is not None
+        if is_heavy(raw):
+            self._refuse_unknown(raw)
         body = parse_body(raw)
         problems = self.body_schema.problems(body)
         if problems:
             raise invalid(problems)
         return _with_whole_numbers(body)
+
+    def _refuse_unknown(self, raw: bytes) -> None:
+        """Raise 400 for a key that the body must not have, before all of it is parsed."""
+        schema = self.operation.body or {}
+        if schema.get("additionalProperties") is not False:
+            return
+        try:
+            _outline(tuple(schema["properties"])).decode(raw)
+        except msgspec.ValidationError as error:
+            if "unknown field" in str(error):
+                raise invalid([Problem("$", str(error))]) from None
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return  # the parser says what is wrong
+
+
+@lru_cache(maxsize=64)
+def _outline(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Decodes an object with these members only, and leaves the members as they are."""
+    fields = [(f"m{n}", msgspec.Raw, msgspec.Raw()) for n in range(len(names))]
+    renamed = {f"m{n}": name for n, name in enumerate(names)}
+    kind = msgspec.defstruct("Outline", fields, rename=renamed, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(kind)
 
 
 class RouteTable:

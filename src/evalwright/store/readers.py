@@ -128,8 +128,12 @@ class ReadingThreads:
     """Threads that read for others; they start when they are needed."""
 
     def __init__(
-        self, most: int = MOST_THREADS, most_per_share: int = MOST_THREADS_PER_SHARE
+        self,
+        most: int = MOST_THREADS,
+        most_per_share: int = MOST_THREADS_PER_SHARE,
+        name: str = "event-log-reader",
     ) -> None:
+        self._name = name
         self._most = most
         self._most_per_share = most_per_share
         self._change = threading.Condition()  # guards the rest
@@ -153,7 +157,7 @@ class ReadingThreads:
         return done
 
     def _start(self) -> None:
-        name = f"event-log-reader-{len(self._threads)}"
+        name = f"{self._name}-{len(self._threads)}"
         thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()

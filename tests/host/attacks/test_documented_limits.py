@@ -7,7 +7,15 @@ import pytest
 
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
-from evalwright.host import annotations, catalogue, connection, host, limits, response_budget
+from evalwright.host import (
+    annotations,
+    catalogue,
+    connection,
+    host,
+    limits,
+    response_budget,
+    routing,
+)
 from evalwright.host.v1 import events, frames
 from evalwright.store import readers
 
@@ -21,6 +29,11 @@ BOUNDS = {
         f"{connection.HEAD_SECONDS:g} s",
     ],
     "values in a body": [limits.MOST_VALUES, MOST_EXTREME],
+    f"keys of one object in a body of more than {limits.MANY_VALUES:,} values": [limits.MOST_KEYS],
+    f"bodies of more than {routing.SMALL_BODY // KIB} KiB that are parsed": [
+        f"{limits.MOST_PARSED} at once",
+        f"for a tenant {limits.MOST_PARSED_PER_TENANT}",
+    ],
     "reports that compare two runs": [
         host.MOST_COMPARISONS,
         f"for a tenant {host.MOST_COMPARISONS_PER_TENANT}",

@@ -35,7 +35,7 @@ def _named(ref: str) -> dict[str, str]:
 
 async def publish(call: ApiCall) -> Response:
     """Publish the suite in the body."""
-    suite = await asyncio.to_thread(parse_suite, call.raw, "body")
+    suite = await call.parse(lambda: parse_suite(call.raw, "body"))
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
     is_new = await call.host.catalogue.publish(call.principal.place, call.raw, suite)
