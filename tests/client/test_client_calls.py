@@ -280,6 +280,17 @@ def test_webhooks_to_this_machine_are_refused_and_there_are_none(client):
     assert missing.value.code == "subscription_not_found"
 
 
+def test_dead_letters_of_a_webhook_that_is_not_there_are_not_found(client):
+    for call, more in (
+        ("dead_letters", ()),
+        ("resend_dead_letters", ()),
+        ("delete_dead_letter", ("dlv_x",)),
+    ):
+        with pytest.raises(HostError) as missing:
+            getattr(client, call)("wh_nobody", *more)
+        assert missing.value.code == "subscription_not_found"
+
+
 def test_refusals_carry_status_code_words_and_details(client):
     with pytest.raises(HostError) as refusal:
         client.summary("run_nobody")

@@ -284,6 +284,34 @@ class Webhook(AnswerBody, frozen=True):
     events: list[str] = []
     tags: list[str] = []
     secret_fingerprint: str | None = None
+    state: str | None = None  # active, failed or dead-lettered
+    dead_letters: int = 0
+
+
+class DeadLetter(AnswerBody, frozen=True):
+    """A delivery that was given up."""
+
+    delivery_id: str
+    webhook_id: str
+    run_id: str
+    event_id: str
+    event_type: str
+    attempts: int
+    dead_lettered_at: str
+    last_reason: str | None = None
+    last_status: int | None = None
+
+
+class DeadLetters(AnswerBody, frozen=True):
+    """All of them."""
+
+    deliveries: list[DeadLetter]
+
+
+class Resending(AnswerBody, frozen=True):
+    """How many are sent again."""
+
+    resending: int
 
 
 class Webhooks(AnswerBody, frozen=True):

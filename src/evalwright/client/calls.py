@@ -15,9 +15,12 @@ from evalwright.client.answers import (
     Capabilities,
     CreatedRun,
     CreatedWebhook,
+    DeadLetter,
+    DeadLetters,
     Deployment,
     EventPage,
     Fork,
+    Resending,
     Run,
     RunDiff,
     RunEntry,
@@ -37,6 +40,7 @@ from evalwright.contracts.summary import EvalSummary
 Transition = Literal["promote", "pause", "deprecate", "rollback", "adjust-canary"]
 
 PAGE = 100
+MOST_DEAD_LETTERS = 1000  # that a host keeps of a webhook
 SPARE_S = 15.0  # for the host, beyond the time that it was asked to wait
 REPORT_S = 300.0  # that a report may take
 
@@ -356,3 +360,22 @@ def webhooks() -> Flow[list[Webhook]]:
 def delete_webhook(webhook_id: str) -> Flow[None]:
     """Delete a webhook."""
     yield delete(f"/v1/webhooks/{quoted(webhook_id)}")
+
+
+def dead_letters(webhook_id: str) -> Flow[list[DeadLetter]]:
+    """The deliveries of a webhook that were given up."""
+    path = f"/v1/webhooks/{quoted(webhook_id)}/dead-letters"
+    answer = yield get(path, {"limit": MOST_DEAD_LETTERS})
+    return answer.read(DeadLetters).deliveries
+
+
+def resend_dead_letters(webhook_id: str, delivery_ids: Sequence[str] = ()) -> Flow[int]:
+    """Have dead letters sent again, these or all; returns how many."""
+    body = {"deliveryIds": list(delivery_ids) or None}
+    answer = yield post(f"/v1/webhooks/{quoted(webhook_id)}/dead-letters:resend", body)
+    return answer.read(Resending).resending
+
+
+def delete_dead_letter(webhook_id: str, delivery_id: str) -> Flow[None]:
+    """Delete a dead letter, which is then never delivered."""
+    yield delete(f"/v1/webhooks/{quoted(webhook_id)}/dead-letters/{quoted(delivery_id)}")

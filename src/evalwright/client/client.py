@@ -110,6 +110,9 @@ class Client:
     create_webhook = _call(calls.create_webhook)
     webhooks = _call(calls.webhooks)
     delete_webhook = _call(calls.delete_webhook)
+    dead_letters = _call(calls.dead_letters)
+    resend_dead_letters = _call(calls.resend_dead_letters)
+    delete_dead_letter = _call(calls.delete_dead_letter)
 
     def events(
         self, run_id: str, *, mode: StreamMode = "updates", after: int | None = None

@@ -9,7 +9,7 @@ import pytest
 from builders import a_suite
 from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress
-from evalwright.host.webhooks.dead_letters import DeadLetter
+from evalwright.host.webhooks.dead_letters import ParkedDelivery
 from evalwright.host.webhooks.posting import AttemptResult
 from host.caller import Caller, Reply
 from host.server import TENANT, ServedHost, running_host
@@ -189,7 +189,7 @@ def parked(lasting: ServedHost, caller: Caller, count: int, **fields) -> tuple[s
         tenant for tenant, lanes in lasting.host.webhooks._lanes.items() if webhook in lanes
     )
     letters = [
-        DeadLetter(webhook, f"run_{n:026d}", n, "run.completed", None, 10, 0, "timeout")
+        ParkedDelivery(webhook, f"run_{n:026d}", n, "run.completed", None, 10, 0, "timeout")
         for n in range(count)
     ]
     lasting.log.records.write([letter.change(tenant) for letter in letters]).result()

@@ -13,7 +13,7 @@ KIND = "webhook_dead_letter"
 MOST_KEPT = 1000  # of a subscription; then its deliveries stop until somebody looks
 
 
-class DeadLetter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ParkedDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A delivery that was given up."""
 
     webhook_id: str
@@ -36,7 +36,7 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
         """The id that all attempts of the delivery have in common."""
         return delivery_id(self.webhook_id, self.run_id, self.sequence)
 
-    def tried_again(self, result: AttemptResult) -> "DeadLetter":
+    def tried_again(self, result: AttemptResult) -> "ParkedDelivery":
         """The same after one more attempt that failed."""
         return msgspec.structs.replace(
             self,
@@ -78,11 +78,11 @@ def letter_key(webhook_id: str, run_id: str, sequence: int) -> str:
 
 def dead_letters(
     records: Records, tenant: str, webhook_id: str, after: str = "", limit: int = MOST_KEPT
-) -> list[DeadLetter]:
+) -> list[ParkedDelivery]:
     """The dead letters of a subscription in order, after a key."""
     prefix = f"{webhook_id}/"
     found = records.list(KIND, tenant, prefix, after, limit)
-    return [msgspec.json.decode(record.body, type=DeadLetter) for record in found]
+    return [msgspec.json.decode(record.body, type=ParkedDelivery) for record in found]
 
 
 def count_dead_letters(records: Records, tenant: str, webhook_id: str) -> int:

@@ -20,7 +20,7 @@ from evalwright.host.principal import tenant_of
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors, dead_letters
 from evalwright.host.webhooks.cursors import CursorKeeper, cursor_key, first_cursor
-from evalwright.host.webhooks.dead_letters import DeadLetter
+from evalwright.host.webhooks.dead_letters import ParkedDelivery
 from evalwright.host.webhooks.lanes import Lane, LaneTools
 from evalwright.host.webhooks.posting import TIMEOUT_S, DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
@@ -167,7 +167,7 @@ class WebhookSender:
 
     async def dead_letters(
         self, tenant: str, webhook_id: str, after: str, limit: int
-    ) -> list[DeadLetter]:
+    ) -> list[ParkedDelivery]:
         """Deliveries that were given up, run by run and in order, after a key."""
         records = self._log.records
         return await self._read(
@@ -191,7 +191,9 @@ class WebhookSender:
         lane.wake()
         return bool(found)
 
-    async def _letters(self, lane: Lane, delivery_ids: Sequence[str] | None) -> list[DeadLetter]:
+    async def _letters(
+        self, lane: Lane, delivery_ids: Sequence[str] | None
+    ) -> list[ParkedDelivery]:
         subscription = lane.subscription
         found = await self.dead_letters(
             subscription.tenant, subscription.webhook_id, "", dead_letters.MOST_KEPT

@@ -20,7 +20,7 @@ from evalwright.engine.clock import Clock
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors
 from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, StoredCursor, first_cursor
-from evalwright.host.webhooks.dead_letters import MOST_KEPT, DeadLetter, count_dead_letters
+from evalwright.host.webhooks.dead_letters import MOST_KEPT, ParkedDelivery, count_dead_letters
 from evalwright.host.webhooks.posting import (
     Attempt,
     AttemptResult,
@@ -69,7 +69,7 @@ class Lane:
         self._wants: dict[str, bool] = {}  # by type of event
         self._news: dict[str, None] = {}  # runs that may have undelivered events, in order
         self._unread: str | None = ""  # stored cursors after this key have not been looked at
-        self._resending: deque[DeadLetter] = deque()
+        self._resending: deque[ParkedDelivery] = deque()
         self._task: asyncio.Task[None] | None = None
         self._is_counted = False
         self._is_posting = False
@@ -103,7 +103,7 @@ class Lane:
             self._unread = ""
         self.wake()
 
-    def resend(self, letters: Sequence[DeadLetter]) -> None:
+    def resend(self, letters: Sequence[ParkedDelivery]) -> None:
         """Attempt to deliver dead letters once more, until one fails."""
         known = {letter.key for letter in self._resending}
         self._resending.extend(letter for letter in letters if letter.key not in known)
@@ -338,7 +338,7 @@ class Lane:
 
     async def _park(self, cursor: Cursor, event: Event, result: AttemptResult) -> None:
         """Give an event up: keep it as a dead letter, and go on with the next one."""
-        letter = DeadLetter(
+        letter = ParkedDelivery(
             webhook_id=self._id,
             run_id=event.run_id,
             sequence=event.sequence,
@@ -369,12 +369,12 @@ class Lane:
         self.parked -= 1
         self._resending.popleft()
 
-    async def _write(self, letter: DeadLetter, *, is_kept: bool) -> None:
+    async def _write(self, letter: ParkedDelivery, *, is_kept: bool) -> None:
         tenant = self.subscription.tenant
         change = letter.change(tenant) if is_kept else letter.removal(tenant)
         await asyncio.wrap_future(self._tools.log.records.write([change]))
 
-    def _event_of(self, letter: DeadLetter) -> Event | None:
+    def _event_of(self, letter: ParkedDelivery) -> Event | None:
         """The event of a dead letter; None if its run was deleted."""
         try:
             found = self._tools.log.read(letter.run_id, after=letter.sequence - 1, limit=1)
