@@ -18,7 +18,7 @@ from evalwright.store.sqlite import SqliteLog
 
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
-WITH_LOG = {"run", "runs", "show", "replay", "diff", "demo", "compare"}
+WITH_LOG = {"run", "runs", "show", "replay", "diff", "demo", "compare", "db"}
 SECONDS = 60  # after which a command hangs
 
 
@@ -92,7 +92,9 @@ class Evalwright:
 
     def line(self, *arguments: str) -> list[str]:
         """The command line, with `--db` where the command takes it."""
+        asks_for_help = "--help" in arguments
         takes_log = self.db is not None and arguments[:1] and arguments[0] in WITH_LOG
+        takes_log = takes_log and not asks_for_help
         return [str(COMMAND), *arguments, *(["--db", str(self.db)] if takes_log else [])]
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -25,6 +25,7 @@ COMMANDS = {
     "pack": "Build, verify and install packs of agents and suites.",
     "trust": "Let the evalwright.toml in a folder count.",
     "keys": "Create, list and revoke the keys of the host.",
+    "db": "Look after the event log: check, back up, prune, move runs.",
     "serve": "Serve evaluation runs over HTTP, for many tenants.",
     "init": "Write a small suite and agent that run as they are.",
     "demo": "Run the bundled suites against the bundled agents.",

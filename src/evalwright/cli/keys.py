@@ -1,21 +1,17 @@
 """`evalwright keys`: create, list and revoke the keys of the host."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 import msgspec
 
 from evalwright.cli.output import say, tell, write_stdout
-from evalwright.cli.parameters import db_option, json_option
+from evalwright.cli.parameters import db_option, json_option, parse_duration
 from evalwright.contracts.errors import BadInput
 from evalwright.host.keys import Key, create_key, list_keys, revoke_key
 from evalwright.host.scopes import DEFAULT_SCOPES
 from evalwright.store.location import chosen_path, log_exists, opened_log
-
-_DURATION = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[hd])")
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @click.group(
@@ -100,9 +96,9 @@ def _ending(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        duration = _DURATION.fullmatch(text)
-        if duration:
-            return _now() + int(duration["count"]) * _UNITS[duration["unit"]]
+        duration = parse_duration(text)
+        if duration is not None:
+            return _now() + duration
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):

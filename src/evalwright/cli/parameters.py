@@ -1,7 +1,9 @@
 """Parameters that several commands share."""
 
 import math
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +15,15 @@ from evalwright.store.location import VARIABLE
 
 if TYPE_CHECKING:
     from evalwright.models.config import Config
+
+_DURATION = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[smhdw])")
+_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -72,6 +83,25 @@ def chosen_config(path: Path | None) -> "Config":
     for notice in config.notices:
         warn(notice)
     return config
+
+
+def duration(text: str) -> timedelta:
+    """The span that the user named; raises `BadParameter` for any other text."""
+    span = parse_duration(text)
+    if span is None:
+        raise click.BadParameter(f"{text!r} is not a duration; write 12h, 90d or 2w.")
+    return span
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """The span that a text such as 12h, 90d or 2w means; None for any other text."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        return int(found["count"]) * _UNITS[found["unit"]]
+    except OverflowError:
+        return None
 
 
 def form_options(subject: Subject, help_text: str) -> Callable[[_Command], _Command]:

@@ -5,6 +5,7 @@ EvalwrightError
 │   ├── InvalidDocument              a document broke rules; carries every Problem at once
 │   ├── MissingKey                   a provider of models wants a key
 │   └── RunNotFound
+│       └── RunPruned                the run was in the log, and was deleted
 ├── CannotEvaluate          exit 3   the work could not be done
 │   ├── AgentBroken                  the agent's own code failed while it was loaded
 │   ├── RunFailed                    the run ended `failed`; it can be resumed
@@ -66,6 +67,14 @@ class MissingKey(BadInput):
 
 class RunNotFound(BadInput):
     """No run has this id."""
+
+
+class RunPruned(RunNotFound):
+    """The run with this id was deleted; its tombstone says when."""
+
+    def __init__(self, message: str, pruned_us: int) -> None:
+        self.pruned_us = pruned_us
+        super().__init__(message)
 
 
 class CannotEvaluate(EvalwrightError):

@@ -107,9 +107,14 @@ class History:
 
 def read_history(log: EventLog, run_id: str) -> History:
     """Read everything about a run that resuming it needs."""
+    return history_of(run_id, log.read(run_id, _FACTS), log.place)
+
+
+def history_of(run_id: str, events: Iterable[Event], place: str) -> History:
+    """The recorded facts of a run, from its events in order."""
     history, frame = None, {}
     try:
-        for event in log.read(run_id, _FACTS):
+        for event in events:
             if history is not None:
                 history.take(event)
             else:
@@ -117,9 +122,9 @@ def read_history(log: EventLog, run_id: str) -> History:
                 if event.type == Planned.TYPE:
                     history = History(run_id, _plan(frame), frame[RunStarted.TYPE].at_us)
     except (msgspec.MsgspecError, KeyError) as error:
-        raise DamagedEventLog(f"{log.place}: run {run_id} cannot be read: {error!r}") from error
+        raise DamagedEventLog(f"{place}: run {run_id} cannot be read: {error!r}") from error
     if history is None:
-        raise DamagedEventLog(f"{log.place}: run {run_id} has no {Planned.TYPE} event")
+        raise DamagedEventLog(f"{place}: run {run_id} has no {Planned.TYPE} event")
     return history
 
 

@@ -40,6 +40,8 @@ def find_run(log: EventLog, name: str) -> str:
     matches = [run.run_id for run in log.find_runs(RunFilter(beginning=name))]
     if name in matches:
         return name
+    if not matches and len(pruned := log.upkeep.tombstones(name)) == 1:
+        raise pruned[0].as_error()
     if len(matches) != 1:
         found = f"{len(matches)} runs begin with" if matches else "there is no run"
         raise RunNotFound(f"{found} {name!r} in {log.place}; `evalwright runs` lists them")

@@ -1,12 +1,15 @@
 """Replay: the summary again, from recorded facts alone; nothing is invoked."""
 
+from collections.abc import Callable, Iterator
+
 import msgspec
 
 from evalwright.contracts import errors
 from evalwright.contracts.events import RunCompleted
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
-from evalwright.store.protocol import EventLog
+from evalwright.store.inspection import LogProblem
+from evalwright.store.protocol import EventLog, RunFilter
 
 
 class _RecordedOutputs(msgspec.Struct, rename="camel"):
@@ -19,13 +22,31 @@ class _RecordedEnd(msgspec.Struct):
 
 def replay_run(log: EventLog, run_id: str) -> Outcome:
     """Rebuild the summary of a completed run; it must equal the recorded one byte for byte."""
-    history = read_history(log, run_id)
+    return rebuilt(read_history(log, run_id), log.place)
+
+
+def rebuilt(history: History, place: str) -> Outcome:
+    """The outcome of a completed run; raises `DamagedEventLog` if it is not the recorded one."""
     outcome = project(history)
     if _recorded_summary(history) != msgspec.json.encode(outcome.summary):
         raise errors.DamagedEventLog(
-            f"{log.place}: the events of run {run_id} do not lead to the summary it recorded"
+            f"{place}: the events of run {history.run_id} do not lead to the summary it recorded"
         )
     return outcome
+
+
+def unlike_recorded(log: EventLog, progress: Callable[[int, int], None]) -> Iterator[LogProblem]:
+    """The completed evaluations whose events do not lead to the summary that they recorded."""
+    runs = log.find_runs(RunFilter(is_evaluation=True))
+    for done, run in enumerate(runs):
+        progress(done, len(runs))
+        if run.status != "completed":
+            continue
+        try:
+            replay_run(log, run.run_id)
+        except errors.DamagedEventLog as error:
+            message = str(error).removeprefix(f"{log.place}: ")
+            yield LogProblem("replay", f"run {run.run_id}", message, run.run_id)
 
 
 def _recorded_summary(history: History) -> bytes:

@@ -92,14 +92,16 @@ def check_summary(document: Any) -> list[Problem]:
 
 def check_events(lines: Iterable[bytes], noun: str) -> list[Problem]:
     """Each an event, one run, no gap, one end, brackets closed, one score per task."""
-    checker = _LogChecker()
+    checker = LogChecker()
     for number, line in enumerate(lines, 1):
         if line.strip():
             checker.take(line, f"{noun} {number}")
     return checker.finish()
 
 
-class _LogChecker:
+class LogChecker:
+    """Checks the events of one run, line by line."""
+
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._run_id: str | None = None

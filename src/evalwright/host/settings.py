@@ -10,6 +10,7 @@ from evalwright.contracts.suite import ModelClass
 from evalwright.models.config import Config, convert_table
 
 Positive = Annotated[float, Meta(gt=0, le=1_000_000_000)]
+Amount = Annotated[int, Meta(ge=1, le=1_000_000_000_000_000)]
 Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
@@ -79,6 +80,15 @@ class WebhookSettings(SettingsTable, frozen=True):
     max_age_s: Positive = 86_400.0
 
 
+class QuotaSettings(SettingsTable, frozen=True):
+    """`[host.quotas]`: what one tenant may have in the log."""
+
+    bytes: Amount = 50_000_000_000
+    suites: Whole = 10_000
+    runs: Whole = 1_000_000
+    annotations: Whole = 1_000_000
+
+
 class HostSettings(SettingsTable, frozen=True):
     """`[host]`."""
 
@@ -101,6 +111,9 @@ class HostSettings(SettingsTable, frozen=True):
     concurrency: Whole = 10
     task_timeout_s: Positive = 300.0
     run_timeout_s: Positive = 3_600.0
+    retention_days: Annotated[int, Meta(ge=7, le=36_500)] | None = None  # None: runs stay
+    retention_keep_tags: tuple[str, ...] = ()
+    quotas: QuotaSettings = QuotaSettings()
     rates: RateSettings = RateSettings()
     egress: EgressSettings = EgressSettings()
     deployments: DeploymentSettings = DeploymentSettings()

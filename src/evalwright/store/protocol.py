@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from evalwright.contracts.events import Event
 from evalwright.store.records import RecordChange, Records
+
+if TYPE_CHECKING:
+    from evalwright.store.upkeep import Upkeep
 
 T = TypeVar("T")
 
@@ -76,6 +79,10 @@ class EventLog(Protocol):
     @property
     def records(self) -> Records:
         """The documents that are kept with the log."""
+
+    @property
+    def upkeep(self) -> "Upkeep":
+        """What else can be asked of the log, and done to it."""
 
     def for_tenant(self, tenant: str) -> "EventLog":
         """The same log, restricted to the runs of one tenant."""

@@ -88,9 +88,6 @@ class Records(Protocol):
     def forget(self, kind: str, before_us: int) -> "Future[None]":
         """Delete the documents of a kind that were last written before a time."""
 
-    def erase_deleted(self) -> bool:
-        """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
-
 
 def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget) -> None:
     """Make a change within a transaction; raises `RecordConflict`."""

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
 from evalwright.contracts.events import Event
@@ -28,10 +28,12 @@ from evalwright.store.record_table import RecordTable
 from evalwright.store.records import TRIAL, RecordChange, Records
 from evalwright.store.writer import Write, Writer
 
+if TYPE_CHECKING:
+    from evalwright.store.upkeep import Upkeep
+
 T = TypeVar("T")
 
 BUSY_SECONDS = 30
-MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without being asked to
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
 
 _SELECT = (
@@ -151,15 +153,6 @@ class Database(RecordTable):
             raise DamagedEventLog(f"{self.place}: a part of an event is missing")
         return bytes(rows[0][0])
 
-    def erase_deleted(self) -> bool:
-        """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
-        if self.path.stat().st_size > MOST_REWRITTEN:
-            return False
-        with clear_errors(self.place), closing(connect(self.path)) as connection:
-            connection.execute("VACUUM")
-            (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not is_busy
-
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection that any thread may use, and that waits while others write.
@@ -203,6 +196,13 @@ class SqliteLog:
         self._mine = "" if tenant is None else " AND tenant = :tenant"
         self.place = self._database.place
         self.records: Records = self._database
+
+    @property
+    def upkeep(self) -> "Upkeep":
+        """What else can be asked of the log, and done to it."""
+        from evalwright.store.upkeep import SqliteUpkeep  # few need it
+
+        return SqliteUpkeep(self._database, self._tenant)
 
     def for_tenant(self, tenant: str) -> "SqliteLog":
         """The same log, restricted to the runs of one tenant."""
@@ -256,9 +256,8 @@ class SqliteLog:
         with ExitStack() as held:
             with clear_errors(self.place):
                 self._database.refuse_closed()
-                try:  # reading is cheap, and writing may have to wait
-                    run = self._run(run_id)
-                except RunNotFound:
+                run = self._number(run_id)  # reading is cheap, and writing may have to wait
+                if run is None:
                     with suppress(LogConflict):  # for whom it belongs to another, it is not there
                         self.append(run_id, ())
                         self.flush(run_id).result()
@@ -330,6 +329,8 @@ class SqliteLog:
         wanted = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
         page = f"{_SELECT} AND seq > ? AND seq <= ?{wanted} ORDER BY seq LIMIT ?"
         ((last,),) = self._database.query("SELECT max(seq) FROM events WHERE run = ?", (run,))
+        if last is None:
+            self.upkeep.refuse_pruned(run_id)
         left = _NO_BOUND if limit is None else limit
         while left > 0:
             rows = self._database.query(page, (run, after, last, *types, min(left, _PAGE)))
@@ -349,6 +350,8 @@ class SqliteLog:
             f" ({_SELECT} AND seq >= 2 ORDER BY seq DESC LIMIT 2) ORDER BY seq",
             (run, run),
         )
+        if not rows:
+            self.upkeep.refuse_pruned(run_id)
         edges = list(self._events(run_id, rows))
         self._database.ended_runs.put(self._tenant, run_id, edges)
         return edges
@@ -373,17 +376,24 @@ class SqliteLog:
         self._database.close()
 
     def _run(self, run_id: str) -> int:
+        """The number of a run; raises `RunNotFound`."""
+        number = self._number(run_id)
+        if number is None:
+            raise self._not_found(run_id)
+        return number
+
+    def _number(self, run_id: str) -> int | None:
         """The number of a run, which never changes; looked up within the tenant."""
         number = self._database.run_numbers.get((self._tenant, run_id))
         if number is None:
             rows = self._database.query(
                 f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
             )
-            if not rows:
-                raise self._not_found(run_id)
-            number = int(rows[0][0])
-            self._database.remember((self._tenant, run_id), number)
+            if rows:
+                number = int(rows[0][0])
+                self._database.remember((self._tenant, run_id), number)
         return number
 
     def _not_found(self, run_id: str) -> RunNotFound:
+        self.upkeep.refuse_pruned(run_id)
         return RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")

@@ -14,7 +14,8 @@ from evalwright.contracts.errors import BadInput, StoreError
 from evalwright.host.egress import Egress
 from evalwright.host.vault import VARIABLE, Vault, WrongKey
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import Database, SqliteLog
+from evalwright.store.sqlite import SqliteLog
+from evalwright.store.upkeep import SqliteUpkeep
 from host.caller import Caller
 from host.server import TENANT, running_host
 from subjects.command import Evalwright
@@ -139,10 +140,10 @@ def test_traces_that_could_not_be_erased_are_erased_at_the_next_start(of_0_2, ca
     db, secrets = of_0_2
     with pytest.MonkeyPatch.context() as patch:
 
-        def fail(_: Database) -> bool:
+        def fail(_: SqliteUpkeep) -> bool:
             raise StoreError("the disk is full")
 
-        patch.setattr(Database, "erase_deleted", fail)
+        patch.setattr(SqliteUpkeep, "erase_deleted", fail)
         with serving(db):
             assert "may hold traces of the secrets of webhooks" in caplog.text
     with serving(db):

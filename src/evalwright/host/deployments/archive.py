@@ -10,7 +10,7 @@ from evalwright.host.deployments.gate import ApprovalGate
 from evalwright.host.deployments.record import Deployment
 from evalwright.store.records import Record, RecordChange, Records
 
-DEPLOYMENT, _GATE = "deployment", "gate"
+DEPLOYMENT, GATE = "deployment", "gate"
 _PAGE = 1000
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -62,16 +62,16 @@ class Archive:
 
     def gates(self, tenant: str) -> list["KeptGate"]:
         """All promotions of the tenant that wait for approval."""
-        return [KeptGate.of(document.body) for document in self._all(_GATE, tenant)]
+        return [KeptGate.of(document.body) for document in self._all(GATE, tenant)]
 
     def gate(self, tenant: str, run_id: str) -> "KeptGate | None":
         """The gate that a run waits at."""
-        body = self._records.get(_GATE, tenant, run_id)
+        body = self._records.get(GATE, tenant, run_id)
         return None if body is None else KeptGate.of(body)
 
     def tenants_with_gates(self) -> Sequence[str]:
         """The tenants with a promotion that waits."""
-        return sorted({tenant for tenant, _ in self._records.of_all_tenants(_GATE)})
+        return sorted({tenant for tenant, _ in self._records.of_all_tenants(GATE)})
 
     async def write(self, changes: Sequence[RecordChange]) -> None:
         """Write records as one unit; raises `RecordConflict`."""
@@ -97,17 +97,17 @@ class KeptGate(NamedTuple):
 
     def change(self, tenant: str, after: ApprovalGate) -> RecordChange:
         """The write of a new state of the gate."""
-        return RecordChange(_GATE, tenant, self.gate.run_id, _encode(after), self.body)
+        return RecordChange(GATE, tenant, self.gate.run_id, _encode(after), self.body)
 
     def same(self, tenant: str) -> RecordChange:
         """A write that changes nothing and fails if the gate has changed."""
-        return RecordChange(_GATE, tenant, self.gate.run_id, self.body, self.body)
+        return RecordChange(GATE, tenant, self.gate.run_id, self.body, self.body)
 
     def removal(self, tenant: str) -> RecordChange:
         """The write that removes the gate."""
-        return RecordChange(_GATE, tenant, self.gate.run_id, None, self.body)
+        return RecordChange(GATE, tenant, self.gate.run_id, None, self.body)
 
 
 def new_gate(tenant: str, gate: ApprovalGate) -> RecordChange:
     """The first write of a gate."""
-    return RecordChange(_GATE, tenant, gate.run_id, _encode(gate), None)
+    return RecordChange(GATE, tenant, gate.run_id, _encode(gate), None)

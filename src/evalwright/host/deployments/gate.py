@@ -66,6 +66,11 @@ def gate_id_of(run_id: str) -> str:
     return f"gate_{run_id.removeprefix('run_')}"
 
 
+def run_of_gate(gate_id: str) -> str:
+    """The managing run that a gate belongs to."""
+    return f"run_{gate_id.removeprefix('gate_')}"
+
+
 def required_scope(gate: ApprovalGate, ballot: Ballot) -> str:
     """The scope that this vote needs; raises if the policy does not allow such a vote."""
     if ballot.action != "override":

@@ -1,0 +1,358 @@
+"""What is in the file of a log, and whether it is sound; only read, and also if it is damaged."""
+
+# ruff: noqa: S608 - statements are made of constants only
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts.events import iso_time
+from evalwright.store import migration, schema
+from evalwright.store.contents import join
+from evalwright.store.location import clear_errors
+
+MOST_PER_RULE = 100  # problems that are listed
+
+
+class TenantFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """What one tenant has in the log."""
+
+    tenant: str
+    runs: dict[str, int]  # by status; `open` is a run without an end
+    events: int
+    bytes: int
+
+
+class LogFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The file of a log and what is in it."""
+
+    database: str
+    schema: int
+    file_bytes: int
+    free_bytes: int
+    pages: int
+    free_pages: int
+    runs: dict[str, int]
+    events: int
+    bytes: int
+    tenants: list[TenantFacts]
+    documents: dict[str, int]  # by kind
+    pruned: int
+    oldest: str | None = None
+    newest: str | None = None
+
+
+class LogProblem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Something that is wrong in a log: the broken rule, and where."""
+
+    rule: str
+    place: str
+    message: str
+    run_id: str | None = None
+
+
+class _LogRule(NamedTuple):
+    """A rule of the log, and the query that finds what breaks it: run id, place and detail."""
+
+    versions: range  # of the schema
+    name: str
+    message: str
+    query: str
+
+
+_ALL, _WITH_TENANTS, _WITH_CONTENTS = range(1, 100), range(2, 100), range(3, 100)
+_ANNOTATED = "substr(key, 1, instr(key, '/') - 1)"
+_EVIDENCE = "json_extract(CAST(body AS TEXT), '$.evalRunId')"
+_KNOWN_SIZES = "SELECT tenant, runs, events, bytes FROM partition_sizes WHERE runs > 0"
+_FOUND_SIZES = "SELECT tenant, count(*), sum(events), sum(bytes) FROM run_facts GROUP BY tenant"
+_KNOWN = "SELECT run_id FROM runs UNION ALL SELECT run_id FROM tombstones"
+_RULES = (
+    _LogRule(
+        _ALL,
+        "gap",
+        "the event is missing: the events of a run are numbered 0, 1, 2 and so on",
+        "SELECT run_id, CASE WHEN min(seq) <> 0 THEN 0 ELSE (SELECT min(seq) + 1 FROM events AS e"
+        " WHERE run = events.run AND NOT EXISTS"
+        " (SELECT 1 FROM events WHERE run = e.run AND seq = e.seq + 1)) END, NULL"
+        " FROM events LEFT JOIN runs USING (run)"
+        " GROUP BY run HAVING min(seq) <> 0 OR max(seq) + 1 <> count(*)",
+    ),
+    _LogRule(
+        _ALL,
+        "end",
+        "the run goes on after this event, which ends it",
+        "SELECT run_id, seq, type FROM events AS e LEFT JOIN runs USING (run)"
+        f" WHERE ({schema.IS_END})"
+        " AND EXISTS (SELECT 1 FROM events WHERE run = e.run AND seq > e.seq)",
+    ),
+    _LogRule(
+        _ALL,
+        "score",
+        "the task has more than one score",
+        "SELECT run_id, max(seq), 'task ' || task_id FROM events LEFT JOIN runs USING (run)"
+        " WHERE type = 'eval.scored' GROUP BY run, task_id HAVING count(*) > 1",
+    ),
+    _LogRule(
+        _ALL,
+        "score",
+        "the score has no task",
+        "SELECT run_id, seq, NULL FROM events LEFT JOIN runs USING (run)"
+        " WHERE type = 'eval.scored' AND task_id IS NULL",
+    ),
+    _LogRule(
+        _ALL,
+        "run",
+        "the events belong to a run that is not in the log",
+        "SELECT NULL, min(seq), 'run number ' || run FROM events"
+        " WHERE run NOT IN (SELECT run FROM runs) GROUP BY run",
+    ),
+    _LogRule(
+        range(1, 3),
+        "body",
+        "the body of the event is not JSON",
+        "SELECT run_id, seq, type FROM events LEFT JOIN runs USING (run)"
+        " WHERE NOT json_valid(body)",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "body",
+        "the body of the event is not JSON",
+        "SELECT run_id, seq, type FROM events LEFT JOIN contents USING (content)"
+        " LEFT JOIN runs USING (run) WHERE NOT json_valid(CASE WHEN content_at IS NULL"
+        " THEN events.body ELSE joined(CAST(events.body AS BLOB), content_at,"
+        " CAST(contents.body AS BLOB)) END)",
+    ),
+    _LogRule(
+        _WITH_TENANTS,
+        "annotation",
+        "the annotation belongs to a run that is not in the log",
+        f"SELECT {_ANNOTATED}, NULL, key FROM records WHERE kind = 'annotation'"
+        f" AND {_ANNOTATED} NOT IN (SELECT run_id FROM runs)",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "content",
+        "the content is not what its hash says",
+        "SELECT run_id, seq, 'content ' || contents.content FROM contents"
+        " LEFT JOIN events USING (content) LEFT JOIN runs USING (run)"
+        " WHERE sha256_of(CAST(contents.body AS BLOB)) IS NOT contents.sha256",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "content",
+        "no event has the content",
+        "SELECT NULL, NULL, 'content ' || content FROM contents"
+        " WHERE content NOT IN (SELECT content FROM events WHERE content IS NOT NULL)",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "content",
+        "the content of the event is missing",
+        "SELECT run_id, seq, 'content ' || content FROM events LEFT JOIN runs USING (run)"
+        " WHERE content IS NOT NULL AND content NOT IN (SELECT content FROM contents)",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "facts",
+        "what the list shows of the run is not what its events say",
+        "SELECT run_id, NULL, 'run number ' || run FROM (SELECT run, count(*) AS found,"
+        f" max({schema.IS_END}) AS ended FROM events GROUP BY run) LEFT JOIN run_facts USING (run)"
+        " LEFT JOIN runs USING (run)"
+        " WHERE found IS NOT events OR ended IS NOT (ended_us IS NOT NULL)"
+        " OR run_facts.tenant IS NOT runs.tenant",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "facts",
+        "the list shows a run without events",
+        "SELECT run_id, NULL, 'run number ' || run FROM run_facts LEFT JOIN runs USING (run)"
+        " WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.run = run_facts.run)",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "sizes",
+        "the sizes of the tenant are not those of its runs",
+        "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
+        f" ({_KNOWN_SIZES} EXCEPT {_FOUND_SIZES}) UNION ALL SELECT * FROM"
+        f" ({_FOUND_SIZES} EXCEPT {_KNOWN_SIZES}))",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "tombstone",
+        "the run was pruned, and is still in the log",
+        "SELECT run_id, NULL, NULL FROM tombstones WHERE run_id IN (SELECT run_id FROM runs)"
+        " OR run IN (SELECT run FROM events)",
+    ),
+    _LogRule(
+        _WITH_CONTENTS,
+        "evidence",
+        "the deployment refers to a run that is not in the log",
+        f"SELECT {_EVIDENCE}, NULL, 'deployment ' || key || ' of ' || tenant FROM records"
+        f" WHERE kind = 'deployment' AND {_EVIDENCE} NOT IN ({_KNOWN})",
+    ),
+)
+
+
+def read_facts(path: Path) -> LogFacts:
+    """What is in a log; raises `StoreError` if it cannot be read."""
+    place = str(path)
+    with clear_errors(place):
+        migration.inspect_file(path.resolve(), place)
+        with closing(_opened(path)) as connection:
+            return _facts(connection, path)
+
+
+def find_problems(path: Path) -> Iterator[LogProblem]:
+    """What is wrong in a log, as far as it can be read."""
+    place = str(path)
+    try:
+        with clear_errors(place):
+            migration.inspect_file(path.resolve(), place)
+    except DamagedEventLog as error:
+        yield LogProblem("file", place, str(error).removeprefix(f"{place}: "))
+        return
+    with clear_errors(place), closing(_opened(path)) as connection:
+        yield from _broken_pages(connection)
+        version = _version(connection)
+        yield from _missing_objects(connection, version)
+        for rule in _RULES:
+            if version in rule.versions:
+                yield from _broken(connection, rule)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None
+    )
+    connection.text_factory = lambda raw: raw.decode(errors="replace")
+    connection.create_function("sha256_of", 1, lambda body: hashlib.sha256(body).digest())
+    connection.create_function("joined", 3, _joined)
+    return connection
+
+
+def _joined(rest: bytes, at: int, part: bytes | None) -> str:
+    return join(rest, at, part or b"").decode(errors="replace")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.DatabaseError:
+        return 0
+    return int(version)
+
+
+def _broken_pages(connection: sqlite3.Connection) -> Iterator[LogProblem]:
+    """What SQLite itself finds: damaged pages, indexes that do not fit, dangling references."""
+    try:
+        for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_PER_RULE})"):
+            if found != "ok":
+                yield LogProblem("sqlite", "file", found.removeprefix("*** in database main ***\n"))
+    except sqlite3.DatabaseError as error:
+        yield LogProblem("sqlite", "file", str(error))
+
+
+def _missing_objects(connection: sqlite3.Connection, version: int) -> Iterator[LogProblem]:
+    """Tables, indexes and triggers that enforce the rules, and are not there."""
+    if version != migration.VERSION:
+        return
+    listed = "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        migration.migrate(fresh, ":memory:")
+        expected = fresh.execute(listed).fetchall()
+    try:
+        found = set(connection.execute(listed))
+    except sqlite3.DatabaseError as error:
+        yield LogProblem("schema", "file", str(error))
+        return
+    for kind, name in expected:
+        if (kind, name) not in found:
+            yield LogProblem("schema", f"{kind} {name}", "it is missing, and with it a safeguard")
+
+
+def _broken(connection: sqlite3.Connection, rule: _LogRule) -> Iterator[LogProblem]:
+    try:
+        for run_id, sequence, detail in connection.execute(f"{rule.query} LIMIT {MOST_PER_RULE}"):
+            where = (
+                f"run {run_id}" if run_id is not None else None,
+                f"event {sequence}" if sequence is not None else None,
+                detail,
+            )
+            place = ", ".join(part for part in where if part is not None)
+            yield LogProblem(rule.name, place, rule.message, run_id)
+    except sqlite3.DatabaseError as error:
+        yield LogProblem(rule.name, "file", f"cannot be checked: {error}")
+
+
+# Tenant, status, runs, events, bytes, oldest, newest; before the third version they are counted.
+_GROUPS = (
+    "SELECT tenant, status, count(*), total(events), total(bytes), min(started_us),"
+    " max(coalesce(ended_us, started_us)) FROM {facts} GROUP BY tenant, status"
+    " ORDER BY tenant, status"
+)
+_COUNTED = (
+    "(SELECT {tenant} AS tenant, count(*) AS events, total(length(CAST(body AS BLOB))) AS bytes,"
+    f" coalesce(max(CASE WHEN {schema.IS_END} THEN substr(type, 5) END), 'running') AS status,"
+    " min(at_us) AS started_us, max(at_us) AS ended_us"
+    " FROM events JOIN runs USING (run) GROUP BY run)"
+)
+
+
+def _facts(connection: sqlite3.Connection, path: Path) -> LogFacts:
+    version = migration.known_version(connection, str(path))
+    tables = {
+        1: _COUNTED.format(tenant="'local'"),
+        2: _COUNTED.format(tenant="tenant"),
+    }
+    groups = connection.execute(_GROUPS.format(facts=tables.get(version, "run_facts"))).fetchall()
+    pages, free_pages, page_size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    documents = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
+    return LogFacts(
+        database=str(path),
+        schema=version,
+        file_bytes=_size_on_disk(path),
+        free_bytes=free_pages * page_size,
+        pages=pages,
+        free_pages=free_pages,
+        runs=_by_status(groups),
+        events=sum(int(group[3]) for group in groups),
+        bytes=sum(int(group[4]) for group in groups),
+        tenants=[_tenant(tenant, groups) for tenant in sorted({group[0] for group in groups})],
+        documents=dict(connection.execute(documents)) if version >= _WITH_TENANTS.start else {},
+        pruned=_pruned(connection) if version >= _WITH_CONTENTS.start else 0,
+        oldest=iso_time(min(group[5] for group in groups)) if groups else None,
+        newest=iso_time(max(group[6] for group in groups)) if groups else None,
+    )
+
+
+def _tenant(tenant: str, groups: list[Any]) -> TenantFacts:
+    own = [group for group in groups if group[0] == tenant]
+    events, size = (sum(int(group[place]) for group in own) for place in (3, 4))
+    return TenantFacts(tenant, _by_status(own), events, size)
+
+
+def _by_status(groups: list[Any]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for _, status, count, *_ in groups:
+        counts[status] = counts.get(status, 0) + count
+    return counts
+
+
+def _pruned(connection: sqlite3.Connection) -> int:
+    (count,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
+    return int(count)
+
+
+def _size_on_disk(path: Path) -> int:
+    """The file with what was written since it was last tidied up."""
+    beside = (path.resolve().with_name(path.resolve().name + end) for end in ("", "-wal"))
+    return sum(file.stat().st_size for file in beside if file.exists())

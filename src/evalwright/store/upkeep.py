@@ -1,0 +1,192 @@
+"""Looking after a log: the facts and sizes of what is in it, and deleting whole runs."""
+
+import random
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from evalwright.contracts.errors import RunPruned
+from evalwright.contracts.events import iso_time
+from evalwright.store import schema
+from evalwright.store.location import clear_errors
+
+if TYPE_CHECKING:
+    from evalwright.store.sqlite import Database
+
+MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without being asked to
+
+_WITH_PREFIX = "tenant >= :prefix AND tenant < :prefix || CAST(x'FF' AS TEXT)"
+
+
+class PartitionSize(NamedTuple):
+    """What a tenant has in the log: runs with their bytes, or documents."""
+
+    tenant: str
+    things: int
+    size: int
+
+
+class Tombstone(NamedTuple):
+    """What is left of a run that was deleted."""
+
+    run_id: str
+    tenant: str
+    pruned_us: int
+    reason: str
+
+    def __str__(self) -> str:
+        when = iso_time(self.pruned_us)[:16].replace("T", " ")
+        return f"run {self.run_id} was pruned on {when} UTC ({self.reason})"
+
+    def as_error(self) -> RunPruned:
+        """The error for whoever asks for the run."""
+        return RunPruned(str(self), self.pruned_us)
+
+
+class Upkeep(Protocol):
+    """What else can be asked of a log, and done to it; restricted to a tenant as the log is."""
+
+    def mentioning(self, run_id: str) -> list[str]:
+        """The runs that may refer to this run: their first events or their last one name it."""
+
+    def sizes(self, prefix: str) -> list[PartitionSize]:
+        """How many runs the tenants have whose names begin with a prefix, and how large."""
+
+    def document_sizes(self, kind: str, prefix: str) -> list[PartitionSize]:
+        """The same for documents of a kind."""
+
+    def tombstones(self, prefix: str) -> list[Tombstone]:
+        """The tombstones of pruned runs whose ids begin with a prefix."""
+
+    def refuse_pruned(self, run_id: str) -> None:
+        """Raise `RunPruned` for a run that was deleted."""
+
+    def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
+        """Delete ended runs for good, as one unit; returns how many there were.
+
+        Their documents of these kinds go with them; the keys of those begin with `RUN_ID/`.
+        """
+
+    def restore(self, run_id: str) -> None:
+        """Forget that a run was pruned, so that it can be written again."""
+
+    def erase_deleted(self) -> bool:
+        """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
+
+
+class SqliteUpkeep:
+    """Upkeep of a log in a SQLite file."""
+
+    def __init__(self, database: "Database", tenant: str | None) -> None:
+        self._database = database
+        self._tenant = tenant
+        self._mine = "" if tenant is None else " AND {table}.tenant = :tenant"
+
+    def mentioning(self, run_id: str) -> list[str]:
+        """The runs that may refer to this run: their first events or their last one name it."""
+        rows = self._database.query(
+            "SELECT run_id FROM runs JOIN run_facts USING (run) WHERE run_id <> :run_id AND EXISTS"  # noqa: S608
+            " (SELECT 1 FROM events WHERE events.run = run_facts.run"
+            " AND (seq < 3 OR seq = run_facts.events - 1) AND (instr(body, :run_id)"
+            " OR content IN (SELECT content FROM contents WHERE instr(body, :run_id))))"
+            f"{self._mine.format(table='run_facts')}",
+            {"run_id": run_id, "tenant": self._tenant},
+        )
+        return [other for (other,) in rows]
+
+    def sizes(self, prefix: str) -> list[PartitionSize]:
+        """How many runs the tenants have whose names begin with a prefix, and how large."""
+        statement = f"SELECT tenant, runs, bytes FROM partition_sizes WHERE {_WITH_PREFIX}"  # noqa: S608
+        return [PartitionSize(*row) for row in self._database.query(statement, {"prefix": prefix})]
+
+    def document_sizes(self, kind: str, prefix: str) -> list[PartitionSize]:
+        """The same for documents of a kind."""
+        statement = (
+            "SELECT tenant, count(*), sum(length(body)) FROM records"  # noqa: S608 - constants
+            f" WHERE kind = :kind AND {_WITH_PREFIX} GROUP BY tenant"
+        )
+        rows = self._database.query(statement, {"kind": kind, "prefix": prefix})
+        return [PartitionSize(*row) for row in rows]
+
+    def tombstones(self, prefix: str) -> list[Tombstone]:
+        """The tombstones of pruned runs whose ids begin with a prefix."""
+        rows = self._database.query(
+            "SELECT run_id, tenant, at_us, reason FROM tombstones WHERE run_id >= :prefix"  # noqa: S608
+            " AND run_id < :prefix || CAST(x'FF' AS TEXT)"
+            f"{self._mine.format(table='tombstones')} ORDER BY run",
+            {"prefix": prefix, "tenant": self._tenant},
+        )
+        return [Tombstone(*row) for row in rows]
+
+    def refuse_pruned(self, run_id: str) -> None:
+        """Raise `RunPruned` for a run that was deleted."""
+        for tombstone in self.tombstones(run_id):
+            if tombstone.run_id == run_id:
+                raise tombstone.as_error()
+
+    def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
+        """Delete ended runs for good, as one unit."""
+        at_us, count = time.time_ns() // 1000, 0
+        with self._transaction() as connection:
+            for run_id in run_ids:
+                values = {"run_id": run_id, "at_us": at_us, "reason": reason}
+                count += connection.execute(schema.PRUNE_RUN, values).rowcount
+                connection.executemany(
+                    "DELETE FROM records WHERE kind = ? AND key >= ? AND key < ?"
+                    " AND tenant = (SELECT tenant FROM tombstones WHERE run_id = ?)",
+                    [(kind, f"{run_id}/", f"{run_id}0", run_id) for kind in kinds],
+                )
+        self._database.ended_runs.clear()
+        return count
+
+    def restore(self, run_id: str) -> None:
+        """Forget that a run was pruned."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM tombstones WHERE run_id = ?", (run_id,))
+
+    def erase_deleted(self) -> bool:
+        """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
+        from evalwright.store.sqlite import connect
+
+        path = self._database.path
+        if path.stat().st_size > MOST_REWRITTEN:
+            return False
+        with clear_errors(self._database.place), closing(connect(path)) as connection:
+            return rewrite(connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own: the thread that writes has other work."""
+        from evalwright.store.sqlite import BUSY_SECONDS, connect
+
+        with (
+            clear_errors(self._database.place),
+            closing(connect(self._database.path)) as connection,
+        ):
+            connection.execute("PRAGMA synchronous = FULL")
+            _begin(connection, time.monotonic() + BUSY_SECONDS)
+            yield connection
+            connection.execute("COMMIT")
+
+
+def rewrite(connection: sqlite3.Connection) -> bool:
+    """Rebuild the file without anything unused; False if others keep the old pages for a while."""
+    connection.execute("VACUUM")
+    (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not is_busy
+
+
+def _begin(connection: sqlite3.Connection, deadline: float) -> None:
+    """Begin to write. SQLite itself would wait ever longer, and meet a busy writer every time."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        else:
+            return
+        time.sleep(random.uniform(0.0001, 0.001))  # noqa: S311
