@@ -11,7 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from evalwright.contracts.errors import InvalidDocument, RunNotFound, StoreError, StoreUnavailable
+from evalwright.contracts.errors import (
+    InvalidDocument,
+    RunNotFound,
+    RunPruned,
+    StoreError,
+    StoreUnavailable,
+)
+from evalwright.contracts.events import iso_time
 from evalwright.host.errors import ApiError, invalid, unavailable
 from evalwright.host.host import Host
 from evalwright.host.idempotency import REPLAY_HEADER, Ticket
@@ -170,6 +177,9 @@ def error_response(error: Exception, correlation_id: str) -> Response:
 def _known(error: Exception) -> ApiError | None:
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, RunPruned):
+        when = iso_time(error.pruned_us)
+        return ApiError(404, "not_found", f"the run was pruned on {when}", {"prunedAt": when})
     if isinstance(error, RunNotFound):
         return ApiError(404, "not_found", "no such run")
     if isinstance(error, InvalidDocument):

@@ -1,6 +1,7 @@
 """The suites and agents that tenants and the operator registered, also through packs."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from evalwright.host.egress import Egress
 
 SUITE, AGENT = "suite", "agent"
+DELETED_SUITE = "deleted-suite"  # its hash: a version never gets another content
 OWN_PACK = "local"  # the pack name of agents that were registered without a pack
 ANSWERS = AnswerLimits(
     most_bytes=4 * 1024 * 1024,
@@ -148,11 +150,11 @@ class Catalogue:
 
     def suite_source(self, place: str, ref: str) -> bytes | None:
         """The bytes of a suite that a place has: published there, or by a pack."""
-        if self._bundled_suite is not None and ref == self._bundled_suite[0]:
+        if self._bundled_suite is not None and self.is_bundled(ref):
             return self._bundled_suite[1]
         found = self._records.get(SUITE, place, ref)
         tenant = tenant_of(place)
-        if found is None and place != tenant and ref in self._pack_suites(tenant):
+        if found is None and place != tenant and ref in self.pack_suites(tenant):
             return self._records.get(SUITE, tenant, ref)
         return found
 
@@ -165,12 +167,12 @@ class Catalogue:
         """The references of the suites that a place has, in order."""
         found = {*self._records.keys(SUITE, place, "", after, limit)}
         tenant = tenant_of(place)
-        others = self._pack_suites(tenant) if place != tenant else set()
+        others = self.pack_suites(tenant) if place != tenant else set()
         if self._bundled_suite is not None:
             others.add(self._bundled_suite[0])
         return sorted(found | {ref for ref in others if ref > after})[:limit]
 
-    def _pack_suites(self, tenant: str) -> set[str]:
+    def pack_suites(self, tenant: str) -> set[str]:
         """The suites of installed packs, which every workspace can run as it can their agents."""
         found, after = set[str](), ""
         while page := self._records.list(AGENT, tenant, "", after):
@@ -185,6 +187,8 @@ class Catalogue:
         ref = _ref(suite)
         known = await asyncio.to_thread(self.suite_source, place, ref)
         if known is None:
+            if self._records.get(DELETED_SUITE, place, ref) not in (None, _digest(source)):
+                return None
             change = RecordChange(SUITE, place, ref, source, expected=None)
             try:
                 await asyncio.wrap_future(self._records.write([change]))
@@ -193,6 +197,22 @@ class Catalogue:
             else:
                 return True
         return False if known == source else None
+
+    def is_bundled(self, ref: str) -> bool:
+        """Whether a suite is the host's own."""
+        return self._bundled_suite is not None and ref == self._bundled_suite[0]
+
+    async def unpublish(self, place: str, ref: str) -> bool:
+        """Delete a suite that was published in a place; False if there never was one."""
+        source = await asyncio.to_thread(self._records.get, SUITE, place, ref)
+        if source is None:
+            return self._records.get(DELETED_SUITE, place, ref) is not None
+        changes = [
+            RecordChange(SUITE, place, ref, None, expected=source),
+            RecordChange(DELETED_SUITE, place, ref, _digest(source)),
+        ]
+        await asyncio.wrap_future(self._records.write(changes))
+        return True
 
     # Agents.
 
@@ -304,6 +324,10 @@ class _NoFiles:
     def read(self, ref: str, field: str) -> bytes:
         """Raise `BadInput`: there are none."""
         raise BadInput(f"{field} {ref!r}: a manifest without a pack has no files; install a pack")
+
+
+def _digest(source: bytes) -> bytes:
+    return hashlib.sha256(source).hexdigest().encode()
 
 
 def _ref(suite: Suite) -> str:

@@ -30,7 +30,9 @@ from evalwright.host.limits import (
 from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
+from evalwright.host.quotas import Quotas
 from evalwright.host.response_budget import ResponseBudget
+from evalwright.host.retention import Retention
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
@@ -99,6 +101,8 @@ class Host:
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
+        self.retention = Retention(log, self.settings, self.clock)
+        self.quotas = Quotas(log, self.settings.quotas)
         self.subscriptions = Subscriptions(self.records, self.egress, self.clock, self.vault)
         self.webhooks = WebhookSender(
             log,
@@ -177,6 +181,7 @@ class Host:
         finally:
             await self.drain()
             self.feed.stop()
+            self.retention.stop()
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
@@ -195,7 +200,7 @@ class Host:
             return
         is_erased = False
         with suppress(StoreError):  # the disk may be full; the next start tries again
-            is_erased = self.records.erase_deleted()
+            is_erased = self.log.upkeep.erase_deleted()
         if is_erased:
             self.records.write([TRACES]).result()
         else:
@@ -226,6 +231,7 @@ class Host:
                 await self.deployments.sweep(self.clock.now_us())
             except StoreError as error:
                 _logger.warning("old documents are not deleted: %s", error)
+            await self.retention.sweep()
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _hear(self, run_id: str, events: list[Event]) -> None:

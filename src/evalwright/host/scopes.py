@@ -22,12 +22,12 @@ SCOPES = {
     "runs:create": "start and fork runs",
     "runs:read": "read runs, their events, summaries and differences",
     "suites:read": "read suites",
-    "suites:write": "publish suites",
+    "suites:write": "publish and delete suites",
     "webhooks:manage": (
         "register, list and remove webhooks; list, resend and discard their dead letters"
     ),
     "workspace:read": "read the workspace",
-    "workspace:write": "change the workspace",
+    "workspace:write": "change the workspace: delete runs that have ended",
 }
 
 

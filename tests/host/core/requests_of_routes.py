@@ -67,6 +67,8 @@ SAMPLES: dict[tuple[str, str], Sample] = {
     ("POST", "/v1/suites"): Sample(body=a_suite_document(1)),
     ("GET", "/v1/suites"): Sample(),
     ("GET", "/v1/suites/{suiteId}@{version}"): Sample(),
+    ("DELETE", "/v1/runs/{runId}"): Sample(),
+    ("DELETE", "/v1/suites/{suiteId}@{version}"): Sample(),
     ("GET", "/v1/agents"): Sample(),
     ("POST", "/v1/agents"): Sample(body={"version": "1.0.0", "manifest": MANIFEST}),
     ("GET", "/v1/agents/{agentId}"): Sample(),

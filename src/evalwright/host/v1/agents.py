@@ -118,7 +118,8 @@ async def read(call: ApiCall) -> Response:
 async def register(call: ApiCall) -> Response:
     """Register an agent: a manifest, or an HTTP agent by its URL."""
     agent = _from_manifest(call) if "manifest" in call.body else _from_url(call)
-    is_new = await call.host.catalogue.register(call.principal.tenant, agent)
+    async with call.host.quotas.room_for(call.principal.tenant, len(call.raw)):
+        is_new = await call.host.catalogue.register(call.principal.tenant, agent)
     if is_new is None:
         message = f"{agent.key} is already registered with other content; use a new version"
         raise ApiError(409, "conflict", message)

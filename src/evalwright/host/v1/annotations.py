@@ -16,6 +16,7 @@ from evalwright.contracts.annotation import (
 from evalwright.host.feed import Notice
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import audit
+from evalwright.host.v1.admission import within_quota
 from evalwright.host.v1.schemas import (
     ID,
     IDEMPOTENCY_KEY,
@@ -124,7 +125,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs/{runId}/annotations",
-        annotate,
+        within_quota("annotations", annotate),
         ApiOperation(
             id="createAnnotation",
             summary="Annotate a run; a correction of an eval.scored event overrides its score.",

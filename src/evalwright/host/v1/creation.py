@@ -19,7 +19,7 @@ from evalwright.host.principal import Principal
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import ForkOrigin, RunOrigin
-from evalwright.host.v1.admission import ScopeClaim, check_request
+from evalwright.host.v1.admission import ScopeClaim, check_request, within_quota
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -229,7 +229,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs",
-        create,
+        within_quota("runs", create),
         ApiOperation(
             id="createRun",
             summary="Create a run; with mode eval, evaluate an agent by a suite.",

@@ -10,7 +10,7 @@ from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import ForkOrigin
-from evalwright.host.v1.admission import check_configurable, check_metadata
+from evalwright.host.v1.admission import check_configurable, check_metadata, within_quota
 from evalwright.host.v1.creation import CREATE_BODY, TAGS, announced, owner_of
 from evalwright.host.v1.schemas import (
     ID,
@@ -121,7 +121,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs/{runId}:fork",
-        fork_run,
+        within_quota("runs", fork_run),
         ApiOperation(
             id="forkRun",
             summary="Replay a run from its record, or branch it at an event.",

@@ -134,7 +134,7 @@ def summary_schema() -> Schema:
 _REFUSALS = {
     400: "The request is invalid; details say where.",
     401: "The key is missing, unknown, expired or revoked.",
-    403: "The key lacks the required scope.",
+    403: "The key lacks the required scope, or a quota is used up.",
     404: "Not found, or not the caller's.",
     405: "The path does not support the method.",
     408: "The body did not arrive in time.",

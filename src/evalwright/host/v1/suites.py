@@ -1,6 +1,7 @@
 """Suites: each version is published once and never changes."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from starlette.responses import Response
 
@@ -38,7 +39,12 @@ async def publish(call: ApiCall) -> Response:
     suite = await call.parse(lambda: parse_suite(call.raw, "body"))
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
-    is_new = await call.host.catalogue.publish(call.principal.place, call.raw, suite)
+    catalogue, principal = call.host.catalogue, call.principal
+    async with AsyncExitStack() as held:
+        if await asyncio.to_thread(catalogue.suite_source, principal.place, ref) is None:
+            room = call.host.quotas.room_for(principal.tenant, len(call.raw), "suites")
+            await held.enter_async_context(room)
+        is_new = await catalogue.publish(principal.place, call.raw, suite)
     if is_new is None:
         message = f"{ref} is already published with other content; use a new version"
         raise ApiError(409, "conflict", message, {"evalSuiteRef": ref})
