@@ -8,12 +8,14 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.contracts.suite import Suite
+from faults.soaking import scaled
 from host.caller import Caller
 from host.server import GATED, HostProcess
 from subjects.command import Evalwright
 from subjects.waiting import Journal, eventually
 
 READYZ = "/v1/host/readyz"
+SIGNALS = [signal.SIGTERM, signal.SIGINT][: scaled(1, 2)]
 
 
 def waiting_suite(tasks: int) -> Suite:
@@ -38,7 +40,7 @@ def restarted(process: HostProcess, caller: Caller) -> Caller:
     return Caller(process.url, caller.key)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_calls_in_flight_end_and_are_not_made_again(
     process: HostProcess, journal: Journal, number: int
 ) -> None:
@@ -96,7 +98,7 @@ def test_a_run_that_ends_meanwhile_is_complete(process: HostProcess, journal: Jo
     assert caller.snapshot(run_id)["status"] == "completed"
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("second", SIGNALS)
 def test_a_second_signal_stops_at_once(process: HostProcess, journal: Journal, second: int) -> None:
     caller = started(process, shutdown_s=600)
     run_id = caller.start(waiting_suite(2), GATED)

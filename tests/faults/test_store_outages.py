@@ -31,10 +31,10 @@ Fault = Callable[[Path], AbstractContextManager[None]]
 FAULTS: dict[str, tuple[Fault, str]] = {
     "locked": (locked, "database is locked"),
     "full": (full, "full"),
-    "moved": (moved, "host.db is moved away or deleted; put it back"),
+    "moved": (moved, "its file is moved away or deleted; put it back"),
 }
 if IS_SOAK:
-    FAULTS["moved alone"] = (moved_alone, "host.db is moved away or deleted; put it back")
+    FAULTS["moved alone"] = (moved_alone, "its file is moved away or deleted; put it back")
 
 
 def waiting_suite(tasks: int = 6) -> Suite:
@@ -215,11 +215,11 @@ def test_what_is_appended_meanwhile_is_written_in_order_and_told_once(
         for number in range(1, 200):
             log.append("run", [an_event(number)])
         flushed = log.flush("run")
-        eventually(lambda: log.is_failing, "the fault")
+        eventually(lambda: log.fault, "the fault")
         assert not flushed.done()
         assert log.backlog >= 1
     flushed.result(20)
-    assert not log.is_failing
+    assert not log.fault
     assert [int(event.body) for event in log.read("run")] == list(range(200))
     assert [int(event.body) for event in heard] == list(range(200))[-len(heard) :]
 
@@ -237,7 +237,7 @@ def test_a_request_that_was_refused_is_not_written_later(log: SqliteLog, tmp_pat
             log.request("run", [an_event(1)])
         kept = log.records.write([note._replace(key="kept")], is_request=False)
     kept.result(20)
-    eventually(lambda: not log.is_failing, "the end of the fault")
+    eventually(lambda: not log.fault, "the end of the fault")
     log.request("run", [an_event(1)]).result(20)
     assert len(list(log.read("run"))) == 2
     assert log.records.keys("note", "a") == ["kept"]
@@ -251,7 +251,7 @@ def test_a_log_is_never_split_over_two_files(log: SqliteLog, tmp_path: Path) -> 
         other = SqliteLog(db)
         other.append("run", [an_event(7)])
         other.flush("run").result(20)
-        with pytest.raises(StoreUnavailable, match=r"another file is in the place of log\.db"):
+        with pytest.raises(StoreUnavailable, match=r"another file is in the place of its file"):
             log.request("run", [an_event(1)]).result(20)
         with pytest.raises(StoreUnavailable), log.claim("run"):
             pass

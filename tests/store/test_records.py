@@ -204,7 +204,7 @@ def test_documents_of_a_file_that_stays_locked_fail_and_say_why(
     with nobody_can_write(path), pytest.raises(StoreError, match=r"log\.db: .*locked; another"):
         write(log, a_note())
 
-    eventually(lambda: not log.is_failing, "the end of the outage")
+    eventually(lambda: not log.fault, "the end of the outage")
     write(log, a_note("later"))
     assert keys(log.records.list("note", "a")) == ["later"]
     log.close()

@@ -33,7 +33,7 @@ class StoreCheck:
                 self._trial.add_done_callback(_look_at_error)
             done, _ = await asyncio.wait((self._trial,), timeout=CHECK_SECONDS)
             if not done:
-                return f"a write has not ended within {CHECK_SECONDS:g} s"
+                return self._log.fault or f"a write has not ended within {CHECK_SECONDS:g} s"
             self._trial.result()
         except StoreUnavailable as error:
             return error.reason

@@ -56,6 +56,8 @@ _PASSING = frozenset(
     }
 )
 
+_FILES = {"": "file", "-wal": "-wal file", "-shm": "-shm file"}  # by the ending of their names
+
 _logger = logging.getLogger(__name__)
 
 
@@ -97,7 +99,7 @@ class Anchor:
 
     def check(self) -> None:
         """Raise `Misplaced` unless every file that was seen before is in its place."""
-        for end in ("", "-wal", "-shm"):
+        for end, name in _FILES.items():
             try:
                 status = os.stat(f"{self.place}{end}")  # noqa: PTH116 - before every commit
             except OSError as error:
@@ -105,11 +107,11 @@ class Anchor:
                     continue
                 is_gone = isinstance(error, FileNotFoundError)
                 why = "moved away or deleted" if is_gone else f"out of reach ({error.strerror})"
-                raise Misplaced(f"{self.place.name}{end} is {why}; put it back") from None
+                raise Misplaced(f"its {name} is {why}; put it back") from None
             found = status.st_dev, status.st_ino
             if self.known.setdefault(end, found) != found:
-                name = f"{self.place.name}{end}"
-                raise Misplaced(f"another file is in the place of {name}; put the original back")
+                message = f"another file is in the place of its {name}; put the original back"
+                raise Misplaced(message)
 
 
 class Outage:

@@ -96,8 +96,8 @@ class EventLog(Protocol):
         """
 
     @property
-    def is_failing(self) -> bool:
-        """Whether writes fail, and are tried again."""
+    def fault(self) -> str | None:
+        """Why writes fail and are tried again, while they do."""
 
     def try_out(self) -> "Future[None]":
         """Done when something has been written; fails with `StoreUnavailable`, or raises it."""

@@ -94,9 +94,10 @@ class Database(RecordTable):
         return len(self._writer.waiting) if self._writer else 0
 
     @property
-    def is_failing(self) -> bool:
-        """Whether writes fail, and are tried again."""
-        return self._writer is not None and self._writer.outage is not None
+    def fault(self) -> str | None:
+        """Why writes fail and are tried again, while they do."""
+        outage = self._writer.outage if self._writer else None
+        return outage.error.reason if outage else None
 
     @property
     def writer(self) -> Writer:
@@ -220,9 +221,9 @@ class SqliteLog:
         self._database.writer.append(run_id, events, changes, self._tenant)
 
     @property
-    def is_failing(self) -> bool:
-        """Whether writes fail, and are tried again."""
-        return self._database.is_failing
+    def fault(self) -> str | None:
+        """Why writes fail and are tried again, while they do."""
+        return self._database.fault
 
     def try_out(self) -> "Future[None]":
         """Done when a document that means nothing has been written."""
