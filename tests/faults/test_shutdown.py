@@ -9,6 +9,7 @@ import pytest
 from builders import a_suite, a_task
 from evalwright.contracts.suite import Suite
 from faults.soaking import scaled
+from faults.store_faults import locked
 from host.caller import Caller
 from host.server import GATED, HostProcess
 from subjects.command import Evalwright
@@ -96,6 +97,20 @@ def test_a_run_that_ends_meanwhile_is_complete(process: HostProcess, journal: Jo
     assert process.wait() == 0
     caller = restarted(process, caller)
     assert caller.snapshot(run_id)["status"] == "completed"
+
+
+def test_a_host_stops_while_its_store_fails(process: HostProcess, journal: Journal) -> None:
+    caller = started(process, shutdown_s=0.2)
+    run_id = caller.start(waiting_suite(2), GATED)
+    journal.wait_for(2)
+    with locked(process.db):
+        journal.open_gate()
+        eventually(lambda: caller.get(READYZ).status == 503, "a store that fails")
+        assert process.stop() == 0
+    caller = restarted(process, caller)
+    assert caller.finish(run_id)["status"] == "completed"
+    events = [frame.data for frame in caller.frames(run_id)]
+    assert [event["sequence"] for event in events] == list(range(len(events)))
 
 
 @pytest.mark.parametrize("second", SIGNALS)
