@@ -1,6 +1,6 @@
 """A few facts of every run, derived from its log and kept beside it: what lists show and ask for.
 
-The thread that writes adds them in the transaction of the events they come from. They can always be
+The thread that writes adds events and facts in one transaction. They can always be
 derived again, which is how a log of an older version gets them.
 """
 
@@ -19,12 +19,20 @@ from evalwright.contracts.events import (
     RunResumed,
     RunStarted,
 )
+from evalwright.store import contents
+from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.protocol import NewEvent, RunFacts
 
 MOST_CHARACTERS = 512  # of a name that can be asked for; longer ones are not names
 MOST_TAGS = 100
 
 Changes = dict[str, Any]  # new values, by column
+
+_INSERT = "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_THE_REST = (
+    "INSERT INTO events (run, seq, type, task_id, at_us, body, content, content_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 COLUMNS = ", ".join(
@@ -118,46 +126,63 @@ def _described(started: RunStarted) -> Changes:
 
 @dataclass
 class Growth:
-    """What a transaction adds to the facts of its runs."""
+    """What a transaction adds to the log: events, and what they change in the facts of runs."""
 
-    # Run, tenant and time of each first event; then changes by run and tenant; then, by run, how
-    # many events there are and how many bytes were added.
-    _begun: list[tuple[int, str, int]] = field(default_factory=list)
-    _changes: list[tuple[int, str, Changes]] = field(default_factory=list)
-    _sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    connection: sqlite3.Connection
+    rows: list[tuple[int, int, str, str | None, int, str]] = field(default_factory=list)
+    begun: list[tuple[int, str, int]] = field(default_factory=list)  # run, tenant, time
+    changes: list[tuple[int, str, Changes]] = field(default_factory=list)  # by run and tenant
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # events in all, bytes added
 
-    def take(self, run: int, tenant: str, sequence: int, events: Sequence[NewEvent]) -> None:
-        """Take note of events that a run gets, and of the sequence of the first."""
-        if sequence == 0:
-            self._begun.append((run, tenant, events[0].at_us))
-        size = self._sizes.get(run, (0, 0))[1]
-        for event in events:
-            size += len(event.body)
-            if event.type in SOURCE_TYPES:
-                self._changes.append((run, tenant, changes_by(event)))
-        self._sizes[run] = sequence + len(events), size
+    def add(self, start: tuple[int, int, str], events: Sequence[NewEvent]) -> None:
+        """Add events to a run, given with its number, next sequence and tenant."""
+        run, first, tenant = start
+        if first == 0:
+            self.begun.append((run, tenant, events[0].at_us))
+        size = self.sizes.get(run, (0, 0))[1]
+        for sequence, event in enumerate(events, first):
+            kind, task_id, at_us, body = event
+            size += len(body)
+            if kind in SOURCE_TYPES:
+                self.changes.append((run, tenant, changes_by(event)))
+            part = None
+            if sequence < FRAME_EVENTS and len(body) >= SHARED_BYTES:
+                part = contents.cut(body)
+            if part is None:
+                self.rows.append((run, sequence, kind, task_id, at_us, body.decode()))
+                continue
+            self._write_rows()
+            row = (run, sequence, kind, task_id, at_us, part.rest.decode())
+            content = contents.keep(self.connection, part)
+            self.connection.execute(_INSERT_THE_REST, (*row, content, part.at))
+        self.sizes[run] = first + len(events), size
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def _write_rows(self) -> None:
+        self.connection.executemany(_INSERT, self.rows)
+        self.rows.clear()
+
+    def write(self) -> None:
         """Write all of it."""
-        connection.executemany(
-            "INSERT INTO run_facts (run, tenant, started_us) VALUES (?, ?, ?)", self._begun
+        self._write_rows()
+        self.connection.executemany(
+            "INSERT INTO run_facts (run, tenant, started_us) VALUES (?, ?, ?)", self.begun
         )
-        for run, tenant, changes in self._changes:
+        for run, tenant, changes in self.changes:
             if changes:
-                connection.execute(
+                self.connection.execute(
                     f"UPDATE run_facts SET {', '.join(f'{name} = ?' for name in changes)}"  # noqa: S608
                     " WHERE run = ?",
                     (*changes.values(), run),
                 )
             if changes.get("tags", "[]") != "[]":
                 tags = msgspec.json.decode(changes["tags"])
-                connection.executemany(
+                self.connection.executemany(
                     "INSERT OR IGNORE INTO run_tags VALUES (?, ?, ?)",
                     [(tenant, tag, run) for tag in tags],
                 )
-        connection.executemany(
+        self.connection.executemany(
             "UPDATE run_facts SET events = ?, bytes = bytes + ? WHERE run = ?",
-            [(events, size, run) for run, (events, size) in self._sizes.items()],
+            [(events, size, run) for run, (events, size) in self.sizes.items()],
         )
 
 
@@ -179,9 +204,9 @@ def rebuild(connection: sqlite3.Connection, runs: Iterable[tuple[int, str]]) -> 
         events = [NewEvent(*row) for row in connection.execute(sources, (run,))]
         if not events:
             continue
-        growth = Growth()
-        growth.take(run, tenant, 0, events)
-        growth.write(connection)
+        told = [changes_by(event) for event in events if event.type in SOURCE_TYPES]
+        changes = [(run, tenant, each) for each in told]
+        Growth(connection, begun=[(run, tenant, events[0].at_us)], changes=changes).write()
         connection.execute(
             "UPDATE run_facts SET (events, bytes) = "  # noqa: S608 - constants only
             f"({sizes}) WHERE run = :run",

@@ -213,23 +213,27 @@ CREATE TRIGGER runs_are_never_deleted BEFORE DELETE ON runs
 WHEN NOT EXISTS (SELECT 1 FROM tombstones WHERE run = OLD.run)
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 
-CREATE TRIGGER no_gap_and_nothing_after_the_end BEFORE INSERT ON events
+CREATE TRIGGER events_follow_the_rules BEFORE INSERT ON events
 WHEN NEW.seq IS NOT coalesce(
     (SELECT CASE WHEN {IS_END} THEN -1 ELSE seq + 1 END
      FROM events WHERE run = NEW.run ORDER BY seq DESC LIMIT 1),
     (SELECT 0 FROM runs WHERE run = NEW.run)
 )
-BEGIN SELECT RAISE(ABORT, 'an event must be the next one of a run that has not ended'); END;
-CREATE TRIGGER the_log_numbers_its_events BEFORE INSERT ON events WHEN NEW.id >= 0
-BEGIN SELECT RAISE(ABORT, 'an event is given its id by the log'); END;
-CREATE TRIGGER scores_are_never_replaced BEFORE INSERT ON events
-WHEN NEW.type = 'eval.scored' AND EXISTS (
+OR (NEW.type = 'eval.scored' AND EXISTS (
     SELECT 1 FROM events WHERE run = NEW.run AND task_id = NEW.task_id AND type = 'eval.scored'
-)
-BEGIN SELECT RAISE(ABORT, 'the task has its score already'); END;
-CREATE TRIGGER a_content_exists_before_its_events BEFORE INSERT ON events
-WHEN NEW.content IS NOT NULL AND NOT EXISTS (SELECT 1 FROM contents WHERE content = NEW.content)
-BEGIN SELECT RAISE(ABORT, 'there is no such content'); END;
+))
+OR NEW.id >= 0
+OR (NEW.content IS NOT NULL AND NOT EXISTS (SELECT 1 FROM contents WHERE content = NEW.content))
+BEGIN SELECT CASE
+    WHEN NEW.id >= 0 THEN RAISE(ABORT, 'an event is given its id by the log')
+    WHEN NEW.content IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM contents WHERE content = NEW.content)
+    THEN RAISE(ABORT, 'there is no such content')
+    WHEN NEW.type = 'eval.scored' AND EXISTS (
+        SELECT 1 FROM events WHERE run = NEW.run AND task_id = NEW.task_id AND type = 'eval.scored'
+    ) THEN RAISE(ABORT, 'the task has its score already')
+    ELSE RAISE(ABORT, 'an event must be the next one of a run that has not ended')
+END; END;
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store import contents, location, records
+from evalwright.store import location, records
 from evalwright.store.facts import Growth
 from evalwright.store.location import Anchor, Outage, Patience, WrongTenant, blames_the_place
 from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
@@ -20,16 +20,11 @@ from evalwright.store.schema import ENTER_RUN
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
 GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
 
-_INSERT = (
-    "INSERT INTO events (run, seq, type, task_id, at_us, body, content, content_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
 _POSITION = (
     "SELECT run, (SELECT coalesce(max(seq) + 1, 0) FROM events WHERE events.run = runs.run), tenant"
     " FROM runs WHERE run_id = ?"
 )
 
-_Row = tuple[int, int, str, str | None, int, str, int | None, int | None]
 _View = tuple[str | None, str]  # whose view of the log (None: the view of all), and a run
 
 _logger = logging.getLogger(__name__)
@@ -258,10 +253,9 @@ class Writer:
         try:
             positions: dict[str, _Position] = {}
             starts: list[_Position | None] = []
-            growth = Growth()
-            rows = self._rows(writes, positions, starts, growth)
-            self._connection.executemany(_INSERT, rows)
-            growth.write(self._connection)
+            growth = Growth(self._connection)
+            self._gather(writes, positions, starts, growth)
+            growth.write()
             for write in writes:
                 for change in write.changes:
                     records.apply_change(self._connection, change)
@@ -275,15 +269,14 @@ class Writer:
             self._entered((position.tenant, run_id), position.run)
         return starts
 
-    def _rows(
+    def _gather(
         self,
         writes: list[Write],
         positions: dict[str, _Position],
         starts: list[_Position | None],
         growth: Growth,
-    ) -> list[_Row]:
-        """The rows of writes; leaves in `positions` where their runs are afterwards."""
-        rows: list[_Row] = []
+    ) -> None:
+        """Add the events of writes; leaves in `positions` where their runs are afterwards."""
         for run_id, events, _, tenant, _, _ in writes:
             if run_id is None:
                 starts.append(None)
@@ -300,21 +293,8 @@ class Writer:
                 raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             starts.append(start)
             if events:  # else the run may have ended, and nothing would remove the position again
-                growth.take(run, owner, sequence, events)
-                rows += self._rows_of(run, sequence, events)
+                growth.add(start, events)
                 positions[run_id] = _Position(run, sequence + len(events), owner)
-        return rows
-
-    def _rows_of(self, run: int, first: int, events: Sequence[NewEvent]) -> list[_Row]:
-        """The rows of the events of one write; large parts of a run's beginning are kept once."""
-        rows: list[_Row] = []
-        for sequence, (kind, task_id, at_us, body) in enumerate(events, first):
-            is_large = len(body) >= contents.SHARED_BYTES and sequence < contents.FRAME_EVENTS
-            part = contents.cut(body) if is_large else None
-            text = (part.rest if part else body).decode()
-            kept = (contents.keep(self._connection, part), part.at) if part else (None, None)
-            rows.append((run, sequence, kind, task_id, at_us, text, *kept))
-        return rows
 
     def _add_companions(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
         for companion in self._companions:
