@@ -1,7 +1,7 @@
 """A few facts of every run, derived from its log and kept beside it: what lists show and ask for.
 
-The thread that writes adds events and facts in one transaction. They can always be
-derived again, which is how a log of an older version gets them.
+The thread that writes adds events and facts in one transaction. Facts can always be derived again,
+which is how a log of an older version gets them.
 """
 
 import sqlite3
