@@ -94,12 +94,6 @@ class Database(RecordTable):
         return len(self._writer.waiting) if self._writer else 0
 
     @property
-    def fault(self) -> str | None:
-        """Why writes fail and are tried again, while they do."""
-        outage = self._writer.outage if self._writer else None
-        return outage.error.reason if outage else None
-
-    @property
     def writer(self) -> Writer:
         """The thread that writes; started when it is first needed."""
         if self._writer is None:
@@ -223,7 +217,8 @@ class SqliteLog:
     @property
     def fault(self) -> str | None:
         """Why writes fail and are tried again, while they do."""
-        return self._database.fault
+        outage = self._database.writer.outage
+        return outage.error.reason if outage else None
 
     def try_out(self) -> "Future[None]":
         """Done when a document that means nothing has been written."""
