@@ -20,7 +20,9 @@ SIGNALS = [signal.SIGTERM, signal.SIGINT][: scaled(1, 2)]
 
 
 def waiting_suite(tasks: int) -> Suite:
-    return a_suite([a_task(f"task-{n}", input="wait") for n in range(1, tasks + 1)])
+    """The first task does not wait: a host lets one run alone until it knows what a task costs."""
+    inputs = ["go", *["wait"] * (tasks - 1)]
+    return a_suite([a_task(f"task-{n}", input=each) for n, each in enumerate(inputs, 1)])
 
 
 @pytest.fixture
@@ -47,9 +49,9 @@ def test_calls_in_flight_end_and_are_not_made_again(
 ) -> None:
     caller = started(process, shutdown_s=25)
     run_id = caller.start(waiting_suite(6), GATED, configurable={"concurrency": 2})
-    journal.wait_for(2)
+    journal.wait_for(3)
     with caller.stream(f"/v1/runs/{run_id}/events?streamMode=debug") as stream:
-        stream.until("agent.invocation.started")
+        stream.until("eval.scored")
         process.signal(number)
         eventually(lambda: caller.get(READYZ).status == 503, "a host that stops")
         assert caller.create(waiting_suite(6), GATED).status == 503
@@ -58,7 +60,7 @@ def test_calls_in_flight_end_and_are_not_made_again(
     assert names.count("eval.scored") == 2
     assert "run.completed" not in names
     assert process.wait() == 0
-    assert len(journal.lines()) == 2  # nothing new was begun
+    assert len(journal.lines()) == 3  # nothing new was begun
 
     caller = restarted(process, caller)
     assert caller.finish(run_id)["status"] == "completed"
@@ -72,25 +74,25 @@ def test_calls_that_do_not_end_in_time_are_made_again_and_the_log_says_so(
     process: HostProcess, journal: Journal
 ) -> None:
     caller = started(process, shutdown_s=0.2)
-    run_id = caller.start(waiting_suite(2), GATED)
-    journal.wait_for(2)
+    run_id = caller.start(waiting_suite(3), GATED)
+    journal.wait_for(3)
     assert process.stop() == 0
     journal.open_gate()
     caller = restarted(process, caller)
     assert caller.finish(run_id)["status"] == "completed"
-    assert Counter(journal.lines()) == {"task-1": 2, "task-2": 2}
+    assert Counter(journal.lines()) == {"task-1": 1, "task-2": 2, "task-3": 2}
     frames = [
         frame for frame in caller.frames(run_id) if frame.name == "agent.invocation.completed"
     ]
     outcomes = Counter(frame.data["payload"]["outcome"] for frame in frames)
-    assert outcomes == {"failed": 2, "completed": 2}
+    assert outcomes == {"failed": 2, "completed": 3}
     assert process.stop() == 0
 
 
 def test_a_run_that_ends_meanwhile_is_complete(process: HostProcess, journal: Journal) -> None:
     caller = started(process, shutdown_s=25)
-    run_id = caller.start(waiting_suite(2), GATED)
-    journal.wait_for(2)
+    run_id = caller.start(waiting_suite(3), GATED)
+    journal.wait_for(3)
     process.signal(signal.SIGTERM)
     eventually(lambda: caller.get(READYZ).status == 503, "a host that stops")
     journal.open_gate()
@@ -101,8 +103,8 @@ def test_a_run_that_ends_meanwhile_is_complete(process: HostProcess, journal: Jo
 
 def test_a_host_stops_while_its_store_fails(process: HostProcess, journal: Journal) -> None:
     caller = started(process, shutdown_s=0.2)
-    run_id = caller.start(waiting_suite(2), GATED)
-    journal.wait_for(2)
+    run_id = caller.start(waiting_suite(3), GATED)
+    journal.wait_for(3)
     with locked(process.db):
         journal.open_gate()
         eventually(lambda: caller.get(READYZ).status == 503, "a store that fails")
@@ -116,8 +118,8 @@ def test_a_host_stops_while_its_store_fails(process: HostProcess, journal: Journ
 @pytest.mark.parametrize("second", SIGNALS)
 def test_a_second_signal_stops_at_once(process: HostProcess, journal: Journal, second: int) -> None:
     caller = started(process, shutdown_s=600)
-    run_id = caller.start(waiting_suite(2), GATED)
-    journal.wait_for(2)
+    run_id = caller.start(waiting_suite(3), GATED)
+    journal.wait_for(3)
     process.signal(signal.SIGTERM)
     eventually(lambda: caller.get(READYZ).status == 503, "a host that stops")
     process.signal(second)
