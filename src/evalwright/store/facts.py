@@ -70,6 +70,8 @@ def _list(text: Any) -> list[str]:
     return [] if text == "[]" else msgspec.json.decode(text, type=list[str])
 
 
+_NULL = msgspec.Raw(b"null")
+
 # Events that turn a run to another status; a run is running otherwise.
 _TURNS = {
     RunPaused.TYPE: "paused",
@@ -87,7 +89,7 @@ def changes_by(event: NewEvent) -> Changes:
     try:
         match event.type:
             case RunStarted.TYPE:
-                return _described(msgspec.json.decode(event.body, type=RunStarted))
+                return _described(msgspec.json.decode(event.body, type=_Start))
             case EvalStarted.TYPE:
                 modes = msgspec.json.decode(event.body, type=EvalStarted).modes
                 return {"modes": msgspec.json.encode(modes).decode()}
@@ -103,25 +105,50 @@ def changes_by(event: NewEvent) -> Changes:
         return {"suite": ""} if event.type == RunStarted.TYPE else {}
 
 
-def _described(started: RunStarted) -> Changes:
-    inputs = started.inputs or {}
+class _Names(msgspec.Struct, rename="camel"):
+    """What names something in the inputs or the metadata of a run; the rest is not even parsed."""
+
+    eval_suite_ref: msgspec.Raw = _NULL
+    agent_id: msgspec.Raw = _NULL
+    group: msgspec.Raw = _NULL
+    resumed_from: msgspec.Raw = _NULL
+
+
+class _Start(msgspec.Struct, rename="camel"):
+    """The beginning of a run, as far as facts come from it: a client may have sent megabytes."""
+
+    workflow_id: str
+    inputs: _Names | None = None
+    metadata: _Names | None = None
+    owner: dict[str, Any] | None = None
+    tags: list[str] | None = None
+
+
+def _described(started: _Start) -> Changes:
+    inputs = started.inputs or _Names()
     # What a client of a host wrote there means nothing to us.
-    metadata = {} if started.owner else started.metadata or {}
+    metadata = (not started.owner and started.metadata) or _Names()
     named = {
-        "suite": inputs.get("evalSuiteRef"),
-        "agent": inputs.get("agentId"),
-        "repeats": metadata.get("group"),
-        "resumed_from": metadata.get("resumedFrom"),
+        "suite": inputs.eval_suite_ref,
+        "agent": inputs.agent_id,
+        "repeats": metadata.group,
+        "resumed_from": metadata.resumed_from,
     }
     tags = [tag for tag in started.tags or () if len(tag) <= MOST_CHARACTERS][:MOST_TAGS]
     return {
         "workflow": started.workflow_id[:MOST_CHARACTERS],
         "tags": msgspec.json.encode(tags).decode(),
-        **{  # bodies may hold anything there
-            column: value if isinstance(value, str) and len(value) <= MOST_CHARACTERS else None
-            for column, value in named.items()
-        },
+        **{column: _name(value) for column, value in named.items()},
     }
+
+
+def _name(value: msgspec.Raw) -> str | None:
+    """A name, where there is one: bodies may hold anything there."""
+    text = bytes(value)
+    if not text.startswith(b'"') or len(text) > 6 * MOST_CHARACTERS + 2:
+        return None
+    name: str = msgspec.json.decode(text)
+    return name if len(name) <= MOST_CHARACTERS else None
 
 
 @dataclass
