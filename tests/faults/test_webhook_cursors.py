@@ -166,8 +166,8 @@ def test_a_clean_restart_repeats_nothing_and_marks_nothing(
     subscribe(caller, receiver)
     waiting = a_suite([a_task(f"task-{n}", input="wait") for n in range(2)])
     run_id = caller.start(waiting, GATED)
-    journal.wait_for(2)
-    eventually(lambda: len(receiver.taken()) >= 4, "the beginning of the run")
+    journal.wait_for(1)
+    eventually(lambda: len(receiver.taken()) >= 3, "the beginning of the run")
     assert process.stop() == 0
     process.start()
     journal.open_gate()
