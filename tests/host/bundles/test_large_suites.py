@@ -52,7 +52,8 @@ def test_commands_and_python_show_it_too(evalwright: Evalwright) -> None:
         done = evalwright("run", evalwright.suite(a_large_suite()), "--agent", "agent.py:agent")
         assert done.code in (0, 1), done.err
 
-    shown = [json.loads(line) for line in evalwright("show", "latest", "--events").out.splitlines()]
+    printed = evalwright("show", "latest", "--events", "--json").out
+    shown = [json.loads(line) for line in printed.splitlines()]
     loaded = list(ew.load("latest", db=str(evalwright.db)).events())
     assert len(contents_in(evalwright.db)) == 1
     assert json.loads(contents_in(evalwright.db)[0]) == planned_in(shown)["suite"]
