@@ -1,5 +1,6 @@
 """A store that fails for a while: runs go on afterwards, and meanwhile the host says the truth."""
 
+import random
 import sqlite3
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from evalwright.store.location import HOST_PATIENCE
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
-from faults.soaking import IS_SOAK, scaled
+from faults.soaking import IS_SOAK, scaled, seeds
 from faults.store_faults import full, locked, moved, moved_alone, small_disk
 from host.caller import Caller, Reply
 from host.server import GATED, RIGHT, HostProcess
@@ -91,8 +92,10 @@ def test_runs_go_on_in_the_same_process_when_the_fault_has_passed(
 ) -> None:
     fault, reason = FAULTS[name]
     caller = process.caller()
-    run_id, paused = caller.start(waiting_suite(), GATED), caller.start(waiting_suite(), GATED)
-    journal.wait_for(12)
+    run_id, paused = (
+        caller.start(waiting_suite(), GATED, configurable={"concurrency": 3}) for _ in range(2)
+    )
+    journal.wait_for(8)
     assert caller.post(f"/v1/runs/{paused}:pause").status == 202
     suite = caller.publish(a_suite(suite_id="acme.shop.evals.others"))
     wanted = {"mode": "eval", "evalSuiteRef": suite, "agentId": RIGHT}
@@ -108,6 +111,7 @@ def test_runs_go_on_in_the_same_process_when_the_fault_has_passed(
         for path in (f"{run_id}/cancel", f"{run_id}:pause", f"{paused}:resume"):
             assert_unavailable(timely(caller, "POST", f"/v1/runs/{path}", {}), reason)
         assert caller.snapshot(run_id)["status"] == "running"  # what is there can be read
+        assert len(journal.lines()) == 8  # nothing is begun that could not be recorded
         while time.monotonic() < until:
             assert_unavailable(timely(caller, "GET", READYZ), reason)
             time.sleep(1)
@@ -123,6 +127,30 @@ def test_runs_go_on_in_the_same_process_when_the_fault_has_passed(
         assert caller.finish(each)["status"] == "completed"
         assert_sound([frame.data for frame in caller.frames(each)], 6)
     assert set(Counter(journal.lines()).values()) == {2}  # once in each run, none again
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize("seed", seeds(short=1, long=8))
+def test_runs_survive_any_sequence_of_faults(
+    process: HostProcess, journal: Journal, seed: int
+) -> None:
+    dice = random.Random(seed)
+    process.kill()
+    slow = f'[host.agents."acme.slow"]\nref = "{subject("journal.py:answer_after_a_while")}"'
+    process.configure(["shutdown_s = 0.3", slow])
+    process.start()
+    caller = process.caller()
+    tasks = scaled(100, 400)
+    suite = caller.publish(a_suite(tasks))
+    run_ids = [caller.start(suite, "acme.slow", configurable={"concurrency": 2}) for _ in range(3)]
+    for _ in range(scaled(3, 10)):
+        time.sleep(dice.uniform(0, 0.3))
+        with dice.choice([locked, moved, moved_alone])(process.db):
+            time.sleep(dice.uniform(0, scaled(1, 6)))
+    for run_id in run_ids:
+        assert caller.finish(run_id)["status"] == "completed"
+        assert_sound([frame.data for frame in caller.frames(run_id)], tasks)
+    assert set(Counter(journal.lines()).values()) == {3}  # once in each run
     assert process.stop() == 0
 
 

@@ -38,6 +38,13 @@ async def wait_at_the_gate(task: Any) -> str:
     return "yes"
 
 
+async def answer_after_a_while(task: Any) -> str:
+    """Note the task, and answer after a time that a suite of many tasks makes long."""
+    note(task.id)
+    await asyncio.sleep(0.05)
+    return "yes"
+
+
 def wait_in_a_thread(task: Any) -> str:
     """Note the task; those whose input says so never answer."""
     import threading
