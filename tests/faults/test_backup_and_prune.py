@@ -127,6 +127,7 @@ def test_a_backup_is_consistent_while_others_write(evalwright: Evalwright) -> No
                 "what was acknowledged before is in it"
             )
             assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+        assert problems(evalwright.db) == [], "nor does a check find what is half written"
         assert all(process.poll() is None for process in processes), (
             "nobody who writes was disturbed"
         )
