@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 import msgspec
 
@@ -28,6 +29,7 @@ _NOT_THE_AGENT = ("user", "system", "developer", "tool", "function")
 _OUTBOUND = frozenset({"send", "connect"})
 _MANY = 10
 _MOST_SIGNALS = 20
+_MOST_TRACED = 1_000  # secrets of which is looked up where they came from
 _BARRIER = "\x01"
 
 _ASKING_FOR_SECRETS = ("password", "code", "key", "token", "secret", "credential", "login", "otp")
@@ -134,13 +136,10 @@ def _pii_signal(view: TraceView, rule: str, shown: list[Shown]) -> Signal:
 
 def find_token_exfil(view: TraceView) -> Iterator[Signal]:
     """`token_exfil_indicator`: a secret leaves through a call that sends, or through a URL."""
-    found = 0
-    for each in _shown(view):
-        if each.part.family == "secret" and found < _MOST_SIGNALS:
-            signal = _leaving(view, each)
-            if signal is not None:
-                found += 1
-                yield signal
+    secrets = (each for each in _shown(view) if each.part.family == "secret")
+    leaving = (each for each in secrets if isinstance(each.event, ToolCall) or _link(each))
+    signals = (_leaving(view, each) for each in islice(leaving, _MOST_TRACED))
+    yield from islice((each for each in signals if each is not None), _MOST_SIGNALS)
 
 
 def _leaving(view: TraceView, shown: Shown) -> Signal | None:
@@ -149,10 +148,20 @@ def _leaving(view: TraceView, shown: Shown) -> Signal | None:
         return None
     if isinstance(shown.event, ToolCall):
         return _sent(view, shown, shown.event, origin)
-    link = next((link for link in links_in(shown.text) if shown.value in link.url), None)
-    if link is None or (link.host and link.host in view.trusted.lower()):
+    link = _link(shown)
+    if link is None or (link.host and link.host in view.trusted_lower):
         return None
     return _linked(view, shown, link, origin)
+
+
+def _link(shown: Shown) -> Link | None:
+    """The link that carries a value, if one does."""
+    return next((link for link in _links(shown.text) if shown.value in link.url), None)
+
+
+@lru_cache(maxsize=1)
+def _links(text: str) -> list[Link]:
+    return list(links_in(text))
 
 
 def _sent(view: TraceView, shown: Shown, call: ToolCall, origin: Event | str) -> Signal | None:
@@ -223,7 +232,7 @@ def _calls_url(addresses: list[str]) -> bool:
 
 def _is_named(view: TraceView, address: str) -> bool:
     link = next(links_in(address), None)
-    return (link.host if link else address.lower()) in view.trusted.lower()
+    return (link.host if link else address.lower()) in view.trusted_lower
 
 
 @lru_cache(maxsize=1)

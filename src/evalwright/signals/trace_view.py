@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
+from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
 from evalwright.signals.written_values import (
     leaves,
     letters_only,
@@ -122,9 +123,19 @@ class TraceView:
         return read_as_one(self.untrusted_texts)
 
     @cached
+    def trusted_lower(self) -> str:
+        """What the user and the operator said, in lower case."""
+        return self.trusted.lower()
+
+    @cached
     def trusted_words(self) -> bytes:
         """What the user and the operator said, as plain words."""
         return plain_words(self.trusted)
+
+    @cached
+    def trusted_values(self) -> SearchedText:
+        """The same, for looking for many values."""
+        return SearchedText(self.trusted_words, WORDS)
 
     @cached
     def untrusted_words(self) -> list[bytes]:
@@ -152,7 +163,7 @@ class TraceView:
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""
-        return self.baseline is not None and b"\n%b\n" % form in _words_given(self.baseline)
+        return self.baseline is not None and form in _words_given(self.baseline)
 
     @cached
     def baseline_read(self) -> bytes:
@@ -171,6 +182,10 @@ class TraceView:
         return list(accumulate(lengths, initial=0))[:-1]
 
     @cached
+    def _joined_values(self) -> SearchedText:
+        return SearchedText(self.joined_words, WORDS)
+
+    @cached
     def _untrusted_indexes(self) -> list[int]:
         return list(map(_INDEX, _brought_in(self.trace)[0]))
 
@@ -178,18 +193,61 @@ class TraceView:
         """How many of the untrusted sources came before a call."""
         return bisect_left(self._untrusted_indexes, call.index)
 
+    def sources_until(self, index: int | None) -> int:
+        """How many of the untrusted sources came up to an event; None is the end."""
+        indexes = self._untrusted_indexes
+        return len(indexes) if index is None else bisect_right(indexes, index)
+
+    def source_of(self, event: Event) -> UntrustedText | None:
+        """The text that an event brought in."""
+        place = self.sources_until(event.index) - 1
+        source = self.untrusted[place] if place >= 0 else None
+        return source if source is not None and source.event is event else None
+
     def sources_holding(self, words: bytes, call: ToolCall) -> Iterator[int]:
         """The places in `untrusted` of the sources before a call that hold plain words."""
-        before = self.sources_before(call)
-        starts = self.joined_starts
+        return self.holding(words, self.sources_before(call))
+
+    def holding(self, words: bytes, before: int) -> Iterator[int]:
+        """Those among the first sources, so many, that hold plain words."""
+        starts, values = self.joined_starts, self._joined_values
         end = starts[before] if before < len(starts) else len(self.joined_words)
-        at = self.joined_words.find(words, 0, end)
+        at = values.find(words, 0, end) if before else -1
         while at >= 0:
             place = bisect_right(starts, at) - 1
             yield place
             if place + 1 >= before:
                 return
-            at = self.joined_words.find(words, starts[place + 1], end)
+            at = values.find(words, starts[place + 1], end)
+
+    def find_in(self, place: int, words: bytes) -> int:
+        """Where a source holds plain words, in bytes from its beginning, or -1."""
+        starts = self.joined_starts
+        end = starts[place + 1] if place + 1 < len(starts) else len(self.joined_words)
+        at = self._joined_values.find(words, starts[place], end)
+        return at - starts[place] if at >= 0 else -1
+
+    @cached
+    def _untrusted_links(self) -> SearchedText:
+        return SearchedText(b"\0".join(map(as_bytes, self.untrusted_texts)), LINKS)
+
+    @cached
+    def _text_starts(self) -> list[int]:
+        lengths = (len(as_bytes(text)) + 1 for text in self.untrusted_texts)
+        return list(accumulate(lengths, initial=0))[:-1]
+
+    def holds_link(self, place: int, url: str) -> bool:
+        """Whether the text of a source holds a URL."""
+        starts = self._text_starts
+        end = starts[place + 1] if place + 1 < len(starts) else None
+        return self._untrusted_links.find(as_bytes(url), starts[place], end) >= 0
+
+    def source_with_link(self, url: str, before: int) -> UntrustedText | None:
+        """The first among so many sources whose text holds a URL."""
+        starts = self._text_starts
+        end = starts[before] if before < len(starts) else None
+        at = self._untrusted_links.find(as_bytes(url), 0, end)
+        return self.untrusted[bisect_right(starts, at) - 1] if at >= 0 else None
 
     @cached
     def traced_arguments(self) -> dict[int, list[Argument]]:
@@ -269,9 +327,9 @@ def _all_values(trace: Trace) -> list[str]:
 
 
 @kept
-def _words_given(trace: Trace) -> bytes:
-    """Every value that was given to a tool, as plain words, one line for each between others."""
-    return plain_lines(["", *_all_values(trace), ""])
+def _words_given(trace: Trace) -> frozenset[bytes]:
+    """Every value that was given to a tool, as plain words."""
+    return frozenset(plain_lines(["", *_all_values(trace), ""]).split(b"\n")[1:-1])
 
 
 @kept
@@ -320,7 +378,7 @@ def _trace_back(view: TraceView, call: ToolCall, path: str, value: str) -> Argum
     forms = written_forms(value)
     date = read_date(value)
     is_known_date = date is not None and date.stands_in(view.trusted_words)
-    if is_known_date or any(form in view.trusted_words for form in forms):
+    if is_known_date or any(form in view.trusted_values for form in forms):
         return Argument(path, value, "user")
     if view.baseline is not None and any(map(view.was_given, forms)):
         return Argument(path, value, "baseline")

@@ -16,6 +16,7 @@ from evalwright.signals.injection.words import (
     VERB_KINDS,
     is_no_order,
 )
+from evalwright.signals.searched_text import ANY_WORD, SearchedText
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 
@@ -207,17 +208,18 @@ class InstructionReader:
         return known
 
     def _occurrences(self, word: bytes) -> Iterator[int]:
-        text = self._lower
-        place = text.find(word)
+        searched, text = self._lower, self._lower.text
+        place = searched.find(word)
         while place >= 0:
             # A short word is part of many longer ones.
             if len(word) > _SHORT_WORD or not text[place - 1 : place].isalnum():
                 yield place
-            place = text.find(word, place + len(word))
+            place = searched.find(word, place + len(word))
 
     @cached
-    def _lower(self) -> bytes:
-        return self.raw.lower()
+    def _lower(self) -> SearchedText:
+        """In a long text, hundreds of words are looked for anywhere, and more as whole words."""
+        return SearchedText(self.raw.lower(), ANY_WORD)
 
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Instruction]:
         for begin, end in _merged(places, before, after):

@@ -1,5 +1,6 @@
 """Which calls of a trace carry out an instruction that untrusted text gave."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
@@ -102,6 +103,8 @@ class Obedience:
         self._view = view
         self._orders = ToolOrders(view)
         self._given = values_given(view.trace)
+        self._places_of_tools: dict[str, list[int]] = {}
+        self._known_stems: dict[bytes, bool] = {}
 
     @cached
     def _authority(self) -> Authority:
@@ -130,10 +133,16 @@ class Obedience:
     def _described(self, call: ToolCall, tool: CalledTool) -> Obeyed | None:
         if call.tool in self._view.baseline_tools or not self._was_instructed_before(call):
             return None
-        if not any(b" " + each in self._instructing_words for each in tool.stems):
+        if not any(map(self._is_instructed_stem, tool.stems)):
             return None
         source = self._orders.described(call, self._authority)
         return None if source is None else Obeyed(call, source, [])
+
+    def _is_instructed_stem(self, stem: bytes) -> bool:
+        """Whether a text with an instruction has a word with this beginning."""
+        if stem not in self._known_stems:
+            self._known_stems[stem] = b" " + stem in self._instructing_words
+        return self._known_stems[stem]
 
     def _counts_in_any_tone(self, call: ToolCall, tool: CalledTool) -> bool:
         # Without a baseline, an ordinary instruction, as in any mail or file, counts only where
@@ -205,8 +214,15 @@ class Obedience:
         """Whether a text before a call names its tool, of which nobody else knows."""
         if not self._orders.is_foreign(call):
             return False
-        before = self._view.untrusted[: self._view.sources_before(call)]
-        return any(call.tool in source.text for source in before)
+        return bool(self._naming(call))
+
+    def _naming(self, call: ToolCall) -> list[int]:
+        """The places of the sources before a call that name its tool."""
+        if call.tool not in self._places_of_tools:
+            texts = enumerate(self._view.untrusted_texts)
+            self._places_of_tools[call.tool] = [at for at, text in texts if call.tool in text]
+        places = self._places_of_tools[call.tool]
+        return places[: bisect_left(places, self._view.sources_before(call))]
 
     def _sought(self, call: ToolCall) -> list[Value]:
         traced = arguments(self._view, call)
@@ -218,10 +234,9 @@ class Obedience:
         """A text spells out the call itself: the name of the tool, then its arguments."""
         if not self._is_named(search.call) or self._authority.covers(search.call, search.tool):
             return None
-        for source in self._view.untrusted[: self._view.sources_before(search.call)]:
+        for place in self._naming(search.call):
+            source = self._view.untrusted[place]
             at = source.text.find(search.call.tool)
-            if at < 0:
-                continue
             after = plain_words(source.text[at : at + _LONGEST_CALL])
             fields = [
                 each.argument
