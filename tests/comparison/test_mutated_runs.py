@@ -180,4 +180,6 @@ def test_a_mutated_run_gives_a_valid_report_of_all_its_cases(
             told = case.get("id") if isinstance(case, dict) else None
             assert not isinstance(told, str) or not told or told in found
         assert found or not responses
-        assert not any(SECRET.encode() in path.read_bytes() for path in report.rglob("*.html"))
+        if not any(SECRET in case_id for case_id in found):  # ids are shown as they are
+            pages = report.rglob("*.html")
+            assert not any(SECRET.encode() in path.read_bytes() for path in pages)

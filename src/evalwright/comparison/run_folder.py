@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.jsonvalue import too_heavy
 from evalwright.trace.cached import cached
 from evalwright.trace.model import Json
 from evalwright.trace.recorded import read_recorded
@@ -138,7 +139,10 @@ class RunFolder:
         data = read_inside(self.root, name)
         if isinstance(data, Unreadable):
             return FoundResponse(data, None)
-        return FoundResponse(parse_response(data), data)
+        value = parse_response(data)
+        # What is too large to be decoded is too large to be masked and copied as well.
+        is_refused = isinstance(value, Unreadable) and not value.data
+        return FoundResponse(value, None if is_refused else data)
 
     def captured(self, reference: str) -> bytes | Unreadable:
         """The bytes of a captured file that a response names, or why they cannot be had.
@@ -172,6 +176,9 @@ class RunFolder:
 
 def parse_response(data: bytes) -> Json | Unreadable:
     """A response object from its bytes; as `RecordedResponse` where it keeps to the format."""
+    heavy = too_heavy(data)
+    if heavy is not None:
+        return Unreadable(heavy)
     recorded = read_recorded(data.removeprefix(BYTE_ORDER_MARK))
     return _parse_object(data) if recorded is None else recorded
 

@@ -30,6 +30,11 @@ _PIECE_OF_STRINGS = re.compile(
 _NO_SHAPE = bytes(set(range(256)) - set(b"{}[]:"))
 _INNERMOST = re.compile(rb"\{:*+\}|\[\]")
 
+# Measured over texts, rows and events: what a value takes while it is compared or scanned.
+MOST_MEMORY = 2 << 30  # bytes, for one response or record
+_PER_BYTE, _PER_VALUE = 6, 100
+_SURELY_SMALL = 16 << 20
+
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
 _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -41,6 +46,21 @@ class NotJson(ValueError):
         self.path = path
         self.reason = reason
         super().__init__(f"{path}: {reason}")
+
+
+def too_heavy(text: bytes) -> str | None:
+    """Why JSON text must not be decoded: what is in it would take too much memory."""
+    if len(text) <= _SURELY_SMALL:
+        return None
+    values = text.count(b'":') + text.count(b",")
+    needed = _PER_BYTE * len(text) + _PER_VALUE * values
+    if needed <= MOST_MEMORY:
+        return None
+    return (
+        f"its {len(text) >> 20} MiB with about {values:,} values would take "
+        f"{needed / (1 << 30):.1f} GiB of memory, and the most is {MOST_MEMORY >> 30} GiB; "
+        "split it into several cases"
+    )
 
 
 def parse(text: str | bytes) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson
+from evalwright.contracts.jsonvalue import NotJson, too_heavy
 from evalwright.trace.importers.values import parse_bounded
 from evalwright.trace.model import Json
 
@@ -103,6 +103,10 @@ def _record(number: int, place: str, line: _Line) -> ImportRecord:
         size = MAX_RECORD_BYTES // 1024 // 1024
         fault = f"{place}: larger than {size} MiB, which is not read; write one record per line"
         return ImportRecord(number, place, fault=fault, head=line.text)
+    heavy = too_heavy(line.text)
+    if heavy is not None:
+        head = line.text[:_KEPT_OF_REFUSED]
+        return ImportRecord(number, place, fault=f"{place}: {heavy}", head=head)
     try:
         return ImportRecord(number, place, parse_bounded(line.text))
     except NotJson as error:
