@@ -3,16 +3,23 @@
 import json
 import shutil
 import sys
+import time
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from evalwright.store.protocol import NewEvent
+from evalwright.store.sqlite import SqliteLog
 from measure import NotMeasuredError, Place, Usage
+from subjects import PAUSE
 from suites import suite_file
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("evalwright")
+COMMITS = 20
+ROUND_SECONDS = 0.005  # of our own, in a round of tasks that run at once
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,13 @@ class Ours:
         return {"cpu_seconds": used.cpu_seconds, "peak_bytes": used.peak_bytes}
 
     def latency(self, agent: str, tasks: int, concurrency: int) -> dict[str, float]:
+        commit = commit_seconds(self.place.scratch, concurrency)
         used = self.run(agent, tasks, "--concurrency", str(concurrency))
         seconds = span(self.show(agent, tasks, "--events")[1])
-        return {"run_seconds": seconds, **asdict(used)}
+        rounds = tasks / concurrency
+        bound = rounds * (PAUSE + commit + ROUND_SECONDS)
+        figures = {"run_seconds": seconds, "commit_seconds": commit, "bound_ratio": seconds / bound}
+        return {**figures, **asdict(used)}
 
     def memory(self, agent: str, tasks: int) -> dict[str, float]:
         peak = self.run(agent, tasks).peak_bytes
@@ -67,6 +78,20 @@ class Ours:
 
     def database(self, agent: str, tasks: int) -> Path:
         return self.place.scratch / f"{agent}-{tasks}" / "runs.db"
+
+
+def commit_seconds(folder: Path, answers: int) -> float:
+    """The median time of one durable commit of so many answers: what a round waits for."""
+    event = NewEvent("agent.reasoned", "t-000000", 0, b'{"reasoning":"%s"}' % (b"x" * 100))
+    log, taken = SqliteLog(folder / "commits.db"), []
+    for _ in range(COMMITS):
+        began = time.perf_counter()
+        for _ in range(answers):
+            log.append("run_commits", [event] * 3)  # decided, completed, scored
+        log.flush("run_commits").result()
+        taken.append(time.perf_counter() - began)
+    log.close()
+    return median(taken)
 
 
 def check(output: Path, tasks: int) -> None:
