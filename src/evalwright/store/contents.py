@@ -35,7 +35,9 @@ def cut(body: bytes) -> Part | None:
     largest = max(map(bytes, values), key=len, default=b"")
     if len(largest) < SHARED_BYTES:
         return None
-    at = body.index(largest)
+    at = body.find(largest[:64])  # the place, as a rule, at a fraction of the cost
+    if not body.startswith(largest, at):
+        at = body.index(largest)
     return Part(body[:at] + body[at + len(largest) :], at, largest)
 
 
