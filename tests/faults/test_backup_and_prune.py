@@ -293,6 +293,22 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     assert evalwright("db", *arguments).code == 0, "and with room it works"
 
 
+@pytest.mark.parametrize("limit", [100_000, 3_000_000])
+def test_pruning_on_a_full_disk_leaves_whole_runs(evalwright: Evalwright, limit: int) -> None:
+    assert evalwright.db is not None
+    fill(evalwright.db, 5, 400, 4000)
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = evalwright("db", "prune", "--older-than", "1d", preexec_fn=little_room)
+    assert (done.code, "free some space" in done.err) == (3, True), done.err
+    assert set(run_sizes(evalwright.db).values()) <= {402}
+    assert problems(evalwright.db) == []
+    assert evalwright("db", "prune", "--older-than", "1d").code == 0
+    assert run_sizes(evalwright.db) == {}
+
+
 @pytest.mark.parametrize("seed", seeds(short=1, long=40))
 def test_pruning_that_is_killed_leaves_whole_runs_and_goes_on(
     evalwright: Evalwright, seed: int

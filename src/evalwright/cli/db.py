@@ -85,7 +85,7 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
     from evalwright.store.inspection import find_problems
 
     path = _existing(db)
-    problems = list(find_problems(path))
+    problems = list(find_problems(path, _LongWork("checked {0} of {1} rules")))
     if replay and not problems:
         with existing_log(db) as log:
             from evalwright.engine.replay import unlike_recorded

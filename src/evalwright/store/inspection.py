@@ -4,7 +4,7 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -208,8 +208,10 @@ def read_facts(path: Path) -> LogFacts:
             return _facts(connection, path)
 
 
-def find_problems(path: Path) -> Iterator[LogProblem]:
-    """What is wrong in a log, as far as it can be read."""
+def find_problems(
+    path: Path, progress: Callable[[int, int], None] = lambda _, __: None
+) -> Iterator[LogProblem]:
+    """What is wrong in a log, as far as it can be read; reports how many rules are checked."""
     place = str(path)
     try:
         with clear_errors(place):
@@ -221,7 +223,8 @@ def find_problems(path: Path) -> Iterator[LogProblem]:
         yield from _broken_pages(connection)
         version = _version(connection)
         yield from _missing_objects(connection, version)
-        for rule in _RULES:
+        for done, rule in enumerate(_RULES):
+            progress(done, len(_RULES))
             if version in rule.versions:
                 yield from _broken(connection, rule)
 
