@@ -1,5 +1,6 @@
 """A configuration file that was merely found cannot say where keys and data go."""
 
+import io
 import json
 import os
 import stat
@@ -10,6 +11,9 @@ import pytest
 
 import evalwright as ew
 from builders import a_suite
+from evalwright.cli.output import Streams
+from evalwright.cli.trust import command
+from evalwright.contracts.errors import BadInput
 from evalwright.models.config import Config, load_config
 from evalwright.models.trust import TrustedFolders, fingerprint
 from providers import FakeProvider, failing, fake_provider
@@ -88,27 +92,36 @@ def test_a_found_file_cannot_send_a_key_anywhere(
         assert "--config" in done.err
 
 
-@pytest.mark.parametrize("how", ["option", "variable", "own", "trusted"])
+@pytest.mark.parametrize("how", ["named", "trusted"])
 def test_what_the_user_chose_counts(project: Evalwright, listener: Listener, how: str) -> None:
     file = project.folder / "evalwright.toml"
-    options, env = [], {}
-    if how == "own":
-        file = project.folder / "config" / "evalwright" / "evalwright.toml"
-        file.parent.mkdir(parents=True)
     file.write_text(diverting(listener))
-    if how == "option":
-        options = ["--config", str(file)]
-    elif how == "variable":
-        env = {"EVALWRIGHT_CONFIG": str(file)}
-    elif how == "trusted":
+    if how == "trusted":
         done = project("trust")
         assert done.code == 0, done.err
         assert f"calls go to {listener.url} with the key in DEPLOY_TOKEN" in done.out
-    done = judged(project, *options, env=env)
+    done = judged(project, *(["--config", str(file)] if how == "named" else []))
     assert listener.keys == {"Bearer another-1234567890"}, done.err
     assert "ignored" not in done.err
     said = f"calls to openai go to {listener.url}, not to https://api.openai.com/v1"
     assert done.err.count(said) == 1
+
+
+def test_the_users_own_file_counts_and_the_one_that_a_variable_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "config" / "evalwright" / "evalwright.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[models.openai]\nkey_env = "OWN"\n')
+    assert load_config(tmp_path).models["openai"].key_env == "OWN"
+    named = tmp_path / "named.toml"
+    named.write_text('[models.openai]\nkey_env = "NAMED"\n')
+    monkeypatch.setenv("EVALWRIGHT_CONFIG", str(named))
+    assert load_config(tmp_path).models["openai"].key_env == "NAMED"
+    monkeypatch.delenv("EVALWRIGHT_CONFIG")
+    platformdirs = pytest.importorskip("platformdirs")
+    place = platformdirs.user_config_path("evalwright", appauthor=False)
+    assert place / "evalwright.toml" == own
 
 
 def test_variables_are_the_users_own_and_said_once(project: Evalwright, listener: Listener) -> None:
@@ -117,26 +130,26 @@ def test_variables_are_the_users_own_and_said_once(project: Evalwright, listener
     assert done.err.count("not to https://api.openai.com/v1 (OPENAI_BASE_URL)") == 1
 
 
-def test_a_trusted_file_that_sends_keys_elsewhere_is_trusted_again(
-    project: Evalwright, listener: Listener, usual: dict[str, str]
-) -> None:
-    file = project.folder / "evalwright.toml"
+def test_a_trusted_file_that_sends_keys_elsewhere_is_trusted_again(tmp_path: Path) -> None:
+    file = tmp_path / "evalwright.toml"
     file.write_text('[models.openai]\nbase_url = "https://gateway.example/v1"\n')
-    assert project("trust", ".").code == 0
-    file.write_text(diverting(listener))
-    done = judged(project, env=usual)
-    assert not listener.keys
-    assert "it has changed where keys and data go since its folder was trusted" in done.err
-    assert project("trust", str(project.folder)).code == 0
-    judged(project)
-    assert listener.keys
+    trust(str(tmp_path))
+    assert load_config(tmp_path).models
+    for change in ('base_url = "https://elsewhere.example/v1"', 'key_env = "DEPLOY_TOKEN"'):
+        file.write_text(f"[models.openai]\n{change}\n")
+        config = load_config(tmp_path)
+        assert config.models == {}
+        reason = "it has changed where keys and data go since its folder was trusted"
+        assert reason in config.notices[0]
+    trust(str(tmp_path))
+    assert load_config(tmp_path).models
 
 
 def test_other_changes_keep_the_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "evalwright.toml"
     file.write_text('[models.acme]\nkind = "openai"\nbase_url = "https://a.example"\n')
-    trust(tmp_path)
+    trust(str(tmp_path))
     file.write_text(
         '# a comment\n[models.acme]\nkind = "openai"\nbase_url = "https://a.example"\nretries = 1\n'
         "[tiers.2]\nruns = 2\n"
@@ -147,13 +160,17 @@ def test_other_changes_keep_the_trust(tmp_path: Path, monkeypatch: pytest.Monkey
     assert config.tiers["2"].runs == 2
 
 
-def trust(folder: Path) -> None:
-    from click.testing import CliRunner
-
-    from evalwright.cli.trust import command
-
-    done = CliRunner().invoke(command, [str(folder)], standalone_mode=False)
-    assert done.exception is None, done.exception
+def trust(*arguments: str) -> str:
+    """`evalwright trust` in this process; gives what it prints."""
+    printed = io.BytesIO()
+    before = Streams.out
+    Streams.out = io.TextIOWrapper(printed, "utf-8")
+    try:
+        with command.make_context("trust", list(arguments)) as context:
+            command.invoke(context)
+        return printed.getvalue().decode()
+    finally:
+        Streams.out = before
 
 
 def test_of_a_folder_that_is_not_trusted_only_the_names_of_secrets_count(tmp_path: Path) -> None:
@@ -185,7 +202,7 @@ def test_the_users_own_file_is_below_a_trusted_one(tmp_path: Path) -> None:
     (folder / "evalwright.toml").write_text('secrets = ["B"]\n[models.openai]\nretries = 2\n')
     config = load_config(folder)
     assert (config.secrets, config.models["openai"].retries) == (("A", "B"), 1)
-    trust(folder)
+    trust(str(folder))
     config = load_config(folder)
     assert {name: each.retries for name, each in config.models.items()} == {"openai": 2, "vllm": 1}
     assert load_config(folder, named=folder / "evalwright.toml").secrets == ("B",)
@@ -204,12 +221,10 @@ def test_a_file_of_another_user_is_not_read(
     os.chown(file, 12345, 12345)
     done = judged(project, env=usual)
     assert "evalwright.toml: not read, because it belongs to another user" in done.err
-    refused = project("trust")
-    assert refused.code == 2
-    assert "belongs to another user" in refused.err
+    with pytest.raises(BadInput, match="cannot be trusted, because it belongs to another user"):
+        trust(str(tmp_path))
     file.write_text(diverting(listener))
-    judged(project, "--config", str(file))
-    assert listener.keys
+    assert load_config(named=file).models
 
 
 def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
@@ -243,23 +258,23 @@ def test_a_file_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
 # The list of trusted folders.
 
 
-def test_trust_is_listed_and_taken_back(evalwright: Evalwright) -> None:
-    folder = evalwright.folder
-    (folder / "evalwright.toml").write_text("[models.openai]\nretries = 1\n")
-    (folder / "link").symlink_to(folder)
-    assert evalwright("trust", "--list").out == ""
-    assert evalwright("trust", "link").code == 0
-    assert evalwright("trust", "--list").out == f"{folder.resolve()}\n"
-    assert evalwright("trust", "--remove").code == 0
-    assert evalwright("trust", "--list").out == ""
-    refused = evalwright("trust", "--remove", "link")
-    assert refused.code == 2
-    assert "is not trusted" in refused.err
+def test_trust_is_listed_and_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evalwright.toml").write_text("[models.openai]\nretries = 1\n")
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert trust("--list") == ""
+    trust(str(tmp_path / "link"))
+    assert trust("--list") == f"{tmp_path.resolve()}\n"
+    trust("--remove")  # of the nearest file, above
+    assert trust("--list") == ""
+    with pytest.raises(BadInput, match="is not trusted"):
+        trust("--remove", str(tmp_path))
 
 
 def test_the_list_is_the_users_alone(tmp_path: Path) -> None:
     (tmp_path / "evalwright.toml").write_text("[models.openai]\nretries = 1\n")
-    trust(tmp_path)
+    trust(str(tmp_path))
     (file,) = TrustedFolders().place.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -272,13 +287,13 @@ def test_the_list_is_the_users_alone(tmp_path: Path) -> None:
     assert TrustedFolders().all() == []
 
 
-@pytest.mark.parametrize("folder", ["nowhere", "empty"])
-def test_without_a_file_there_is_nothing_to_trust(evalwright: Evalwright, folder: str) -> None:
-    (evalwright.folder / "empty").mkdir()
-    refused = evalwright("trust", folder)
-    assert refused.code == 2
-    assert "there is no evalwright.toml" in refused.err
-    assert evalwright("trust").code == 2
+def test_without_a_file_there_is_nothing_to_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], [str(tmp_path)], ["nowhere"]):
+        with pytest.raises(BadInput, match=r"there is no evalwright\.toml"):
+            trust(*arguments)
 
 
 def test_trust_of_one_folder_is_not_of_another(tmp_path: Path) -> None:
@@ -286,7 +301,7 @@ def test_trust_of_one_folder_is_not_of_another(tmp_path: Path) -> None:
     inner.mkdir()
     for folder in (tmp_path, inner):
         (folder / "evalwright.toml").write_text("[models.openai]\nretries = 1\n")
-    trust(tmp_path)
+    trust(str(tmp_path))
     assert load_config(tmp_path).notices == ()
     assert load_config(inner).notices
     config = load_config(tmp_path)
@@ -306,8 +321,6 @@ def test_prompts_are_not_judged_by_models_that_a_found_file_names(project: Evalw
     assert "no model is configured" in ignored.err
     named = project("prompts", "prompt.md", "--config", "evalwright.toml")
     assert "no model is configured" not in named.err
-    listed = project("prompts", "--list-models", "--config", "evalwright.toml")
-    assert listed.code == 0
 
 
 def test_a_host_does_not_take_its_settings_from_a_file_it_found(evalwright: Evalwright) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -111,9 +112,13 @@ def load_config(start: Path | None = None, *, named: str | Path | None = None) -
     named = named or os.environ.get(VARIABLE)
     if named:
         return read_config(Path(named))
-    from platformdirs import user_config_path
+    if sys.platform == "linux":  # what platformdirs would say, without the time to import it
+        home = os.environ.get("XDG_CONFIG_HOME", "").strip()
+        own = Path(home or "~/.config").expanduser() / "evalwright" / FILE_NAME
+    else:
+        from platformdirs import user_config_path
 
-    own = user_config_path("evalwright", appauthor=False) / FILE_NAME
+        own = user_config_path("evalwright", appauthor=False) / FILE_NAME
     found = list(found_configs(start or Path()))
     if not found and not own.is_file():
         return Config()
