@@ -15,7 +15,7 @@ from evalwright.cli.output import Streams
 from evalwright.cli.trust import command
 from evalwright.contracts.errors import BadInput
 from evalwright.models.config import Config, load_config
-from evalwright.models.trust import TrustedFolders, fingerprint
+from evalwright.models.trust import TrustedFolder, TrustedFolders, fingerprint
 from providers import FakeProvider, failing, fake_provider
 from subjects.command import Evalwright, Finished, subject
 
@@ -253,6 +253,28 @@ def test_a_file_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     assert "every user may write to it" in config.notices[0]
     file.chmod(0o664)  # of a group of one's own, as many systems make them
     assert load_config(folder).secrets == ("INNER",)
+
+
+def test_without_a_home_nothing_in_the_working_folder_is_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as of a user without a home
+    place = tmp_path / "~" / ".config" / "evalwright"
+    place.mkdir(parents=True)
+    (place / "evalwright.toml").write_text('[models.openai]\nkey_env = "DEPLOY_TOKEN"\n')
+    assert load_config() == Config()
+    (tmp_path / "evalwright.toml").write_text("[models.openai]\nretries = 1\n")
+    shipped = TrustedFolders(Path("trusted"))
+    shipped.add(TrustedFolder(str(tmp_path), fingerprint(load_config(named="evalwright.toml"))))
+    assert shipped.get(tmp_path) is None
+
+
+def test_a_home_that_is_no_folder_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    assert load_config(tmp_path) == Config()
 
 
 # The list of trusted folders.

@@ -99,7 +99,11 @@ def found_configs(start: Path) -> Iterator[Path]:
     """Every `evalwright.toml` in a folder and its parents, the nearest first."""
     folder = start.absolute()
     found = (place / FILE_NAME for place in (folder, *folder.parents))
-    return (path for path in found if path.is_file())
+    return filter(_is_file, found)
+
+
+# A folder that may not be entered holds nothing; `Path.is_file` would raise.
+_is_file = os.path.isfile
 
 
 def load_config(start: Path | None = None, *, named: str | Path | None = None) -> Config:
@@ -114,17 +118,20 @@ def load_config(start: Path | None = None, *, named: str | Path | None = None) -
         return read_config(Path(named))
     if sys.platform == "linux":  # what platformdirs would say, without the time to import it
         home = os.environ.get("XDG_CONFIG_HOME", "").strip()
-        own = Path(home or "~/.config").expanduser() / "evalwright" / FILE_NAME
+        # Unlike that of `Path`, this `expanduser` takes it when a user has no home.
+        own = Path(os.path.expanduser(home or "~/.config"), "evalwright", FILE_NAME)  # noqa: PTH111
     else:
         from platformdirs import user_config_path
 
         own = user_config_path("evalwright", appauthor=False) / FILE_NAME
+    # A relative path would be in the working folder, where anybody may have put it.
+    own_files = [own] if own.is_absolute() and _is_file(own) else []
     found = list(found_configs(start or Path()))
-    if not found and not own.is_file():
+    if not found and not own_files:
         return Config()
     from evalwright.models.trust import combined_config
 
-    return combined_config(own, found)
+    return combined_config(own_files, found)
 
 
 def read_config(path: Path) -> Config:

@@ -29,10 +29,10 @@ class TrustedFolder(msgspec.Struct, frozen=True):
     fingerprint: str
 
 
-def combined_config(own: Path, found: Iterable[Path]) -> Config:
+def combined_config(own: Iterable[Path], found: Iterable[Path]) -> Config:
     """The user's own file, with the nearest of the found ones on top as far as that counts."""
     notices: list[str] = []
-    config = next(_readable((own,) if own.is_file() else (), notices), Config())
+    config = next(_readable(own, notices), Config())
     nearest = next(_readable(found, notices), None)
     if nearest is not None:
         config = _on_top(config, _trusted_part(nearest, notices))
@@ -148,6 +148,8 @@ class TrustedFolders:
 
     def _read(self, file: Path) -> TrustedFolder | None:
         """What a file says; one that somebody else could have written says nothing."""
+        if not self.place.is_absolute():  # without a home: this would be in the working folder
+            return None
         try:
             status = file.stat()
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
