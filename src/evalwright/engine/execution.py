@@ -173,23 +173,23 @@ class Execution:
         await run_workers(workers, lambda: self._worker(pending))
 
     async def _worker(self, pending: Iterator[int]) -> None:
-        """Work on tasks; what was paid for or took long is durable before the next one."""
+        """Work on tasks; what was paid for or took long is durable before the next one begins."""
         budget, now_s = self._budget, asyncio.get_running_loop().time
-        safe_at = now_s()
+        safe_at, is_paid = now_s(), False
         while budget is None or await budget.admit():
             if self._may_go_on is not None:
                 await self._may_go_on.wait()
             index = None if self._is_draining else next(pending, None)
+            if index is not None and (is_paid or now_s() - safe_at >= AT_RISK_S):
+                await self._recorder.flush()
+                safe_at = now_s()
             answer = None if index is None else await self._work_on(index)
             if budget is not None:
                 budget.release()
             if answer is None:
                 break
             # An agent in another process may have called a model.
-            is_paid = answer.usages or self._agent.is_outside
-            if is_paid or now_s() - safe_at >= AT_RISK_S:
-                await self._recorder.flush()
-                safe_at = now_s()
+            is_paid = bool(answer.usages) or self._agent.is_outside
 
     async def _work_on(self, index: int) -> Answer:
         task = self._plan.suite.tasks[index]
