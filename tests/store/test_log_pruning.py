@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from log_events import a_score, a_start, an_end, an_event, raw_connection, written
 
-from evalwright.contracts.errors import LogConflict
+from evalwright.contracts.errors import LogConflict, RunNotFound
 from evalwright.store import schema
 from evalwright.store.sqlite import SqliteLog
 
@@ -129,3 +129,19 @@ def test_a_pruned_run_does_not_return_and_its_number_is_not_used_again(
     written(log, "next")
 
     assert raw.execute("SELECT run FROM runs WHERE run_id = 'next'").fetchone() == (5,)
+
+
+@pytest.mark.parametrize("types", [(), ("agent.decided", "x")])
+def test_a_reader_is_told_when_its_run_is_pruned_meanwhile(
+    log: SqliteLog, path: Path, types: tuple[str, ...]
+) -> None:
+    """What it has read so far must not pass for the whole run."""
+    log.append("run", [a_start(), *[an_event()] * 100, an_end()])
+    written(log)
+    reading = log.read("run", types)
+    next(reading)
+    with raw_connection(path) as raw:
+        assert prune(raw, "run") == 1
+
+    with pytest.raises(RunNotFound, match="was pruned"):
+        list(reading)

@@ -179,19 +179,16 @@ class Growth:
             if part is None:
                 self.rows.append((run, sequence, kind, task_id, at_us, body.decode()))
                 continue
-            self._write_rows()
+            self.connection.executemany(_INSERT, self.rows)  # what comes before it
+            self.rows.clear()
             row = (run, sequence, kind, task_id, at_us, part.rest.decode())
             content = contents.keep(self.connection, part)
             self.connection.execute(_INSERT_THE_REST, (*row, content, part.at))
         self.sizes[run] = first + len(events), size
 
-    def _write_rows(self) -> None:
-        self.connection.executemany(_INSERT, self.rows)
-        self.rows.clear()
-
     def write(self) -> None:
         """Write all of it."""
-        self._write_rows()
+        self.connection.executemany(_INSERT, self.rows)
         self.connection.executemany(
             "INSERT INTO run_facts (run, tenant, started_us) VALUES (?, ?, ?)", self.begun
         )

@@ -329,9 +329,12 @@ class SqliteLog:
             self.upkeep.refuse_pruned(run_id)
         left = _NO_BOUND if limit is None else limit
         while left > 0:
-            rows = self._database.query(page, (run, after, last, *types, min(left, _PAGE)))
+            asked = min(left, _PAGE)
+            rows = self._database.query(page, (run, after, last, *types, asked))
             yield from self._events(run_id, rows)
-            if len(rows) < _PAGE:
+            if len(rows) < asked:
+                if not rows or rows[-1][0] != last:
+                    self.upkeep.refuse_pruned(run_id)  # a part must not pass for the whole
                 return
             after, left = rows[-1][0], left - len(rows)
 
