@@ -47,7 +47,9 @@ class Budget:
         self._known_costs_only = settings.known_costs_only
         self._tally = tally
         self._unpriced_before = unpriced_before
-        self._is_cost_known = is_cost_known or settings.task_cost_usd is not None
+        # Whoever does not pay need not wait to see what the first task costs.
+        is_declared = settings.known_costs_only or settings.task_cost_usd is not None
+        self._is_cost_known = is_cost_known or is_declared
         self._called = called
         self._running = 0
         self._is_refused = False
