@@ -28,9 +28,11 @@ _EVENTS = (
 )
 
 
-def write_old_log(path: Path, version: int, runs: int, tasks: int, seed: int = 0) -> list[Row]:
-    """Write a log as a version did; returns its events."""
-    chance = random.Random(seed)
+def write_old_log(
+    path: Path, version: int, runs: int, tasks: int, notes: str | None = None
+) -> list[Row]:
+    """Write a log as a version did, with notes in the inputs of its runs; returns its events."""
+    chance = random.Random(0)
     suites = [json.dumps({"tasks": ["ü" * chance.randrange(9000)] * 4}) for _ in range(3)]
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -45,7 +47,7 @@ def write_old_log(path: Path, version: int, runs: int, tasks: int, seed: int = 0
             connection.executemany(
                 "INSERT INTO events (run, seq, type, task_id, at_us, body)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                _events(run, tasks, chance.choice(suites), chance),
+                _events(run, tasks, chance.choice(suites), chance, notes),
             )
         connection.execute("COMMIT")
         return connection.execute(_EVENTS).fetchall()
@@ -61,8 +63,11 @@ def _statements(script: str) -> list[str]:
     return found
 
 
-def _events(run: int, tasks: int, suite: str, chance: random.Random) -> list[tuple[object, ...]]:
-    start = json.dumps({"workflowId": "w", "inputs": {"evalSuiteRef": "s@1"}, "tags": ["nightly"]})
+def _events(
+    run: int, tasks: int, suite: str, chance: random.Random, notes: str | None
+) -> list[tuple[object, ...]]:
+    inputs = {"evalSuiteRef": "s@1", **({"notes": notes} if notes else {})}
+    start = json.dumps({"workflowId": "w", "inputs": inputs, "tags": ["nightly"]})
     bodies = [
         ("run.started", None, start),
         ("eval.started", None, "{}"),

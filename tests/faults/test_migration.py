@@ -68,6 +68,18 @@ def test_every_event_of_an_old_log_is_read_as_it_was_written(tmp_path: Path, ver
         assert raw.execute(largest).fetchone()[0] < 100
 
 
+def test_a_run_that_began_with_large_inputs_is_listed_as_before(tmp_path: Path) -> None:
+    """Its beginning is shared before its facts are derived."""
+    path = tmp_path / "old.db"
+    old_logs.write_old_log(path, 2, 1, 1, notes="x" * 9000)
+
+    log = SqliteLog(path)
+    (run,) = log.find_runs()
+    log.close()
+
+    assert (run.workflow, run.suite, run.tags) == ("w", "s@1", ["nightly"])
+
+
 @pytest.mark.parametrize("seed", seeds(short=1, long=12))
 def test_a_process_that_is_killed_at_any_write_leaves_the_old_log_or_the_new(
     tmp_path: Path, old: list[old_logs.Row], seed: int

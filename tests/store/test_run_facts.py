@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from log_events import a_start, an_end, an_event, raw_connection, written
+from log_events import an_end, an_event, raw_connection, written
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.store import facts
@@ -195,7 +195,8 @@ def test_whatever_a_run_begins_with_it_is_written_and_listed(log: SqliteLog, bod
 
 def test_facts_can_be_derived_again_from_the_log(runs: SqliteLog, path: Path) -> None:
     plan = an_event("evalwright.planned", None, json.dumps({"suite": "x" * 9000}))
-    runs.for_tenant("a").append("large", [a_start(), plan, opened(), scored(0.1 + 0.2), an_end()])
+    start = a_described_start(["heavy"], agentId="agent", evalSuiteRef="s@1", notes="x" * 9000)
+    runs.for_tenant("a").append("large", [start, plan, opened(), scored(0.1 + 0.2), an_end()])
     written(runs)
     with raw_connection(path) as raw:
         before = everything(raw)

@@ -211,11 +211,21 @@ class Growth:
         )
 
 
+def _whole(
+    kind: str, task_id: str | None, at_us: int, body: bytes, at: int | None, part: bytes | None
+) -> NewEvent:
+    """An event from its row and the part that is kept elsewhere."""
+    return NewEvent(
+        kind, task_id, at_us, body if at is None else contents.join(body, at, part or b"")
+    )
+
+
 def rebuild(connection: sqlite3.Connection, runs: Iterable[tuple[int, str]]) -> None:
     """Derive the facts of runs, each given with its tenant, from their events."""
     types = ", ".join(f"'{name}'" for name in sorted(SOURCE_TYPES))
     sources = (
-        "SELECT type, task_id, at_us, CAST(body AS BLOB) FROM events"  # noqa: S608 - constants
+        "SELECT type, task_id, at_us, CAST(events.body AS BLOB), content_at,"  # noqa: S608
+        " CAST(contents.body AS BLOB) FROM events LEFT JOIN contents USING (content)"
         f" WHERE run = ? AND (seq = 0 OR type IN ({types})) ORDER BY seq"
     )
     sizes = (
@@ -226,7 +236,7 @@ def rebuild(connection: sqlite3.Connection, runs: Iterable[tuple[int, str]]) -> 
     for run, tenant in runs:
         for table in ("run_tags", "run_facts"):
             connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608
-        events = [NewEvent(*row) for row in connection.execute(sources, (run,))]
+        events = [_whole(*row) for row in connection.execute(sources, (run,))]
         if not events:
             continue
         told = [changes_by(event) for event in events if event.type in SOURCE_TYPES]

@@ -66,8 +66,9 @@ CREATE TABLE records (
 
 # The third version, in two parts: `migration.py` copies the runs between them, free of triggers.
 #
-# - `events` has its bodies outside the tree of its keys: comparing keys never loads a body. `id` is
-#   the order in which events were written, over all runs; a reader may keep it as a cursor.
+# - `events` has its bodies outside the tree of its keys: comparing keys never loads a body. `id` only
+#   names a row, and is given again once the newest events are pruned: a reader that goes on later
+#   keeps `run` and `seq`.
 # - `contents` holds large parts of events once, however many events have them: the suite of a plan.
 #   An event has the bytes before and after the part in `body`; `content` names the part and
 #   `content_at` says where in the body (in bytes) it belongs. `contents.py` cuts and joins. A part
