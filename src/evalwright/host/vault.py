@@ -45,7 +45,7 @@ class Vault:
 
     def check(self) -> None:
         """Raise `BadInput` if there is a key that cannot be used."""
-        if self._given is not None or self._file.exists():
+        if self._given is not None or os.path.lexists(self._file):
             self._loaded()
 
     def seal(self, secret: bytes, purpose: str) -> str:
@@ -97,21 +97,28 @@ class Vault:
         return hashlib.sha256(given.encode()).digest()
 
     def _from_file(self) -> bytes:
-        try:
-            return self._read()
-        except FileNotFoundError:
+        if not os.path.lexists(self._file):
             try:
                 self._make()
             except OSError as error:
                 message = f"{self._file}: the key cannot be written: {error.strerror}"
                 raise StoreError(f"{message}; set {VARIABLE} instead") from error
-            return self._read()
+        return self._read()
 
     def _read(self) -> bytes:
-        with self._file.open(encoding="ascii", errors="replace") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise BadInput(f"{self._file}: others may read this key; run chmod 600 on it")
-            text = file.read(256).strip()
+        try:
+            # Whoever opens a pipe to read would wait for somebody who writes to it.
+            descriptor = os.open(self._file, os.O_RDONLY | os.O_NONBLOCK)
+            with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+                mode = os.fstat(descriptor).st_mode
+                if not stat.S_ISREG(mode):
+                    raise BadInput(f"{self._file}: the key is not a file; remove what is there")
+                if stat.S_IMODE(mode) & 0o077:
+                    raise BadInput(f"{self._file}: others may read this key; run chmod 600 on it")
+                text = file.read(256).strip()
+        except OSError as error:
+            message = f"{self._file}: the key cannot be read: {error.strerror}"
+            raise BadInput(f"{message}; put the key there, with mode 600") from None
         try:
             key = bytes.fromhex(text)
         except ValueError:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -231,6 +232,22 @@ def test_a_key_that_others_may_read_is_refused(tmp_path):
     file.chmod(0o640)
     with pytest.raises(BadInput, match="chmod 600"):
         Vault(file).check()
+
+
+@pytest.mark.parametrize(
+    ("put", "reason"),
+    [
+        (Path.mkdir, "Is a directory"),
+        (os.mkfifo, "not a file"),
+        (lambda file: file.symlink_to("missing"), "No such file"),
+        (lambda file: file.symlink_to(file.name), "symbolic links"),
+    ],
+    ids=["folder", "pipe", "dangling link", "endless link"],
+)
+def test_what_is_in_the_place_of_the_key_is_refused_at_once(tmp_path, put, reason):
+    put(tmp_path / "key")
+    with pytest.raises(BadInput, match=f"key: the key .*{reason}"):
+        Vault(tmp_path / "key").check()
 
 
 def test_a_key_that_cannot_be_written_names_the_variable(tmp_path):
