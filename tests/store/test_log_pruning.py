@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from log_events import a_score, a_start, an_end, an_event, raw_connection, written
 
-from evalwright.contracts.errors import LogConflict, RunNotFound
+from evalwright.contracts.errors import LogConflict, RunNotFound, RunPruned
 from evalwright.store import schema
 from evalwright.store.sqlite import SqliteLog
 
@@ -145,3 +145,36 @@ def test_a_reader_is_told_when_its_run_is_pruned_meanwhile(
 
     with pytest.raises(RunNotFound, match="was pruned"):
         list(reading)
+
+
+def test_a_run_that_is_pruned_while_its_suite_is_read_is_not_called_damaged(log: SqliteLog) -> None:
+    log.append("run", [a_start(), an_event("evalwright.planned", None, PLAN % 1), an_end()])
+    written(log)
+    reader = log.read("run")
+    assert next(reader).sequence == 0  # the page is read, and the suite is not
+
+    log.upkeep.prune(["run"], "old", ())
+
+    with pytest.raises(RunPruned):
+        next(reader)
+
+
+def test_a_restored_run_is_found_by_those_who_knew_it_before_it_was_pruned(
+    log: SqliteLog, path: Path
+) -> None:
+    other = SqliteLog(path)
+    events = [a_start(), an_end()]
+    log.append("run", events)
+    written(log)
+    assert len(list(other.read("run"))) == len(events)
+    log.upkeep.prune(["run"], "old", ())
+    log.for_tenant("another").upkeep.restore("run")
+    with pytest.raises(RunPruned):
+        list(other.read("run"))
+
+    log.upkeep.restore("run")
+    log.append("run", events)
+    written(log)
+
+    assert len(list(other.read("run"))) == len(other.edges("run")) == other.facts("run").events == 2
+    other.close()

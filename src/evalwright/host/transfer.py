@@ -316,7 +316,7 @@ def import_run(log: EventLog, transfer: Transfer, name: str) -> dict[str, Any]:
         if owner != header.partition:
             message = f"the log has a run {run_id} of another tenant, {owner}"
             raise InvalidDocument(name, [Problem("line 1", message)])
-    log.upkeep.restore(run_id)
+    own.upkeep.restore(run_id)
     with own.claim(run_id):
         is_new = not own.edges(run_id)
         if not is_new:

@@ -66,9 +66,9 @@ CREATE TABLE records (
 
 # The third version, in two parts: `migration.py` copies the runs between them, free of triggers.
 #
-# - `events` has its bodies outside the tree of its keys: comparing keys never loads a body. `id` only
-#   names a row, and is given again once the newest events are pruned: a reader that goes on later
-#   keeps `run` and `seq`.
+# - `events` has its bodies outside the tree of its keys: comparing keys never loads a body. `id`
+#   only names a row, and is given again once the newest events are pruned: a reader that goes on
+#   later keeps `run` and `seq`.
 # - `contents` holds large parts of events once, however many events have them: the suite of a plan.
 #   An event has the bytes before and after the part in `body`; `content` names the part and
 #   `content_at` says where in the body (in bytes) it belongs. `contents.py` cuts and joins. A part
@@ -79,7 +79,7 @@ CREATE TABLE records (
 #   is a partition if a host wrote it. A part counts in full for every event that has it.
 # - `tombstones` is the way to delete: writing the tombstone of a run that has ended (`PRUNE_RUN`)
 #   deletes all of the run, and nothing else ever deletes an event. A pruned run's id and number are
-#   not used again; to restore the run, delete its tombstone first.
+#   not used again, except by the run itself if it is restored.
 BEFORE_THE_COPY = f"""
 DROP TRIGGER runs_are_never_replaced;
 DROP TRIGGER runs_are_never_changed;

@@ -325,16 +325,13 @@ class SqliteLog:
         wanted = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
         page = f"{_SELECT} AND seq > ? AND seq <= ?{wanted} ORDER BY seq LIMIT ?"
         ((last,),) = self._database.query("SELECT max(seq) FROM events WHERE run = ?", (run,))
-        if last is None:
-            self.upkeep.refuse_pruned(run_id)
         left = _NO_BOUND if limit is None else limit
         while left > 0:
-            asked = min(left, _PAGE)
-            rows = self._database.query(page, (run, after, last, *types, asked))
+            rows = self._database.query(page, (run, after, last, *types, min(left, _PAGE)))
+            if not rows and (last is None or after < last):
+                self.upkeep.refuse_pruned(run_id)  # a part must not pass for the whole
             yield from self._events(run_id, rows)
-            if len(rows) < asked:
-                if not rows or rows[-1][0] != last:
-                    self.upkeep.refuse_pruned(run_id)  # a part must not pass for the whole
+            if len(rows) < _PAGE:
                 return
             after, left = rows[-1][0], left - len(rows)
 
@@ -359,7 +356,11 @@ class SqliteLog:
         whole = self._database.whole
         for sequence, kind, task_id, at_us, body, content, at in rows:
             if content is not None:
-                body = whole(body, content, at)  # noqa: PLW2901 - the same body, completed
+                try:
+                    body = whole(body, content, at)  # noqa: PLW2901 - the same body, completed
+                except DamagedEventLog:  # not if the run was pruned a moment ago
+                    self.upkeep.refuse_pruned(run_id)
+                    raise
             yield Event(run_id, sequence, kind, task_id, at_us, body)
 
     def known_edges(self, run_id: str) -> list[Event] | None:

@@ -142,9 +142,15 @@ class SqliteUpkeep:
         return count
 
     def restore(self, run_id: str) -> None:
-        """Forget that a run was pruned."""
+        """Forget that a run was pruned; it keeps its number, which others may remember."""
+        here = f"FROM tombstones WHERE run_id = :run_id{self._mine.format(table='tombstones')}"
+        values = {"run_id": run_id, "tenant": self._tenant}
         with self._transaction() as connection:
-            connection.execute("DELETE FROM tombstones WHERE run_id = ?", (run_id,))
+            pruned = connection.execute(f"SELECT run, run_id, tenant {here}", values).fetchall()
+            connection.execute(f"DELETE {here}", values)
+            connection.executemany(
+                "INSERT INTO runs (run, run_id, tenant) VALUES (?, ?, ?)", pruned
+            )
 
     def erase_deleted(self) -> bool:
         """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
