@@ -9,7 +9,7 @@ import pytest
 from builders import a_suite, a_task
 from evalwright.host.conformance import EXTENSION
 from evalwright.host.v1.routes import v1_routes
-from evalwright.store.readers import ReadConnections
+from evalwright.store.sqlite import Database
 from host.caller import Caller
 from host.core.requests_of_routes import SAMPLES, Ids, request_for
 from host.server import GATED, TENANT, ServedHost, running_host
@@ -22,14 +22,14 @@ MODES = ("updates", "values", "messages", "debug")
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Where the log was read on the thread of a running event loop; documents do not count."""
     found: list[str] = []
-    query = ReadConnections.query
+    query = Database.query
 
     def watched(self, statement, values):
         if asyncio._get_running_loop() is not None and "FROM records" not in statement:
             found.append("".join(traceback.format_stack(limit=8)))
         return query(self, statement, values)
 
-    monkeypatch.setattr(ReadConnections, "query", watched)
+    monkeypatch.setattr(Database, "query", watched)
     return found
 
 
@@ -45,7 +45,7 @@ def served(tmp_path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Itera
 def waiting_run(caller: Caller, journal: Journal) -> str:
     tasks = [a_task("task-1", input="wait"), a_task("task-2")]
     run_id = caller.start(a_suite(tasks, version="1.0.1"), GATED)
-    journal.wait_for(2)
+    journal.wait_for(1)
     return run_id
 
 
@@ -60,7 +60,7 @@ def test_no_route_reads_the_log_on_the_event_loop(
         for route in v1_routes():
             is_endless = run_id == running and route.path.endswith("/events")
             if not is_endless and "cancel" not in route.path:
-                forgotten.ended_runs.clear()  # so that each has to look for itself
+                forgotten.reading.ended_runs.clear()  # so that each has to look for itself
                 forgotten.run_numbers.pop((TENANT, run_id), None)
                 caller.send(*request_for(route, Ids(run=run_id)))
                 guilty += [f"{route.method} {route.path} of {run_id}\n{each}" for each in reads]

@@ -273,19 +273,19 @@ def test_turning_to_wal_waits_only_for_others(monkeypatch: pytest.MonkeyPatch) -
         slept.append(seconds)
         now[0] += 10
 
-    monkeypatch.setattr(sqlite.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(sqlite.time, "sleep", sleep)
+    monkeypatch.setattr(location.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(location.time, "sleep", sleep)
     busy = sqlite3.SQLITE_BUSY
     patient = Connection(busy, busy, busy)
-    sqlite._use_wal(patient)  # type: ignore[arg-type]
+    location.use_wal(patient)  # type: ignore[arg-type]
     assert patient.asked == ["PRAGMA journal_mode = WAL"] * 4
     assert slept == [0.005] * 3
     with pytest.raises(sqlite3.OperationalError):
-        sqlite._use_wal(Connection(busy, sqlite3.SQLITE_READONLY))  # type: ignore[arg-type]
+        location.use_wal(Connection(busy, sqlite3.SQLITE_READONLY))  # type: ignore[arg-type]
     assert len(slept) == 4
     forever = Connection(*[busy] * 100)
     with pytest.raises(sqlite3.OperationalError):
-        sqlite._use_wal(forever)  # type: ignore[arg-type]
+        location.use_wal(forever)  # type: ignore[arg-type]
     assert len(forever.asked) == 5  # at 0, 10, 20, 30 and, too late, 40 seconds
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -57,12 +57,19 @@ class Outcome(msgspec.Struct, frozen=True):
         return cls(history.run_id, plan, summary, broken, reasons_to_fail(plan, summary, broken))
 
 
+class MayGoOn(Protocol):
+    """What a run waits for before each task: the end of a pause, its turn among other runs."""
+
+    async def wait(self) -> object:
+        """Return when a task may begin."""
+
+
 class Means(msgspec.Struct, frozen=True):
     """What a run has at its disposal besides the agent."""
 
     surroundings: Surroundings = msgspec.field(default_factory=Surroundings)
     panel: Panel | None = None
-    may_go_on: asyncio.Event | None = None  # not set while the run is paused
+    may_go_on: MayGoOn | None = None  # waited for before each task
 
 
 class Execution:

@@ -17,9 +17,10 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.session import ModelPool, gather_means
 from evalwright.host.evaluation import Planner
-from evalwright.host.executors import EvaluationExecutor, RunExecutor
+from evalwright.host.executors import EvaluationExecutor, Pace, RunExecutor
 from evalwright.host.extension import Workflow
 from evalwright.host.run_handle import RunHandle, is_evaluation
+from evalwright.host.turns import SLICES_PER_ROUND, Turns
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class ExecutorMaker:
         self._clock = clock
         self._tools = tools  # the file that describes live tools; no tenant's log names it
         self._workflows = workflows
+        self._turns = Turns(SLICES_PER_ROUND)  # of runs
 
     def knows(self, run: RunHandle) -> bool:
         """Whether a host executes such runs: not those of the command line or of deployments."""
@@ -67,7 +69,8 @@ class ExecutorMaker:
     ) -> EvaluationExecutor:
         """The executor of an evaluation, as far as its history goes."""
         means = await self._means(history.plan)
-        return EvaluationExecutor(run.log, agent, history, self._clock, means)
+        pace = Pace(self._turns, run.tenant)
+        return EvaluationExecutor(run.log, agent, history, self._clock, means, pace)
 
     async def _means(self, plan: Plan) -> Means:
         tools, panel = self._tools if plan.is_live else None, plan.panel

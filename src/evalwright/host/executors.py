@@ -1,6 +1,7 @@
 """What executes a run: the protocol, and the executor of evaluations."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Protocol
@@ -12,8 +13,11 @@ from evalwright.contracts.events import RunCancelled, RunPaused
 from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Execution, Means
 from evalwright.engine.history import History
+from evalwright.host.turns import Turns
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
+
+SLICE_SECONDS = 0.0005  # that a run has the event loop for itself, if its tasks take no time
 
 
 class RunExecutor(Protocol):
@@ -45,6 +49,28 @@ class RunExecutor(Protocol):
         """Release connections and the like."""
 
 
+class Pace:
+    """When a run may begin its next task: not while it is paused, and when it is its turn.
+
+    Within a slice of time it takes no other turn: tasks that take no time would wait in vain.
+    """
+
+    def __init__(self, turns: Turns, tenant: str) -> None:
+        self._turns = turns
+        self._share = turns.new_share(tenant)
+        self._slice_ends = 0.0
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    async def wait(self) -> None:
+        """Wait until a task may begin."""
+        if not self.may_go_on.is_set():
+            await self.may_go_on.wait()
+        if time.perf_counter() >= self._slice_ends:
+            await self._turns.take(self._share)
+            self._slice_ends = time.perf_counter() + SLICE_SECONDS
+
+
 class EvaluationExecutor:
     """Executes an evaluation: a pause lets running tasks end and starts no others."""
 
@@ -55,12 +81,12 @@ class EvaluationExecutor:
         history: History,
         clock: Clock,
         means: Means,
+        pace: Pace,
     ) -> None:
         self._agent = agent
         self._toolbox = means.surroundings.toolbox
-        self._may_go_on = asyncio.Event()
-        self._may_go_on.set()
-        means = msgspec.structs.replace(means, may_go_on=self._may_go_on)
+        self._may_go_on = pace.may_go_on
+        means = msgspec.structs.replace(means, may_go_on=pace)
         self._execution = Execution(log, agent, history, clock, means)
         self._is_new = False
 

@@ -5,6 +5,8 @@ Few events are buffered: a subscriber that was away, or is slow, continues from 
 """
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -15,6 +17,8 @@ from evalwright.store.protocol import EventLog, NewEvent
 Listener = Callable[[str, list[Event]], None]
 
 MOST_KEPT = 256  # events that a subscriber may be behind before it reads the log again
+MOST_DELIVERED = 16  # events of a run at a time; then it is the turn of other runs
+DELIVERY_SECONDS = 0.0005  # after which requests have their turn
 
 
 class Notice(NamedTuple):
@@ -105,6 +109,10 @@ class Feed:
         self._subscribers: dict[str, set[Subscriber]] = {}
         self._listeners: list[Listener] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._arriving = threading.Lock()  # guards the next two
+        self._arrived: dict[str, list[Event]] = {}  # by run, in the order of their first events
+        self._is_due = False
+        self._is_oldest_next = False
 
     def start(self, log: EventLog) -> None:
         """Start to observe the log, on the running event loop."""
@@ -151,7 +159,35 @@ class Feed:
         if loop is None or loop.is_closed():
             return
         known = [Event(run_id, first + n, *event) for n, event in enumerate(events)]
-        loop.call_soon_threadsafe(self._deliver, run_id, known)
+        with self._arriving:
+            self._arrived.setdefault(run_id, []).extend(known)
+            was_due, self._is_due = self._is_due, True
+        if not was_due:
+            loop.call_soon_threadsafe(self._deliver_some, loop)
+
+    def _deliver_some(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Deliver events for a while, and the others when the loop has seen to the rest."""
+        until = time.perf_counter() + DELIVERY_SECONDS
+        while taken := self._next():
+            self._deliver(*taken)
+            if time.perf_counter() > until:
+                loop.call_soon(self._deliver_some, loop)
+                return
+
+    def _next(self) -> tuple[str, list[Event]] | None:
+        """The next events, of one run and not too many; None, and nothing is due, without any."""
+        with self._arriving:
+            if not self._arrived:
+                self._is_due = False
+                return None
+            # The run with the fewest events, which may wait for its end, and the oldest in turn.
+            self._is_oldest_next = not self._is_oldest_next
+            shortest = min(self._arrived, key=lambda each: len(self._arrived[each]))
+            run_id = next(iter(self._arrived)) if self._is_oldest_next else shortest
+            events = self._arrived.pop(run_id)
+            if len(events) > MOST_DELIVERED:
+                self._arrived[run_id] = events[MOST_DELIVERED:]
+            return run_id, events[:MOST_DELIVERED]
 
     def _deliver(self, run_id: str, events: list[Event]) -> None:
         for subscriber in tuple(self._subscribers.get(run_id, ())):

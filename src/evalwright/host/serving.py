@@ -21,7 +21,7 @@ from evalwright.host.v1.routes import v1_routes
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 30
 MOST_CONNECTIONS = 10_000
-SWITCH_SECONDS = 0.001
+SWITCH_SECONDS = 0.0005
 LEAST_GRACE_SECONDS = 1  # that open requests have when runs took all the time there was
 
 
@@ -113,7 +113,7 @@ def serve(server: Server, listener: socket.socket) -> None:
 
 @contextmanager
 def _switching_often() -> Iterator[None]:
-    """Let the event loop wait for a thread that computes for a millisecond, not for five."""
+    """Let the event loop wait for a thread that computes for half a millisecond, not for five."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:

@@ -6,23 +6,22 @@ take turns, and among the runs or streams of a tenant the one that has had the f
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
 
 PAGES_PER_ROUND = 8
-SLICES_PER_ROUND = 2
+SLICES_PER_ROUND = 1
+CREDIT = 8  # turns that a new or idle share may have before it waits for the others
 
 
 class Share:
-    """What one run, or all streams of a tenant, may have of the event loop."""
+    """What one run, or one stream, gets of the event loop."""
 
     __slots__ = ("_order", "taken", "tenant", "waiting")
 
-    def __init__(self, tenant: str, taken: int, order: int) -> None:
+    def __init__(self, tenant: str, order: int) -> None:
         self.tenant = tenant
-        self.taken = taken  # turns, counted as if it had been there from the beginning
+        self.taken = 0  # turns, counted as if it had been there from the beginning
         self.waiting: deque[asyncio.Future[None]] = deque()
         self._order = order
 
@@ -37,29 +36,21 @@ class Turns:
     def __init__(self, per_round: int) -> None:
         self._per_round = per_round
         self._orders = count()
-        self._shares: dict[str, set[Share]] = {}  # by tenant
+        self._reached: dict[str, int] = {}  # by tenant: how many turns the last share has had
         self._waiting: dict[str, list[Share]] = {}  # heaps by tenant; the first tenant is the next
         self._is_giving = False
 
-    @contextmanager
-    def share(self, tenant: str) -> Iterator[Share]:
-        """A new share of a tenant, for as long as it has something to do."""
-        shares = self._shares.setdefault(tenant, set())
-        least = min((share.taken for share in shares), default=0)
-        share = Share(tenant, least, next(self._orders))
-        shares.add(share)
-        try:
-            yield share
-        finally:
-            shares.discard(share)
-            if not shares and self._shares.get(tenant) is shares:
-                del self._shares[tenant]
+    def new_share(self, tenant: str) -> Share:
+        """A share of a tenant."""
+        return Share(tenant, next(self._orders))
 
     async def take(self, share: Share) -> None:
         """Wait for a turn."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         if not share.waiting:
+            # Of the turns that it did not ask for while it had nothing to do, few are made up for.
+            share.taken = max(share.taken, self._reached.get(share.tenant, 0) - CREDIT)
             heappush(self._waiting.setdefault(share.tenant, []), share)
         share.waiting.append(turn)
         if not self._is_giving:
@@ -83,6 +74,7 @@ class Turns:
         turn = share.waiting.popleft()
         has_left = turn.done()
         if not has_left:
+            self._reached[tenant] = max(share.taken, self._reached.get(tenant, 0))
             share.taken += 1
             turn.set_result(None)
         if share.waiting:

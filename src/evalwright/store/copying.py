@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.store.claims import HAS_LOCKS
-from evalwright.store.location import explain
+from evalwright.store.location import connect, explain
 from evalwright.store.migration import inspect_file
-from evalwright.store.sqlite import connect
 from evalwright.store.upkeep import rewrite
 
 if HAS_LOCKS:

@@ -7,6 +7,7 @@ which is how a log of an older version gets them.
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -28,7 +29,12 @@ MOST_TAGS = 100
 
 Changes = dict[str, Any]  # new values, by column
 
-_INSERT = "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
+# Many rows with one statement: between two statements, a busy event loop would be waited for.
+_INSERTS = {
+    count: "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES "  # noqa: S608
+    + ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
+    for count in (64, 8, 1)
+}
 _INSERT_THE_REST = (
     "INSERT INTO events (run, seq, type, task_id, at_us, body, content, content_at)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -179,7 +185,7 @@ class Growth:
             if part is None:
                 self.rows.append((run, sequence, kind, task_id, at_us, body.decode()))
                 continue
-            self.connection.executemany(_INSERT, self.rows)  # what comes before it
+            self.connection.executemany(_INSERTS[1], self.rows)  # what comes before it
             self.rows.clear()
             row = (run, sequence, kind, task_id, at_us, part.rest.decode())
             content = contents.keep(self.connection, part)
@@ -188,7 +194,12 @@ class Growth:
 
     def write(self) -> None:
         """Write all of it."""
-        self.connection.executemany(_INSERT, self.rows)
+        done = 0
+        for count, statement in _INSERTS.items():
+            while len(self.rows) - done >= count:
+                values = chain.from_iterable(self.rows[done : done + count])
+                self.connection.execute(statement, tuple(values))
+                done += count
         self.connection.executemany(
             "INSERT INTO run_facts (run, tenant, started_us) VALUES (?, ?, ?)", self.begun
         )

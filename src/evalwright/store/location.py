@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
 
 VARIABLE = "EVALWRIGHT_DB"
+BUSY_SECONDS = 30  # that a connection waits for others
 
 _ELSEWHERE = "name a writable file with --db"
 _REMEDIES = {
@@ -191,6 +192,33 @@ def chosen_path(url: str | None = None) -> Path:
         raise BadInput(
             f"{named_by} {name}: there is no such user; write the path in full"
         ) from None
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that any thread may use, and that waits while others write.
+
+    It does not make the file: one that was moved away must not be replaced by an empty one.
+    """
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL; SQLite itself does not wait here for others that open the file."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)
 
 
 @contextmanager

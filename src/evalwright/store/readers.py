@@ -1,14 +1,13 @@
-"""Reading the log: connections that serve one query at a time, and threads that are shared fairly.
+"""Reading the log for others: threads that are shared fairly, and what they remember.
 
 A thread that serves many clients must not wait for the disk: it lets the reading threads do it.
 Each share, such as the reads of one tenant, has a queue of its own, and the queues take turns.
 """
 
-import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,57 +15,10 @@ from evalwright.contracts.events import TERMINAL_TYPES, Event
 
 T = TypeVar("T")
 
-MOST_IDLE = 8  # connections that are kept for the next query
 MOST_THREADS = 4
 MOST_THREADS_PER_SHARE = 2
 MOST_ENDED_BYTES = 16 * 1024 * 1024  # of ended runs whose edges are remembered
 ENDED_SECONDS = 1.0  # after which they are read again: another process may have deleted the run
-
-
-class ReadConnections:
-    """The connections that read; each sees the file as it is when a query begins.
-
-    Overlapping statements of one connection would see the state in which the first of them began.
-    """
-
-    def __init__(
-        self, first: sqlite3.Connection, connect: Callable[[], sqlite3.Connection]
-    ) -> None:
-        self._connect = connect
-        self._idle = [first]
-        self._change = threading.Lock()  # guards the connections that are idle
-        self._closed = False
-
-    def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-        """All rows of a statement."""
-        with self._change:
-            connection = self._idle.pop() if self._idle else None
-        connection = connection or self._another()
-        try:
-            return connection.execute(statement, values).fetchall()
-        finally:
-            self._give_back(connection)
-
-    def _another(self) -> sqlite3.Connection:
-        if self._closed:
-            raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
-        return self._connect()
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._change:
-            is_kept = not self._closed and len(self._idle) < MOST_IDLE
-            if is_kept:
-                self._idle.append(connection)
-        if not is_kept:
-            connection.close()
-
-    def close(self) -> None:
-        """Close the connections; those in use when their query is done."""
-        with self._change:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
 
 
 class EndedRuns:
@@ -204,3 +156,11 @@ class ReadingThreads:
             self._change.notify_all()
         for thread in self._threads:
             thread.join()
+
+
+class LogReading:
+    """What a log has for those who must not wait for the disk."""
+
+    def __init__(self) -> None:
+        self.threads = ReadingThreads()
+        self.ended_runs = EndedRuns()  # to be cleared when a run is deleted

@@ -6,7 +6,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from evalwright.store.records import Forget, Record, RecordChange
-from evalwright.store.writer import Write, Writer
+from evalwright.store.writer import Writer
+from evalwright.store.writes import Write
 
 # Keys with a prefix lie between the prefix and the prefix followed by a byte that no text holds.
 _LISTED = (

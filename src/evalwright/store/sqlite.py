@@ -3,17 +3,26 @@
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.store import claims, contents, facts, migration
-from evalwright.store.location import ATTEMPT_SECONDS, Anchor, Patience, clear_errors, explain
+from evalwright.store.location import (
+    ATTEMPT_SECONDS,
+    BUSY_SECONDS,
+    Anchor,
+    Patience,
+    clear_errors,
+    connect,
+    explain,
+    use_wal,
+)
 from evalwright.store.protocol import (
     ALL_RUNS,
     Companion,
@@ -23,17 +32,17 @@ from evalwright.store.protocol import (
     RunFilter,
     Watcher,
 )
-from evalwright.store.readers import EndedRuns, ReadConnections, ReadingThreads
 from evalwright.store.record_table import RecordTable
 from evalwright.store.records import TRIAL, RecordChange, Records
-from evalwright.store.writer import Write, Writer
+from evalwright.store.writer import Writer
+from evalwright.store.writes import Write
 
 if TYPE_CHECKING:
+    from evalwright.store.readers import LogReading
     from evalwright.store.upkeep import Upkeep
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 30
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
 
 _SELECT = (
@@ -70,8 +79,7 @@ class Database(RecordTable):
         self._closed = False
         self._change = threading.Lock()  # guards the two above
         self._contents: contents.ContentCache | None = None
-        self.reading_threads = ReadingThreads()
-        self.ended_runs = EndedRuns()  # to be cleared when a run is deleted
+        self._idle: list[sqlite3.Connection] = []  # those that no query uses
         with clear_errors(self.place):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileExistsError):  # owner only: logs hold what agents said
@@ -79,14 +87,14 @@ class Database(RecordTable):
             migration.inspect_file(self.path, self.place)
             first = migration.open_current(self.path, self.place, connect, BUSY_SECONDS)
             try:
-                _use_wal(first)
+                use_wal(first)
                 first.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
                 self.anchor = Anchor(self.path)
                 self.anchor.check()
             except BaseException:
                 first.close()
                 raise
-            self._connections = ReadConnections(first, lambda: connect(self.path))
+            self._idle.append(first)
 
     @property
     def backlog(self) -> int:
@@ -126,15 +134,33 @@ class Database(RecordTable):
             self._closed = True
         if self._writer:
             self._writer.close()
-        self.reading_threads.close()
-        self._connections.close()
+        if "reading" in self.__dict__:
+            self.reading.threads.close()
+        while self._idle:
+            self._idle.pop().close()
+
+    @cached_property
+    def reading(self) -> "LogReading":
+        """What reads for others; most commands have no use for it."""
+        from evalwright.store.readers import LogReading
+
+        return LogReading()
 
     def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]":
-        """All rows of a statement, as the file is now."""
+        """All rows of a statement, as the file is now; no other uses its connection meanwhile."""
+        connection = None
         try:
-            return self._connections.query(statement, values)
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # other threads use them all
+                self.refuse_closed()
+                connection = connect(self.path)
+            return connection.execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:  # same as `clear_errors`, but faster
             raise explain(self.place, error) from error
+        finally:
+            if connection is not None:
+                connection.close() if self._closed else self._idle.append(connection)
 
     def whole(self, body: bytes, content: int, at: int) -> bytes:
         """The body of an event that has a part elsewhere."""
@@ -147,33 +173,6 @@ class Database(RecordTable):
         if not rows:
             raise DamagedEventLog(f"{self.place}: a part of an event is missing")
         return bytes(rows[0][0])
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection that any thread may use, and that waits while others write.
-
-    It does not make the file: one that was moved away must not be replaced by an empty one.
-    """
-    return sqlite3.connect(
-        f"{path.as_uri()}?mode=rw",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; SQLite itself does not wait here for others that open the file."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(0.005)
 
 
 class SqliteLog:
@@ -349,7 +348,7 @@ class SqliteLog:
         if not rows:
             self.upkeep.refuse_pruned(run_id)
         edges = list(self._events(run_id, rows))
-        self._database.ended_runs.put(self._tenant, run_id, edges)
+        self._database.reading.ended_runs.put(self._tenant, run_id, edges)
         return edges
 
     def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
@@ -365,11 +364,11 @@ class SqliteLog:
 
     def known_edges(self, run_id: str) -> list[Event] | None:
         """The edges of a run that has ended, if they were read a moment ago."""
-        return self._database.ended_runs.get(self._tenant, run_id)
+        return self._database.reading.ended_runs.get(self._tenant, run_id)
 
     def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
         """Read on a thread of the log."""
-        return self._database.reading_threads.submit(share, read)
+        return self._database.reading.threads.submit(share, read)
 
     def close(self) -> None:
         """Write what is queued and close the file."""

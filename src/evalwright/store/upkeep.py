@@ -138,7 +138,7 @@ class SqliteUpkeep:
                     " AND tenant = (SELECT tenant FROM tombstones WHERE run_id = ?)",
                     [(kind, f"{run_id}/", f"{run_id}0", run_id) for kind in kinds],
                 )
-        self._database.ended_runs.clear()
+        self._database.reading.ended_runs.clear()
         return count
 
     def restore(self, run_id: str) -> None:
@@ -154,7 +154,7 @@ class SqliteUpkeep:
 
     def erase_deleted(self) -> bool:
         """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
-        from evalwright.store.sqlite import connect
+        from evalwright.store.location import connect
 
         path = self._database.path
         if path.stat().st_size > MOST_REWRITTEN:
@@ -165,7 +165,7 @@ class SqliteUpkeep:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own: the thread that writes has other work."""
-        from evalwright.store.sqlite import BUSY_SECONDS, connect
+        from evalwright.store.location import BUSY_SECONDS, connect
 
         with (
             clear_errors(self._database.place),

@@ -14,8 +14,9 @@ from evalwright.store import location, records
 from evalwright.store.facts import Growth
 from evalwright.store.location import Anchor, Outage, Patience, WrongTenant, blames_the_place
 from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
-from evalwright.store.records import LOCAL_TENANT, Forget, RecordChange
+from evalwright.store.records import LOCAL_TENANT, RecordChange
 from evalwright.store.schema import ENTER_RUN
+from evalwright.store.writes import MANY, Flush, View, Write, due_flushes, fair_part
 
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
 GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
@@ -25,7 +26,6 @@ _POSITION = (
     " FROM runs WHERE run_id = ?"
 )
 
-_View = tuple[str | None, str]  # whose view of the log (None: the view of all), and a run
 
 _logger = logging.getLogger(__name__)
 
@@ -36,22 +36,6 @@ class _Position(NamedTuple):
     run: int
     following: int
     tenant: str
-
-
-class _Flush(NamedTuple):
-    view: _View
-    done: "Future[None]"
-
-
-class Write(NamedTuple):
-    """What is written as one unit: the events of a run, documents, or both."""
-
-    run_id: str | None
-    events: Sequence[NewEvent]
-    changes: Sequence[RecordChange | Forget]
-    tenant: str | None = None
-    is_request: bool = False  # somebody waits for it, and can ask again
-    done: "Future[None] | None" = None
 
 
 class Writer:
@@ -70,7 +54,7 @@ class Writer:
         place: str,
         patience: Patience,
         anchor: Anchor,
-        entered: Callable[[_View, int], None],
+        entered: Callable[[View, int], None],
     ) -> None:
         self._connection = connection
         self._place = place
@@ -80,13 +64,14 @@ class Writer:
         self.outage: Outage | None = None  # while writes fail
         self._queue = threading.Lock()  # guards the next three
         self.waiting: list[Write] = []
-        self._flushes: list[_Flush] = []
+        self._flushes: list[Flush] = []
         self._closed = False
+        self._few_first = False
         self._arrived = threading.Event()
         self._hurry = threading.Event()
-        self._broken: dict[_View, StoreError] = {}  # runs that lost events
+        self._broken: dict[View, StoreError] = {}  # runs that lost events
         self._positions: dict[str, _Position] = {}
-        self._watchers: dict[_View, Watcher] = {}
+        self._watchers: dict[View, Watcher] = {}
         self._observers: list[tuple[str | None, Observer]] = []  # with the tenant they see
         self._companions: list[Companion] = []
         self._thread = threading.Thread(target=self._work, name="event-log-writer", daemon=True)
@@ -124,7 +109,7 @@ class Writer:
 
     def flush(self, run_id: str, tenant: str | None = None) -> "Future[None]":
         """Done when everything appended so far is durable."""
-        flush = _Flush((tenant, run_id), Future())
+        flush = Flush((tenant, run_id), Future())
         with self._queue:
             self._refuse_closed()
             self._flushes.append(flush)
@@ -180,6 +165,8 @@ class Writer:
                 writes, self.waiting = self.waiting, []
                 flushes, self._flushes = self._flushes, []
                 closed = self._closed
+                if len(writes) > MANY:
+                    writes, flushes = self._hold_back(writes, flushes)
             if self.outage is not None and not writes:
                 writes = [Write(None, (), [records.TRIAL])]
             left = self._commit(writes)
@@ -190,7 +177,19 @@ class Writer:
             else:
                 for view, done in flushes:
                     _settle(done, self._broken.get(view))
-            is_over = closed and not left
+            is_over = closed and not left and not self.waiting
+
+    def _hold_back(
+        self, writes: list[Write], flushes: list[Flush]
+    ) -> tuple[list[Write], list[Flush]]:
+        """What is written next of very much, and the flushes that it settles; the rest waits."""
+        self._few_first = not self._few_first
+        writes, self.waiting = fair_part(writes, few_first=self._few_first)
+        flushes, self._flushes = due_flushes(flushes, self.waiting)
+        if self.waiting:
+            self._hurry.set()
+            self._arrived.set()
+        return writes, flushes
 
     def _commit(self, writes: list[Write]) -> list[Write]:
         """Write all together; one that would break its log breaks its own run only.
@@ -319,7 +318,7 @@ class Writer:
             if write.done is not None:
                 _settle(write.done, reason)
 
-    def _broken_views(self, write: Write, error: Exception) -> list[_View]:
+    def _broken_views(self, write: Write, error: Exception) -> list[View]:
         """The views of the log in which a run takes no more."""
         if write.run_id is None:
             return []
@@ -331,8 +330,8 @@ class Writer:
 
     def _notify(self, writes: list[Write], starts: list[_Position | None]) -> None:
         """Report durable writes to waiters, watchers and observers."""
-        watched: dict[_View, list[NewEvent]] = {}
-        ended: list[_View] = []
+        watched: dict[View, list[NewEvent]] = {}
+        ended: list[View] = []
         for (run_id, events, _, _, _, done), start in zip(writes, starts, strict=True):
             if done is not None:
                 _settle(done, None)
@@ -350,7 +349,7 @@ class Writer:
         for view in ended:
             self._watchers.pop(view, None)
 
-    def _call_watchers(self, news: dict[_View, list[NewEvent]]) -> None:
+    def _call_watchers(self, news: dict[View, list[NewEvent]]) -> None:
         """Call each watcher once, however many appends there were."""
         for view, events in news.items():
             try:

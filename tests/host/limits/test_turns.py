@@ -1,16 +1,15 @@
 """Turns on the event loop: few in a round, tenants in turn, and new work before old."""
 
 import asyncio
-from contextlib import ExitStack
 
 from evalwright.host.turns import Turns
 
 
 async def work(turns: Turns, tenant: str, name: str, pieces: int, done: list[str]) -> None:
-    with turns.share(tenant) as share:
-        for _ in range(pieces):
-            await turns.take(share)
-            done.append(name)
+    share = turns.new_share(tenant)
+    for _ in range(pieces):
+        await turns.take(share)
+        done.append(name)
 
 
 def order(*workers: tuple[str, str, int]) -> list[str]:
@@ -75,16 +74,35 @@ def test_who_leaves_takes_no_turn() -> None:
     async def main() -> list[str]:
         done: list[str] = []
         turns = Turns(1)
-        with ExitStack() as shares:
-            gone = shares.enter_context(turns.share("acme"))
-            leaving = [asyncio.create_task(turns.take(gone)) for _ in range(5)]
-            await asyncio.sleep(0)
-            for task in leaving:
-                task.cancel()
-            await asyncio.gather(
-                work(turns, "acme", "stays", 2, done), *leaving, return_exceptions=True
-            )
-            assert gone.taken == 0
+        gone = turns.new_share("acme")
+        leaving = [asyncio.create_task(turns.take(gone)) for _ in range(5)]
+        await asyncio.sleep(0)
+        for task in leaving:
+            task.cancel()
+        stays = work(turns, "acme", "stays", 2, done)
+        await asyncio.gather(stays, *leaving, return_exceptions=True)
+        assert gone.taken == 0
         return done
 
     assert asyncio.run(main()) == ["stays", "stays"]
+
+
+def test_who_was_idle_makes_up_for_nothing() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        turns = Turns(1)
+        idle = turns.new_share("acme")
+        await turns.take(idle)
+        await work(turns, "acme", "busy", 100, done)
+        done.clear()
+
+        async def come_back() -> None:
+            for _ in range(20):
+                await turns.take(idle)
+                done.append("idle")
+
+        await asyncio.gather(come_back(), work(turns, "acme", "busy", 20, done))
+        return done
+
+    found = asyncio.run(main())
+    assert abs(found[:20].count("idle") - 10) <= 2

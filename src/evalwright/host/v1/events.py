@@ -97,13 +97,12 @@ class Stream:
         if self._has_values:
             yield await self._current()
             return
-        is_end = False
-        with self._turns.share(self._run.tenant) as share:
-            while not is_end and not self._is_over:
-                await self._turns.take(share)
-                page = await self._page()
-                self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
-                yield page.content
+        is_end, share = False, self._turns.new_share(self._run.tenant)
+        while not is_end and not self._is_over:
+            await self._turns.take(share)
+            page = await self._page()
+            self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
+            yield page.content
 
     async def _page(self) -> LogPage:
         """The next page of the log."""
