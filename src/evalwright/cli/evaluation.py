@@ -1,13 +1,15 @@
 """From a request for a run to its results: a session with progress on stderr, and interrupts."""
 
+import os
 import shlex
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
-from evalwright.cli.interrupt import no_sudden_exit, run_until_interrupted
-from evalwright.cli.output import Streams, say, warn
+from evalwright.cli.output import Streams, run_until_interrupted, say, warn
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts.errors import (
     BadInput,
@@ -116,7 +118,7 @@ class ProgressObserver:
 
     def run(self, session: Session, pending: "list[Plan] | list[Plan | History]") -> list[Outcome]:
         """Execute all of them; the first that fails is the last."""
-        with self._shown, no_sudden_exit():
+        with self._shown, _no_sudden_exit():
             try:
                 return run_until_interrupted(session.run(self._log, pending, self))
             except (Interrupted, RunFailed, StoreError) as error:
@@ -163,3 +165,23 @@ class ProgressObserver:
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
         """Close its display."""
         self._shown.close()
+
+
+@contextmanager
+def _no_sudden_exit() -> Iterator[None]:
+    """Let `os._exit` fail in this process; in a forked child it ends the child, as it must.
+
+    Exits from C code, and replacing the process, cannot be caught: a Python agent is trusted code.
+    """
+    real, process = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:
+            real(status)
+        raise RuntimeError(f"os._exit({status}) was called: an agent cannot end the run")
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = real

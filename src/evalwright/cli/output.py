@@ -1,17 +1,22 @@
-"""What goes where: results to stdout, everything else to stderr, files written whole or not."""
+"""A command and its terminal: results to stdout, everything else to stderr, files written whole or
+not, and Ctrl-C: the first stops a run in good order, the second at once.
+"""
 
 import contextlib
 import io
 import os
 import secrets
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO, TypeVar
 
-from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
 from evalwright.reports.console import printable
+
+T = TypeVar("T")
 
 Emit = Callable[[bytes], None]
 
@@ -67,6 +72,23 @@ def say(text: str, *, styled: bool = False) -> None:
     with contextlib.suppress(OSError):
         Streams.err.write((text if styled else printable(text)) + "\n")
         Streams.err.flush()
+
+
+def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, or raise `Interrupted` on SIGINT and SIGTERM."""
+    import asyncio
+
+    from evalwright.engine.workers import run_until_signalled
+
+    try:
+        return run_until_signalled(work, (signal.SIGINT, signal.SIGTERM), _say_stopping)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise Interrupted("interrupted") from None
+
+
+def _say_stopping() -> None:
+    with contextlib.suppress(RuntimeError):  # the signal came while stderr was being written to
+        say("stopping; Ctrl-C again stops at once")
 
 
 def warn(text: str) -> None:

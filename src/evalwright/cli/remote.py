@@ -18,8 +18,7 @@ from click.core import ParameterSource
 
 from evalwright.agents.load import ARCHIVES
 from evalwright.cli.evaluation import RunRequest, warn_of_weights
-from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.output import Streams, say
+from evalwright.cli.output import Streams, run_until_interrupted, say
 from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
 from evalwright.client.following import NOTICE

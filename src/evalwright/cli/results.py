@@ -72,7 +72,12 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
         report = summarise_repeats([each.summary for each in outcomes])
     if not results.quiet:
         style = Style.of(Streams.err if results.as_json else Streams.out)
-        text = _card(runs[0], style) if report is None else _repeats_card(runs, report, style)
+        outcome, stories, agreement = runs[0]
+        text = (
+            render_outcome(outcome, stories, style, agreement=agreement)
+            if report is None
+            else _repeats_card(runs, report, style)
+        )
         (say if results.as_json else tell)(text, styled=True)
     if results.forms:
         reported = [_reported(each) for each in runs]
@@ -102,10 +107,6 @@ def _gather(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> lis
         )
         for outcome in outcomes
     ]
-
-
-def _card(run: ShownRun, style: Style, *, full: bool = False) -> str:
-    return render_outcome(run.outcome, run.stories, style, agreement=run.agreement, full=full)
 
 
 def _reported(run: ShownRun) -> ReportedRun:
@@ -181,7 +182,8 @@ def _write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
     if outcome.plan.group is not None:
         folder = out / f"repeat-{outcome.plan.group.index}"
         make_folder(folder)
-    card = _card(run, Style(colour=False), full=True)
+    outcome, stories, agreement = run
+    card = render_outcome(outcome, stories, Style(colour=False), agreement=agreement, full=True)
     write_file(folder / "summary.json", [to_json(outcome.summary)])
     write_file(folder / "events.jsonl", event_lines(log, outcome.run_id))
     write_file(folder / "scorecard.txt", [card.encode(), b"\n"])

@@ -112,7 +112,7 @@ class Execution:
 
     def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
         """Write the frame that every run begins with, and the facts it takes over from another."""
-        self._recorder.open(self._plan.opening(resumed_from), facts)
+        self._recorder.record(None, *self._plan.opening(resumed_from), facts=facts)
 
     async def create(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:
         """Write the same, soon or not at all, and wait until it is durable.

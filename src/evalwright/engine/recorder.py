@@ -29,9 +29,11 @@ class Recorder:
         self._redact = redactor.redact if redactor.knows_secrets else None
         self._next_flush: asyncio.Task[None] | None = None
 
-    def record(self, task_id: str | None, *payloads: Payload) -> None:
-        """Append payloads as one unit, in order."""
-        self._log.append(self.run_id, self._events(task_id, payloads))
+    def record(
+        self, task_id: str | None, *payloads: Payload, facts: Sequence[NewEvent] = ()
+    ) -> None:
+        """Append payloads, and facts recorded elsewhere, as one unit, in order."""
+        self._log.append(self.run_id, self._events(task_id, payloads, facts))
 
     def for_task(
         self, task_id: str, count: Callable[[ProviderUsage], None] = lambda _: None
@@ -56,29 +58,18 @@ class Recorder:
 
         return record
 
-    def open(
-        self,
-        frame: Sequence[Payload],
-        facts: Sequence[NewEvent] = (),
-    ) -> None:
-        """Append what a run begins with, and facts recorded elsewhere, as one unit."""
-        self._log.append(self.run_id, self._opening(frame, facts))
-
     async def create(
         self, frame: Sequence[Payload], facts: Sequence[NewEvent], changes: Sequence[RecordChange]
     ) -> None:
-        """Write what `open` appends, soon or not at all, and wait until it is durable."""
-        events = self._opening(frame, facts)
+        """Write what a run begins with, soon or not at all, and wait until it is durable."""
+        events = self._events(None, frame, facts)
         await asyncio.wrap_future(self._log.request(self.run_id, events, changes))
 
-    def _opening(self, frame: Sequence[Payload], facts: Sequence[NewEvent]) -> list[NewEvent]:
-        framed = self._events(None, frame)
-        now = framed[0].at_us  # by this time, facts are known to have been taken over
-        return [*framed, *(event._replace(at_us=now) for event in facts)]
-
-    def _events(self, task_id: str | None, payloads: Sequence[Payload]) -> list[NewEvent]:
+    def _events(
+        self, task_id: str | None, payloads: Sequence[Payload], facts: Sequence[NewEvent] = ()
+    ) -> list[NewEvent]:
         now, encode, redact = self._clock.now_us(), self._encode, self._redact
-        return [
+        events = [
             NewEvent(
                 payload.TYPE,
                 task_id,
@@ -89,6 +80,9 @@ class Recorder:
             )
             for payload in payloads
         ]
+        if facts:  # taken over now
+            events += [event._replace(at_us=now) for event in facts]
+        return events
 
     async def keep_pace(self) -> None:
         """Wait for the disk when too much is queued."""

@@ -2,8 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -33,13 +32,23 @@ def run_until_signalled(
 ) -> T:
     """Run to the end in a loop of its own; a signal cancels it. Raises `CancelledError` then."""
 
-    async def main() -> T:
-        task = asyncio.ensure_future(work)
-        with _cancelled_by(signals, task, notify):
-            return await task
-
     loop = asyncio.new_event_loop()
-    return complete(loop, loop.create_task(main()))
+    task = loop.create_task(work)
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(_number: int, _frame: object) -> None:
+        restore()  # a second signal does what it did before
+        notify()
+        loop.call_soon_threadsafe(task.cancel)
+
+    for number in before:
+        signal.signal(number, stop)
+    task.add_done_callback(lambda _: restore())
+    return complete(loop, task)
 
 
 def complete(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
@@ -52,42 +61,12 @@ def complete(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
                 if task.done():
                     raise
     finally:
-        _abandon_rest(loop)
+        rest = asyncio.all_tasks(loop)
+        for each in rest:
+            each.cancel()
+        if rest:  # a moment for agents to clean up; one that will not end is left
+            _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+            LEFT_BEHIND.extend(unending)
+        loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-
-
-def _abandon_rest(loop: asyncio.AbstractEventLoop) -> None:
-    """Give agents that were cancelled a moment to clean up; one that will not end is left."""
-    rest = asyncio.all_tasks(loop)
-    for task in rest:
-        task.cancel()
-    if rest:
-        _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
-        LEFT_BEHIND.extend(unending)
-    loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
-    loop.run_until_complete(loop.shutdown_asyncgens())
-
-
-@contextmanager
-def _cancelled_by(
-    signals: Sequence[signal.Signals], task: "asyncio.Future[Any]", notify: Callable[[], None]
-) -> Iterator[None]:
-    """Let the first of these signals cancel a task; a second one does what it did before."""
-    loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in signals}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def stop(_number: int, _frame: object) -> None:
-        restore()
-        notify()
-        loop.call_soon_threadsafe(task.cancel)
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        restore()

@@ -118,9 +118,8 @@ class Anchor:
 class Outage:
     """The time since writes began to fail."""
 
-    error = StoreUnavailable("not tried yet", "not tried yet")  # of the last attempt
-
     def __init__(self, began: float) -> None:
+        self.error = StoreUnavailable("not tried yet", "not tried yet")  # of the last attempt
         self._began = began
         self._delay = FIRST_DELAY_SECONDS
         self._is_told = False

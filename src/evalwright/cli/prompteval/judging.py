@@ -8,8 +8,7 @@ from typing import NamedTuple, Self, TextIO
 
 from msgspec import UnsetType
 
-from evalwright.cli.interrupt import run_until_interrupted
-from evalwright.cli.output import Streams, warn
+from evalwright.cli.output import Streams, run_until_interrupted, warn
 from evalwright.cli.prompteval.journal import Journal
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.errors import CannotEvaluate, Interrupted

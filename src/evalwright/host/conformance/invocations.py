@@ -3,6 +3,7 @@
 The run is written as one unit after the invocation, so that none is left open.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -61,9 +62,11 @@ class HeldRecorder(Recorder):
         self._run = run
         self.held: list[NewEvent] = []
 
-    def record(self, task_id: str | None, *payloads: Payload) -> None:
+    def record(
+        self, task_id: str | None, *payloads: Payload, facts: Sequence[NewEvent] = ()
+    ) -> None:
         """Hold payloads, in order."""
-        self.held += self._events(task_id, payloads)
+        self.held += self._events(task_id, payloads, facts)
 
     async def write(self) -> None:
         """Write everything as one unit."""
