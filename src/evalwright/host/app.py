@@ -101,6 +101,7 @@ async def _answer(call: ApiCall, route: Route) -> Response:
             held.enter_context(call.host.requests.hold())
             if not route.is_open:
                 _let_in(call, route, held)
+                await call.host.arrivals.enter(call.principal.tenant)
             route.read_query(call)
             await route.read_body(call)
             response = await _once(call, route)

@@ -38,7 +38,7 @@ from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
-from evalwright.host.turns import PAGES_PER_ROUND, Turns
+from evalwright.host.turns import PAGES_PER_ROUND, Arrivals, Turns
 from evalwright.host.vault import Vault
 from evalwright.host.webhooks.delivery import WebhookSender
 from evalwright.host.webhooks.posting import DeliveryReport, Poster
@@ -142,6 +142,7 @@ class Host:
         self.snapshots = SnapshotCache()
         self.pages = PageCache()
         self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
+        self.arrivals = Arrivals()
         self.key_watch = KeyWatch(self.log)
 
     def _set_limits(self) -> None:

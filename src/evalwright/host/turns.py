@@ -11,6 +11,7 @@ from itertools import count
 
 PAGES_PER_ROUND = 8
 SLICES_PER_ROUND = 1
+REQUESTS_PER_ROUND = 16
 CREDIT = 8  # turns that a new or idle share may have before it waits for the others
 
 
@@ -82,3 +83,23 @@ class Turns:
         if shares:
             self._waiting[tenant] = shares  # behind the other tenants
         return not has_left
+
+
+class Arrivals:
+    """Requests that begin; when very many come at the same moment, tenants take turns."""
+
+    def __init__(self, per_round: int = REQUESTS_PER_ROUND) -> None:
+        self._per_round = per_round
+        self._turns = Turns(per_round)
+        self._begun = 0  # in this round of the loop
+
+    async def enter(self, tenant: str) -> None:
+        """Begin a request, at once unless many have begun in this round."""
+        self._begun += 1
+        if self._begun == 1:
+            asyncio.get_running_loop().call_soon(self._end_round)
+        elif self._begun > self._per_round:
+            await self._turns.take(self._turns.new_share(tenant))
+
+    def _end_round(self) -> None:
+        self._begun = 0

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from evalwright.host.turns import Turns
+from evalwright.host.turns import Arrivals, Turns
 
 
 async def work(turns: Turns, tenant: str, name: str, pieces: int, done: list[str]) -> None:
@@ -106,3 +106,25 @@ def test_who_was_idle_makes_up_for_nothing() -> None:
 
     found = asyncio.run(main())
     assert abs(found[:20].count("idle") - 10) <= 2
+
+
+def test_requests_begin_at_once_unless_very_many_come_at_the_same_moment() -> None:
+    async def main() -> list[list[str]]:
+        arrivals, begun = Arrivals(4), list[str]()
+
+        async def request(tenant: str) -> None:
+            await arrivals.enter(tenant)
+            begun.append(tenant)
+
+        requests = [asyncio.create_task(request("acme")) for _ in range(20)]
+        requests.append(asyncio.create_task(request("other")))
+        rounds = list[list[str]]()
+        while not all(each.done() for each in requests):
+            await asyncio.sleep(0)
+            rounds.append(begun.copy())
+        return rounds
+
+    rounds = asyncio.run(main())
+    assert rounds[0] == ["acme"] * 4
+    assert len(rounds[-1]) == 21
+    assert "other" in rounds[3]

@@ -99,8 +99,8 @@ class Stream:
             return
         is_end, share = False, self._turns.new_share(self._run.tenant)
         while not is_end and not self._is_over:
-            await self._turns.take(share)
             page = await self._page()
+            await self._turns.take(share)  # many may have waited for the same page
             self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
             yield page.content
 
