@@ -79,6 +79,10 @@ class WebhookSettings(SettingsTable, frozen=True):
     longest_retry_s: Positive = 300.0
     max_age_s: Positive = 86_400.0
 
+    def retry_delay_s(self, failures: int) -> float:
+        """How long to wait at most after failures in a row: twice as long after each."""
+        return min(self.first_retry_s * 2.0 ** min(failures - 1, 60), self.longest_retry_s)
+
 
 class QuotaSettings(SettingsTable, frozen=True):
     """`[host.quotas]`: what one tenant may have in the log."""

@@ -15,7 +15,6 @@ from webhook_station import HOST, Delivery, an_entry, station, take
 from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.host.egress import EgressPolicy
 from evalwright.host.settings import WebhookSettings
-from evalwright.host.webhooks.lanes import retry_delay_s
 from evalwright.store.records import RecordChange
 
 CANARY = "canary-4711"
@@ -238,7 +237,7 @@ def test_an_old_event_is_tried_once(at_station):
 
 def test_the_pause_before_an_attempt_doubles_up_to_a_limit():
     settings = WebhookSettings(first_retry_s=1, longest_retry_s=300)
-    pauses = [retry_delay_s(settings, failures) for failures in (1, 2, 3, 9, 10, 10_000)]
+    pauses = [settings.retry_delay_s(failures) for failures in (1, 2, 3, 9, 10, 10_000)]
     assert pauses == [1, 2, 4, 256, 300, 300]
 
 
@@ -283,6 +282,40 @@ def test_dead_letters_are_sent_again_in_order_until_one_fails(at_station):
         return [delivery.sequence for delivery in place.received[9:]]
 
     assert at_station(scene, answering(*[500] * 9, 200, 500, 200)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_dead_letter_that_is_discarded_while_it_is_sent_again_is_gone(at_station, status):
+    """One attempt may be on its way; neither its end nor the others bring anything back."""
+    is_resent, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def respond(delivery: Delivery):
+        if int(delivery.headers["Evalwright-Delivery-Attempt"]) <= 3:
+            return web.Response(status=500)
+        is_resent.set()
+        await may_answer.wait()
+        return web.Response(status=status)
+
+    async def scene(place):
+        subscription = await place.subscribe()
+        await place.record(*some_events(4))
+        await place.outcomes(16)
+        lane = place.sender.lane("acme", subscription.webhook_id)
+        letters = await place.sender.dead_letters("acme", subscription.webhook_id, "", 10)
+        assert await place.sender.resend(lane, None) == 4
+        await is_resent.wait()
+        for letter in letters[:3]:
+            assert await place.sender.discard(lane, letter.delivery_id)
+        await place.sender.resend(lane, [letters[3].delivery_id])
+        may_answer.set()
+        await place.outcomes(2)
+        await place.until(lambda: lane._task is None)
+        left = await place.sender.dead_letters("acme", subscription.webhook_id, "", 10)
+        assert lane.parked == len(left)
+        resent = [delivery.sequence for delivery in place.received[12:]]
+        return resent, [letter.sequence for letter in left]
+
+    assert at_station(scene, respond) == ([1, 4], [] if status == 200 else [4])
 
 
 def test_a_receiver_whose_certificate_is_not_trusted_gets_nothing(at_station):

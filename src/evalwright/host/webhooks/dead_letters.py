@@ -5,8 +5,10 @@ A dead letter names an event; it holds neither the event nor the secret of the s
 
 import msgspec
 
-from evalwright.contracts.events import iso_time
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import Event, iso_time
 from evalwright.host.webhooks.posting import AttemptResult, delivery_id
+from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
 KIND = "webhook_dead_letter"
@@ -88,3 +90,11 @@ def dead_letters(
 def count_dead_letters(records: Records, tenant: str, webhook_id: str) -> int:
     """How many dead letters a subscription has."""
     return len(records.keys(KIND, tenant, f"{webhook_id}/", limit=MOST_KEPT))
+
+
+def find_event(log: EventLog, letter: ParkedDelivery) -> Event | None:
+    """The event of a dead letter; None if its run was deleted."""
+    try:
+        return next(log.read(letter.run_id, after=letter.sequence - 1, limit=1), None)
+    except RunNotFound:
+        return None

@@ -183,12 +183,7 @@ class WebhookSender:
     async def discard(self, lane: Lane, delivery_id: str) -> bool:
         """Delete a dead letter; False if there is none with this id."""
         found = await self._letters(lane, [delivery_id])
-        tenant = lane.subscription.tenant
-        await asyncio.wrap_future(
-            self._log.records.write([letter.removal(tenant) for letter in found])
-        )
-        lane.parked -= len(found)
-        lane.wake()
+        await lane.discard(found)
         return bool(found)
 
     async def _letters(

@@ -20,7 +20,12 @@ from evalwright.engine.clock import Clock
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors
 from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, StoredCursor, first_cursor
-from evalwright.host.webhooks.dead_letters import MOST_KEPT, ParkedDelivery, count_dead_letters
+from evalwright.host.webhooks.dead_letters import (
+    MOST_KEPT,
+    ParkedDelivery,
+    count_dead_letters,
+    find_event,
+)
 from evalwright.host.webhooks.posting import (
     Attempt,
     AttemptResult,
@@ -31,6 +36,7 @@ from evalwright.host.webhooks.posting import (
 )
 from evalwright.host.webhooks.subscriptions import Subscription
 from evalwright.store.protocol import EventLog
+from evalwright.store.records import RecordChange
 
 PAGE = 16  # events read at once
 PAGE_BYTES = 1024 * 1024  # that a lane holds at most, beyond its first event
@@ -109,6 +115,15 @@ class Lane:
         self._resending.extend(letter for letter in letters if letter.key not in known)
         self.wake()
 
+    async def discard(self, letters: Sequence[ParkedDelivery]) -> None:
+        """Delete dead letters; those that are about to be sent again are not sent."""
+        gone = {letter.key for letter in letters}
+        self._resending = deque(each for each in self._resending if each.key not in gone)
+        removals = [letter.removal(self.subscription.tenant) for letter in letters]
+        await self._write(removals)
+        self._is_counted = False
+        self.wake()
+
     def wake(self) -> None:
         """Work, unless it is working already."""
         if self._task is None and not self._is_stopping:
@@ -155,6 +170,7 @@ class Lane:
                     await self._step()
                     pause_s = STORE_RETRY_S[0]
                 except Exception as error:  # noqa: BLE001 - one run must not end the lane
+                    self._is_counted = False
                     self._say_why(error)
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, STORE_RETRY_S[1])
@@ -178,8 +194,8 @@ class Lane:
     async def _step(self) -> None:
         if not self._is_counted:
             records, tenant = self._tools.log.records, self.subscription.tenant
+            self._is_counted = True  # unless others are discarded meanwhile
             self.parked = await self._read(lambda: count_dead_letters(records, tenant, self._id))
-            self._is_counted = True
         elif self._resending:
             await self._resend_next()
         elif self._news:
@@ -229,10 +245,9 @@ class Lane:
 
     def _log_end(self, run_id: str) -> int:
         try:
-            edges = self._tools.log.edges(run_id)
+            return self._tools.log.facts(run_id).events
         except RunNotFound:
             return 0
-        return edges[-1].sequence + 1 if edges else 0
 
     def _settle(self, cursor: Cursor, event: Event, *, is_sent: bool = False) -> None:
         """Go on after an event that was delivered, parked, or not wanted."""
@@ -333,7 +348,7 @@ class Lane:
 
     async def _pause(self) -> None:
         """Wait before the next attempt."""
-        delay_s = retry_delay_s(self._tools.settings, self.failures)
+        delay_s = self._tools.settings.retry_delay_s(self.failures)
         await asyncio.sleep(delay_s * _random.uniform(0.8, 1.0))
 
     async def _park(self, cursor: Cursor, event: Event, result: AttemptResult) -> None:
@@ -357,30 +372,24 @@ class Lane:
     async def _resend_next(self) -> None:
         """Attempt to deliver a dead letter; after a failure, the others stay as they are."""
         letter = self._resending[0]
-        event = await self._read(lambda: self._event_of(letter))
-        if event is not None:
+        event = await self._read(lambda: find_event(self._tools.log, letter))
+        result = None
+        if event is not None and letter in self._resending:
             attempt = self._attempt(event, letter.attempts + 1, is_repeat=True)
             result = await self._post(event, letter.workspace, attempt)
-            if not result.is_delivered:
-                self._resending.clear()
-                await self._write(letter.tried_again(result), is_kept=True)
-                return
-        await self._write(letter, is_kept=False)
+        if letter not in self._resending:  # it was discarded meanwhile
+            return
+        if result is not None and not result.is_delivered:
+            self._resending.clear()
+            await self._write([letter.tried_again(result).change(self.subscription.tenant)])
+            return
+        await self._write([letter.removal(self.subscription.tenant)])
         self.parked -= 1
-        self._resending.popleft()
+        if letter in self._resending:
+            self._resending.remove(letter)
 
-    async def _write(self, letter: ParkedDelivery, *, is_kept: bool) -> None:
-        tenant = self.subscription.tenant
-        change = letter.change(tenant) if is_kept else letter.removal(tenant)
-        await asyncio.wrap_future(self._tools.log.records.write([change]))
-
-    def _event_of(self, letter: ParkedDelivery) -> Event | None:
-        """The event of a dead letter; None if its run was deleted."""
-        try:
-            found = self._tools.log.read(letter.run_id, after=letter.sequence - 1, limit=1)
-            return next(found, None)
-        except RunNotFound:
-            return None
+    async def _write(self, changes: Sequence[RecordChange]) -> None:
+        await asyncio.wrap_future(self._tools.log.records.write(changes))
 
     def _report(
         self, outcome: DeliveryOutcome, reason: str, event: Event, seconds: float | None = None
@@ -388,8 +397,3 @@ class Lane:
         owner = (self.subscription.tenant, self._id)
         report = DeliveryReport(outcome, reason, *owner, event.run_id, event.type, seconds)
         self._tools.tell(report)
-
-
-def retry_delay_s(settings: WebhookSettings, failures: int) -> float:
-    """How long to wait at most after failures in a row: twice as long after each."""
-    return min(settings.first_retry_s * 2.0 ** min(failures - 1, 60), settings.longest_retry_s)
