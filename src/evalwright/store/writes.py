@@ -13,7 +13,7 @@ from evalwright.store.protocol import NewEvent
 from evalwright.store.records import Forget, RecordChange
 
 MANY = 32  # writes; as long as no more of several runs wait, they are written together
-FEW = 4  # writes of a run that go ahead of the rest
+FEW = 16  # writes of a run that go ahead of the rest
 FEWEST_OF_RUN = 2
 
 View = tuple[str | None, str]  # whose view of the log (None: the view of all), and a run
