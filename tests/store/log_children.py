@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from log_events import an_event, numbered
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
+from evalwright.store import schema
+from evalwright.store.inspection import find_problems, read_facts
 from evalwright.store.location import Patience
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
@@ -228,8 +230,27 @@ def use_a_read_only_place() -> None:
             say(outcome(lambda: SqliteLog(folder / "new.db")))
             say(outcome(lambda: SqliteLog(folder / "new" / "log.db")))
             say(outcome(lambda: use(folder / "log.db")))
+            say(f"{list(find_problems(folder / 'log.db'))} {read_facts(folder / 'log.db').events}")
         say(sorted(folder.iterdir()) == before)
         folder.chmod(0o755)
+
+
+def open_an_old_log_that_is_read_only() -> None:
+    """In a folder that may be changed, where SQLite can make its other files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with closing(sqlite3.connect(folder / "old.db")) as old:
+            old.executescript(schema.FIRST_VERSION + schema.TENANTS_AND_RECORDS)
+            old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+            old.execute("PRAGMA user_version = 2")
+            old.execute("PRAGMA journal_mode = WAL")
+        before = (folder / "old.db").read_bytes()
+        use(folder / "log.db")  # to import all that will be needed when we are not root
+        (folder / "old.db").chmod(0o444)
+        folder.chmod(0o777)
+        with without_root():
+            say(outcome(lambda: SqliteLog(folder / "old.db")))
+        say((folder / "old.db").read_bytes() == before)
 
 
 def use(path: Path) -> None:

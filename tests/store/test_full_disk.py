@@ -65,6 +65,7 @@ def test_a_log_that_cannot_be_created_for_want_of_space_is_created_later(tmp_pat
 def test_a_read_only_place_is_a_clear_error_and_stays_as_it_is() -> None:
     with a_child("use_a_read_only_place") as child:
         new_file, new_folder, old_file = child.hear(), child.hear(), child.hear()
+        assert child.hear() == "[] 2"  # what may not be written is not damaged
         assert child.hear() == "True"
 
     assert "new.db: the event log cannot be opened: Permission denied; name" in new_file
@@ -73,6 +74,14 @@ def test_a_read_only_place_is_a_clear_error_and_stays_as_it_is() -> None:
     for told in (new_file, new_folder, old_file):
         assert told.startswith(("StoreError: ", "StoreUnavailable: "))
         assert "name a writable file with --db" in told
+
+
+def test_an_old_log_that_may_not_be_written_is_a_clear_error_and_stays_as_it_is() -> None:
+    with a_child("open_an_old_log_that_is_read_only") as child:
+        told = child.hear()
+        assert child.hear() == "True"
+
+    assert "attempt to write a readonly database; name a writable file with --db" in told
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import iso_time
 from evalwright.store import migration, schema
 from evalwright.store.contents import join
-from evalwright.store.location import clear_errors
+from evalwright.store.location import clear_errors, may_pass
 
 MOST_PER_RULE = 100  # problems that are listed
 
@@ -230,9 +230,16 @@ def find_problems(
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None
-    )
+    place = f"{path.resolve().as_uri()}?mode=ro"
+    connection = sqlite3.connect(place, uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.DatabaseError as error:
+        # Where nothing may be written, only a file that nobody else has open can be read.
+        is_alone = not path.resolve().with_name(f"{path.resolve().name}-wal").exists()
+        if may_pass(error) and is_alone:
+            connection.close()
+            connection = sqlite3.connect(f"{place}&immutable=1", uri=True, isolation_level=None)
     connection.text_factory = lambda raw: raw.decode(errors="replace")
     connection.create_function("sha256_of", 1, lambda body: hashlib.sha256(body).digest())
     connection.create_function("joined", 3, _joined)
@@ -258,6 +265,8 @@ def _broken_pages(connection: sqlite3.Connection) -> Iterator[LogProblem]:
             if found != "ok":
                 yield LogProblem("sqlite", "file", found.removeprefix("*** in database main ***\n"))
     except sqlite3.DatabaseError as error:
+        if may_pass(error):  # it cannot be read, which says nothing about it
+            raise
         yield LogProblem("sqlite", "file", str(error))
 
 

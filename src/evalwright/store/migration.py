@@ -91,7 +91,9 @@ def _migrate_alone(path: Path, place: str, connect: Connect, patience: float) ->
         try:
             with closing(connect(path)) as connection:
                 connection.execute("PRAGMA busy_timeout = 0")
-                if known_version(connection, place) != VERSION:
+                if (version := known_version(connection, place)) != VERSION:
+                    # Who may not write is told so by this, and something else by what follows.
+                    connection.execute(f"PRAGMA user_version = {version}")
                     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                     connection.execute("PRAGMA journal_mode = DELETE")
                     migrate(connection, place)
