@@ -178,6 +178,28 @@ def test_a_run_that_stopped_is_taken_up_again(
     assert process.stop() == 0
 
 
+@pytest.mark.parametrize("name", ["somebody else"])
+def test_a_run_is_cancelled_only_if_that_is_recorded(
+    process: HostProcess, journal: Journal, name: str
+) -> None:
+    """What another program wrote into a run keeps the host from it only for a moment."""
+    caller = process.caller()
+    run_id = caller.start(waiting_suite(2), GATED)
+    journal.wait_for(1)
+    assert caller.post(f"/v1/runs/{run_id}:pause").status == 202
+    journal.open_gate()
+    with closing(SqliteLog(process.db)) as log:
+        log.append(run_id, [NewEvent(name, None, 1, b"{}")])
+        log.flush(run_id).result()
+
+    refused = caller.post(f"/v1/runs/{run_id}/cancel", {})
+
+    assert refused.refusal == (503, "service_unavailable")
+    assert caller.snapshot(run_id)["status"] == "paused"
+    eventually(lambda: caller.post(f"/v1/runs/{run_id}/cancel", {}).status == 200, "the end")
+    assert caller.snapshot(run_id)["status"] == "cancelled"
+
+
 # The command line.
 
 

@@ -207,7 +207,16 @@ class Runs:
             running.cancelled = ending
             running.task.cancel()
         done, _ = await asyncio.wait((running.task,), timeout=CANCEL_SECONDS)
-        return "cancelled" if done else "cancelling"
+        return await self._cancelled(run) if done else "cancelling"
+
+    async def _cancelled(self, run: RunHandle) -> Status:
+        """The status of a run that was to be cancelled; raises `ApiError` if it was not."""
+        status = await self.status(run)
+        if status == "cancelled":
+            return status
+        if status in ENDED:
+            raise _conflict(f"the run is {status}", status)
+        raise unavailable("the run could not be cancelled", TAKE_UP_RETRY_SECONDS)
 
     async def _end_idle(self, run: RunHandle, ending: RunCancelled) -> None:
         try:
@@ -352,16 +361,12 @@ class Runs:
 
     async def _take_up(self, run: RunHandle) -> None:
         """Go on with a run that stopped because the store failed."""
-        if self._is_stopping or await self.status(run) != "running":
-            return
         run.log.mend(run.run_id)
-        await self._go_on(run, ExitStack())
+        if not self._is_stopping and await self.status(run) == "running":
+            await self._go_on(run, ExitStack())
 
     async def stop(self, seconds: float) -> None:
-        """Start nothing more, and stop all runs; they are resumed at the next start.
-
-        Calls in flight have so many seconds to end: their results are recorded.
-        """
+        """Stop all runs, and let calls in flight end for so long; the next start resumes them."""
         self._is_stopping = True
         self._stranded.close()
         tasks = [running.task for running in self._running.values() if running.task is not None]
