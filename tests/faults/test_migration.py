@@ -80,6 +80,36 @@ def test_a_run_that_began_with_large_inputs_is_listed_as_before(tmp_path: Path) 
     assert (run.workflow, run.suite, run.tags) == ("w", "s@1", ["nightly"])
 
 
+@pytest.mark.parametrize("seed", seeds(short=2, long=50))
+def test_damaged_events_are_kept_as_they_are_and_keep_nobody_from_the_others(
+    tmp_path: Path, seed: int
+) -> None:
+    path, chance = tmp_path / "old.db", random.Random(seed)
+    written = old_logs.write_old_log(path, 2, RUNS, 1, notes="ü" * 3000)
+
+    def damaged(body: bytes) -> bytes:
+        at = chance.randrange(len(body))
+        return body[:at] + bytes([chance.choice([0x00, 0x22, 0x5C, 0x80, 0xC3, 0xFF])]) + body[at:]
+
+    expected = [(*row[:5], damaged(row[5]) if row[1] < 3 else row[5]) for row in written]
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("DROP TRIGGER events_are_never_changed")
+        raw.executemany(
+            "UPDATE events SET body = CAST(? AS TEXT) WHERE seq = ?"
+            " AND run = (SELECT run FROM runs WHERE run_id = ?)",
+            [(row[5], row[1], row[0]) for row in expected],
+        )
+        raw.execute(
+            "CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events"
+            " BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"
+        )
+
+    assert old_logs.events_in(path) == expected
+    log = SqliteLog(path)
+    assert len(log.find_runs()) == RUNS
+    log.close()
+
+
 @pytest.mark.parametrize("seed", seeds(short=1, long=12))
 def test_a_process_that_is_killed_at_any_write_leaves_the_old_log_or_the_new(
     tmp_path: Path, old: list[old_logs.Row], seed: int

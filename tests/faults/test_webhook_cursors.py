@@ -260,6 +260,33 @@ def test_a_store_that_is_locked_for_a_while_stops_deliveries_and_loses_none(
     assert_sound(receiver, made["secret"])
 
 
+def test_runs_that_are_damaged_keep_neither_the_host_nor_the_others_from_going_on(
+    process: HostProcess, receiver: Receiver, journal: Journal
+):
+    """As a disk leaves them: bytes in the middle of an event that are not text."""
+    process.start()
+    caller = process.caller()
+    subscribe(caller, receiver)
+    waiting = a_suite([a_task(f"task-{n}", input="wait") for n in range(2)])
+    *damaged, sound = [caller.start(waiting, GATED) for _ in range(4)]
+    journal.wait_for(4)
+    process.kill()
+    with closing(sqlite3.connect(process.db, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER events_are_never_changed")
+        for sequence, run_id in enumerate(damaged):
+            connection.execute(
+                "UPDATE events SET body = CAST(x'7b2261223a2280ff227d' AS TEXT)"
+                " WHERE seq = ? AND run = (SELECT run FROM runs WHERE run_id = ?)",
+                (sequence, run_id),
+            )
+    journal.open_gate()
+    process.start()
+    caller = Caller(process.url, caller.key)
+    subscribe(caller, receiver, "/another")
+    eventually(lambda: is_at_its_end(sound, receiver), "the end of the run that is sound")
+    assert len(caller.run_ids()) == 4
+
+
 def stands_still(count: Callable[[], int], seconds: float = 1.5) -> int:
     """A number, once it has not grown for a while."""
     before, deadline = -1, time.monotonic() + 60

@@ -353,12 +353,15 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
     def decode(self, kind: builtins.type[P]) -> P:
-        """The payload as its type."""
-        return msgspec.json.decode(self.body, type=kind)
+        """The payload as its type; raises `msgspec.DecodeError` for one that is damaged."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(str(error)) from None
 
     def payload(self) -> Any:
-        """The payload as plain values."""
-        return msgspec.json.decode(self.body)
+        """The payload as plain values; raises like `decode`."""
+        return self.decode(Any)  # type: ignore[type-var]
 
     def to_json(self) -> bytes:
         """The event as one line of JSON, in the envelope of the wire."""

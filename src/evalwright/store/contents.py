@@ -27,10 +27,14 @@ class Part(NamedTuple):
 
 
 def cut(body: bytes) -> Part | None:
-    """Cut the largest value of an object out of it, if that is large: the suite of a plan."""
+    """Cut the largest value of an object out of it, if that is large: the suite of a plan.
+
+    A damaged body, which an old log may hold, stays as it is.
+    """
     try:
         values = msgspec.json.decode(body, type=dict[str, msgspec.Raw]).values()
-    except (msgspec.MsgspecError, RecursionError):
+        body.decode()  # parts that are not looked at may hold anything
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
     largest = max(map(bytes, values), key=len, default=b"")
     if len(largest) < SHARED_BYTES:

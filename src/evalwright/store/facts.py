@@ -107,7 +107,7 @@ def changes_by(event: NewEvent) -> Changes:
                 return {"status": _TURNS[kind]}
             case kind:
                 return {"status": kind.removeprefix("run."), "ended_us": event.at_us}
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         # Damaged, which is for those to say who look at it: a run is listed nevertheless.
         return {"suite": ""} if event.type == RunStarted.TYPE else {}
 

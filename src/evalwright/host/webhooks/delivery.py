@@ -239,7 +239,10 @@ class _RunOrigin(msgspec.Struct):
 
 def run_origin(started: bytes) -> tuple[str | None, list[str]]:
     """The workspace and the tags of a run, from its `run.started` event."""
-    origin = msgspec.json.decode(started, type=_RunOrigin)
+    try:
+        origin = msgspec.json.decode(started, type=_RunOrigin)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # damaged: it is of no workspace
+        return None, []
     return origin.owner.workspace if origin.owner else None, origin.tags or []
 
 
