@@ -17,7 +17,6 @@ TRIES = 3
 @contextmanager
 def _without_collecting() -> Iterator[None]:
     was_on = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

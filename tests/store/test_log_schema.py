@@ -129,7 +129,7 @@ def test_a_newer_log_is_refused_at_once_although_somebody_writes_to_it(
     with monkeypatch.context() as later:
         later_program(later, ADD_NOTES)
         SqliteLog(path).close()
-    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
+    monkeypatch.setattr("evalwright.store.location.BUSY_SECONDS", 0)
     with raw_connection(path) as writer:
         writer.execute("BEGIN IMMEDIATE")
 
@@ -166,7 +166,7 @@ def test_opening_waits_for_another_who_keeps_the_file_from_turning_to_wal(
             other.execute("COMMIT")
 
         clock = SimpleNamespace(monotonic=time.monotonic, sleep=let_go_while_the_log_waits)
-        monkeypatch.setattr("evalwright.store.sqlite.time", clock)
+        monkeypatch.setattr("evalwright.store.location.time", clock)
         SqliteLog(path).close()
 
     assert len(waits) == 1
@@ -176,7 +176,7 @@ def test_opening_waits_for_another_who_keeps_the_file_from_turning_to_wal(
 def test_a_file_that_others_never_let_go_is_a_clear_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalwright.store.sqlite.BUSY_SECONDS", 0)
+    monkeypatch.setattr("evalwright.store.location.BUSY_SECONDS", 0)
     with raw_connection(path) as other:
         migration.migrate(other, str(path))
         other.execute("BEGIN IMMEDIATE")

@@ -307,8 +307,9 @@ class Execution:
     async def _out_of_time(self, limit_s: float) -> None:
         message = f"the run took longer than {limit_s:g} s"
         self._close_open("run_timeout", message)
-        observed = self._duration_ms()
-        self._recorder.record(None, CapBreached("run-duration", limit_s * 1000, observed))
+        limit_ms = limit_s * 1000
+        observed = max(limit_ms, self._duration_ms())  # the clock of the day may be set back
+        self._recorder.record(None, CapBreached("run-duration", limit_ms, observed))
         await self._fail("run_timeout", message)
 
     async def _fail(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:

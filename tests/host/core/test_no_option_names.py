@@ -20,7 +20,7 @@ from host.server import ServedHost, running_host
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 HOST = Path(evalwright.host.__file__).parent
 TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
-ON_THE_CONSOLE = {"serving.py"}  # its messages go to the operator, who has a command line
+ON_THE_CONSOLE = {"serving.py", "transfer.py"}  # for the operator, who has a command line
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
