@@ -166,6 +166,20 @@ def test_a_tenant_can_have_only_so_many(desk):
     desk.create(tenant="other")
 
 
+def test_who_registers_many_at_once_has_no_more_than_others(desk, log):
+    async def register() -> list[object]:
+        wanted = SubscriptionRequest(URL, ("run.completed",))
+        attempts = [
+            desk.subscriptions.create("acme", None, wanted) for _ in range(MAX_PER_TENANT + 10)
+        ]
+        return await asyncio.gather(*attempts, return_exceptions=True)
+
+    made = asyncio.run(register())
+
+    assert sum(isinstance(each, Subscription) for each in made) == MAX_PER_TENANT
+    assert len(log.records.keys("webhook", "acme")) == MAX_PER_TENANT
+
+
 def a_subscription(*events: str, tags=(), workspace=None) -> Subscription:
     return Subscription(
         webhook_id="wh_1",

@@ -126,15 +126,10 @@ class Subscriptions:
     ) -> Subscription:
         """Create a subscription; raises `InvalidDocument`, or `EgressRefused` for its URL."""
         problems = _problems(wanted)
-        if len(self._load(tenant)) >= MAX_PER_TENANT:
-            problems.append(
-                Problem(
-                    "$", f"the tenant already has {MAX_PER_TENANT} webhooks", "delete one first"
-                )
-            )
         if problems:
             raise InvalidDocument("webhook", problems)
         await self._egress.check_destination(wanted.url, https_only=True)
+        self._refuse_too_many(tenant)
         stored = StoredSubscription(
             webhook_id=f"wh_{secrets.token_hex(16)}",
             tenant=tenant,
@@ -155,6 +150,12 @@ class Subscriptions:
         finally:
             del self._coming[subscription.webhook_id]
         return subscription
+
+    def _refuse_too_many(self, tenant: str) -> None:
+        coming = {each.webhook_id for each in self._coming.values() if each.tenant == tenant}
+        if len(coming | {each.webhook_id for each in self._load(tenant)}) >= MAX_PER_TENANT:
+            message = f"the tenant already has {MAX_PER_TENANT} webhooks"
+            raise InvalidDocument("webhook", [Problem("$", message, "delete one first")])
 
     async def delete(self, subscription: Subscription) -> None:
         """Delete a subscription."""
