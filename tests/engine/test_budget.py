@@ -18,7 +18,7 @@ def test_a_run_stops_when_its_budget_is_spent(workshop: Workshop) -> None:
     recording = workshop.run(a_suite(10), costing(0.4), concurrency=1, max_cost_usd=1.0)
     assert recording.failure is not None
     assert recording.failure.code == "budget_exhausted"
-    assert "$0.8 was spent, a task costs at least $0.4, and --max-cost is $1" in str(
+    assert "$0.8 was spent, the next task may cost $0.4, and --max-cost is $1" in str(
         recording.failure
     )
     assert len(recording.of("eval.scored")) == 2

@@ -84,13 +84,30 @@ def test_who_spends_more_than_the_ceiling_fails_and_who_completes_has_not(
     agent, recording = run([*costs], ceiling, concurrency)
     if sum(costs) > ceiling:
         assert code(recording) == "budget_exhausted"
-    elif costs[0] == min(costs):
+    elif sum(costs) + max(costs) <= ceiling:
         assert recording.summary.passed
     if recording.failure is None:
         assert sum(agent.paid) <= ceiling
     else:
         (breached,) = recording.of("cap.breached")
         assert breached["observed"] > breached["limit"] == float(ceiling * CENTS)
+
+
+@EXAMPLES
+@given(st.lists(cents, min_size=1, max_size=12), ceilings)
+def test_a_task_begins_only_if_one_like_the_dearest_so_far_fits(
+    costs: list[int], ceiling: int
+) -> None:
+    agent, _ = run([*costs], ceiling, 1)
+    for number in range(1, len(agent.paid)):
+        assert sum(costs[:number]) + max(costs[:number]) <= ceiling
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_task_that_costs_nothing_does_not_raise_the_ceiling(concurrency: int) -> None:
+    agent, recording = run([0, 60, 60, 60], 100, concurrency, task_cost_usd=0.6)
+    assert code(recording) == "budget_exhausted"
+    assert sum(agent.paid) == 60
 
 
 @EXAMPLES
@@ -147,13 +164,16 @@ def test_a_free_agent_keeps_its_concurrency_after_the_first_answer() -> None:
 
 
 class DearJudge:
-    """A judge that finds everything met, for 30 cents."""
+    """A judge that finds everything met, for 30 cents or a price that nobody knows."""
 
     name = JUDGE
 
+    def __init__(self, price: float | None = 0.3) -> None:
+        self.price = price
+
     async def ask(self, request: Request) -> Reply:
         reply = await a_judge(c1=True).model().ask(request)
-        usage = msgspec.structs.replace(reply.usage, cost_estimate_usd=0.3)
+        usage = msgspec.structs.replace(reply.usage, provider="own", cost_estimate_usd=self.price)
         return msgspec.structs.replace(reply, usage=usage)
 
     async def close(self) -> None: ...
@@ -165,3 +185,27 @@ def test_what_judges_cost_counts(workshop: Workshop) -> None:
     recording = workshop.run(suite, lambda _: "yes", means=means, judges=(JUDGE,), max_cost_usd=0.7)
     assert code(recording) == "budget_exhausted"
     assert len(recording.of("provider.usage")) == len(recording.of("eval.scored")) == 2
+
+
+def judged(workshop: Workshop, price: float | None, agent: Any, **more: Any) -> Recording:
+    """A run on a host: the agent pays for itself, the host for the judge."""
+    means = Means(panel=Panel([DearJudge(price)]))
+    suite = a_suite([a_rubric_task(f"task-{n}") for n in range(1, 9)], modes=("rubric",))
+    return workshop.run(
+        suite, agent, means=means, judges=(JUDGE,), max_cost_usd=0.7, known_costs_only=True, **more
+    )
+
+
+def test_judges_keep_to_the_ceiling_where_agents_pay_for_themselves(workshop: Workshop) -> None:
+    recording = judged(workshop, 0.3, lambda _: "yes", concurrency=8)
+    assert code(recording) == "budget_exhausted"
+    assert len(recording.of("provider.usage")) == 2
+
+
+def test_judges_without_a_price_end_the_run_where_agents_may_have_none(workshop: Workshop) -> None:
+    def unpriced(task: Any) -> str:
+        task.report_usage(provider="own", model="m", input_tokens=1, output_tokens=1)
+        return "yes"
+
+    assert code(judged(workshop, None, unpriced)) == "price_unknown"
+    assert judged(workshop, 0.0, unpriced).summary.passed

@@ -1,9 +1,8 @@
 """The budget of a run: a ceiling. A task begins only if what the run may then cost is within it.
 
-Each of the running tasks is expected to cost as much as the dearest so far, or what was declared.
+A task is expected to cost as much as the dearest so far, or what was declared if that is more.
 Until a task has ended nothing is known, and one task runs alone, unless an estimate was declared.
-A run ends when nothing is running, and not even a task like the cheapest so far would fit: whether
-it ends does then not depend on how many tasks run at once.
+A run ends when nothing is running, and one more task is not expected to fit.
 """
 
 import asyncio
@@ -38,6 +37,7 @@ class Budget:
         *,
         unpriced_before: int = 0,
         is_cost_known: bool = False,
+        is_judged: bool = False,
         called: str,
     ) -> None:
         assert settings.max_cost_usd is not None
@@ -47,8 +47,9 @@ class Budget:
         self._known_costs_only = settings.known_costs_only
         self._tally = tally
         self._unpriced_before = unpriced_before
-        # Whoever does not pay need not wait to see what the first task costs.
-        is_declared = settings.known_costs_only or settings.task_cost_usd is not None
+        # Whoever does not pay need not wait to see what the first task costs; judges are paid here.
+        is_free = settings.known_costs_only and not is_judged
+        is_declared = is_free or settings.task_cost_usd is not None
         self._is_cost_known = is_cost_known or is_declared
         self._called = called
         self._running = 0
@@ -84,10 +85,10 @@ class Budget:
         if is_complete or not self._is_refused:
             return None
         message = (
-            f"${cost.known_usd:.6g} was spent, a task costs at least ${self._least:.6g}, "
+            f"${cost.known_usd:.6g} was spent, the next task may cost ${self._expected:.6g}, "
             f"and {self._called} is ${self._limit_usd:.6g}"
         )
-        observed = finite(decimal_sum((cost.known_usd,)) + self._least)
+        observed = finite(decimal_sum((cost.known_usd,)) + self._expected)
         return Overspent("budget_exhausted", message, self._limit_usd, observed)
 
     @property
@@ -95,19 +96,14 @@ class Budget:
         """What a task is expected to cost."""
         return max(self._declared, self._tally.dearest)
 
-    @property
-    def _least(self) -> Decimal:
-        """What the next task costs if it is like the cheapest so far."""
-        cheapest = self._tally.cheapest
-        return self._expected if cheapest is None else cheapest
-
     def _fits(self) -> bool:
         spent = decimal_sum((self._tally.spent.known_usd,))
-        if not self._running:
-            return spent + self._least <= self._limit
-        others = (self._running + 1) * self._expected
-        return self._is_cost_known and spent + others <= self._limit
+        all_running = (self._running + 1) * self._expected
+        is_guess = bool(self._running) and not self._is_cost_known
+        return not is_guess and spent + all_running <= self._limit
 
     def _is_exceeded(self) -> bool:
+        if self._known_costs_only and self._tally.unpriced_verdicts:
+            return True  # agents may pay for themselves, judges do not
         before = None if self._known_costs_only else self._unpriced_before
         return self._tally.spent.exceeds(self._limit_usd, before)

@@ -153,7 +153,7 @@ class Execution:
         limit_s = self._plan.settings.run_timeout_s
         try:
             async with asyncio.timeout(limit_s) as limit:
-                await self._work()
+                is_all_begun = await self._work()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -165,19 +165,21 @@ class Execution:
         if self._is_draining and not is_complete:
             await self._recorder.flush()
             raise errors.Interrupted("the run was stopped; it can be resumed")
-        over = self._budget.overspent(is_complete=is_complete) if self._budget else None
+        over = self._budget.overspent(is_complete=is_all_begun) if self._budget else None
         if over is not None:
             await self._fail_for_money(over)
         if not is_complete:
             await self._fail_unfinished()
         return await self._complete()
 
-    async def _work(self) -> None:
+    async def _work(self) -> bool:
+        """Work on tasks; whether all of them were begun."""
         tasks, settings = self._plan.suite.tasks, self._plan.settings
         scored = self._history.scored
         pending = iter([n for n, task in enumerate(tasks) if task.task_id not in scored])
         workers = min(settings.concurrency or 1, len(tasks))
         await run_workers(workers, lambda: self._worker(pending))
+        return next(pending, None) is None
 
     async def _worker(self, pending: Iterator[int]) -> None:
         """Work on tasks; what was paid for or took long is durable before the next one begins."""
@@ -253,7 +255,7 @@ class Execution:
         task_id = answer.task.task_id
 
         def count(usage: ProviderUsage) -> None:
-            self._tally.add_usage(usage, task_id)
+            self._tally.add_usage(usage, task_id, is_verdict=True)
             answer.usages.append(usage)
 
         assert self._review is not None
@@ -336,6 +338,7 @@ def _budget(history: History) -> Budget:
         history.tally,
         unpriced_before=history.unpriced_before,
         is_cost_known=bool(history.scored),
+        is_judged=plan.panel is not None,
         called="maxCostUsd" if plan.origin else "--max-cost",  # hosts have no options
     )
 

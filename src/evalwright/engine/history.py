@@ -95,14 +95,25 @@ class History:
         """Fold in the facts of another run, which this one goes on from."""
         for event in events:
             self.take(event)
-        self.unpriced_before = self.tally.spent.unpriced_calls
+        self._know_unpriced()
 
     def _take_usage(self, event: Event, task_id: str) -> None:
         if task_id not in self.attempts:  # of an attempt that the run before this one did not end
             self.tally.start_again(task_id)
-        self.tally.add_usage(event.decode(ProviderUsage), task_id)
+        is_verdict = self.plan.panel is not None and self._has_answer(task_id)
+        self.tally.add_usage(event.decode(ProviderUsage), task_id, is_verdict=is_verdict)
         if event.at_us == self.started_at_us:  # taken over when the run began
-            self.unpriced_before = self.tally.spent.unpriced_calls
+            self._know_unpriced()
+
+    def _has_answer(self, task_id: str) -> bool:
+        """Whether the agent has answered, and judges are asked."""
+        asked = {task for task, _ in self.open_invocations.values()}
+        return task_id in self.attempts and task_id not in asked
+
+    def _know_unpriced(self) -> None:
+        """Whoever goes on with a run knows of its calls without a price."""
+        self.unpriced_before = self.tally.spent.unpriced_calls
+        self.tally.unpriced_verdicts = 0
 
 
 def read_history(log: EventLog, run_id: str) -> History:

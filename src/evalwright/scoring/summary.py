@@ -34,12 +34,11 @@ class Tally:
         self._spent = _CallCosts()
         self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
         self.dearest = Decimal(0)  # the most that an attempt at a task has cost
-        self.cheapest: Decimal | None = None  # of the tasks with a score
+        self.unpriced_verdicts = 0  # calls of judges without a known price
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
-        spent = self._spent_on.pop(scored.task_id, Decimal(0))
-        self.cheapest = spent if self.cheapest is None else min(spent, self.cheapest)
+        self._spent_on.pop(scored.task_id, None)
         self.results[scored.task_id] = TaskResult(
             task_id=scored.task_id,
             score=scored.score,
@@ -63,11 +62,14 @@ class Tally:
         self._findings.pop(task_id, None)
         self._spent_on.pop(task_id, None)
 
-    def add_usage(self, usage: ProviderUsage, task_id: str = "") -> None:
-        """Take the usage of one model call, made for a task."""
+    def add_usage(
+        self, usage: ProviderUsage, task_id: str = "", *, is_verdict: bool = False
+    ) -> None:
+        """Take the usage of one model call, made for a task by its agent or by a judge."""
         self._costs.add(usage)
         if usage.cache_hit or (usage.provider == SCRIPTED and usage.cost_estimate_usd is None):
             return
+        self.unpriced_verdicts += is_verdict and usage.cost_estimate_usd is None
         spent = self._spent_on.get(task_id, Decimal(0)) + self._spent.add(usage)
         self._spent_on[task_id] = spent
         self.dearest = max(self.dearest, spent)
