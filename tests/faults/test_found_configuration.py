@@ -145,6 +145,17 @@ def test_a_trusted_file_that_sends_keys_elsewhere_is_trusted_again(tmp_path: Pat
     assert load_config(tmp_path).models
 
 
+def test_a_trusted_file_that_has_prompts_judged_elsewhere_is_trusted_again(tmp_path: Path) -> None:
+    file = tmp_path / "evalwright.toml"
+    file.write_text('[tiers.2]\nmodels = ["ollama:phi4"]\n')
+    trust(str(tmp_path))
+    assert load_config(tmp_path).tiers
+    file.write_text('[tiers.2]\nmodels = ["openrouter:somebody/model"]\n')
+    config = load_config(tmp_path)
+    assert config.tiers == {}
+    assert "it has changed where keys and data go" in config.notices[0]
+
+
 def test_other_changes_keep_the_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "evalwright.toml"
@@ -253,6 +264,14 @@ def test_a_file_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     assert "every user may write to it" in config.notices[0]
     file.chmod(0o664)  # of a group of one's own, as many systems make them
     assert load_config(folder).secrets == ("INNER",)
+
+
+def test_in_its_own_folder_the_users_file_is_not_called_a_found_one(tmp_path: Path) -> None:
+    own = tmp_path / "config" / "evalwright" / "evalwright.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("[models.openai]\nretries = 1\n")
+    config = load_config(own.parent)
+    assert (config.models["openai"].retries, config.notices) == (1, ())
 
 
 def test_without_a_home_nothing_in_the_working_folder_is_the_users_own(

@@ -126,7 +126,7 @@ def load_config(start: Path | None = None, *, named: str | Path | None = None) -
         own = user_config_path("evalwright", appauthor=False) / FILE_NAME
     # A relative path would be in the working folder, where anybody may have put it.
     own_files = [own] if own.is_absolute() and _is_file(own) else []
-    found = list(found_configs(start or Path()))
+    found = [each for each in found_configs(start or Path()) if each not in own_files]
     if not found and not own_files:
         return Config()
     from evalwright.models.trust import combined_config

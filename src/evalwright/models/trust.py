@@ -87,12 +87,13 @@ def _on_top(below: Config, above: Config) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """Of where a file sends keys and data: addresses and keys of providers, and all of the host."""
+    """Of where a file sends keys and data: providers, models of tiers, and all of the host."""
     places = {
         name: (settings.kind, settings.base_url, settings.key_env)
         for name, settings in config.models.items()
     }
-    said = msgspec.json.encode([places, config.host], order="sorted")
+    asked = {number: tier.models for number, tier in config.tiers.items() if tier.models}
+    said = msgspec.json.encode([places, asked, config.host], order="sorted")
     return hashlib.sha256(said).hexdigest()
 
 
