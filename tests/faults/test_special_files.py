@@ -153,6 +153,35 @@ def test_the_device_itself_and_a_folder_that_holds_special_files(folder: Path) -
         assert "Traceback" not in said, (line, said)
 
 
+def test_a_pipe_that_nobody_reads_is_not_written_to(folder: Path) -> None:
+    for name in ("pipe.xml", "pipe.json"):
+        os.mkfifo(folder / name)
+    lines = [
+        ["run", "suite.json", "--agent", AGENT, "--junit", "pipe.xml"],
+        ["compare", "--baseline", "run", "--new", "run", "--out", "new", "--junit", "pipe.xml"],
+        ["signals", "--traces", "traces.jsonl", "--out", "pipe.json"],
+        ["prompts", "prompt.md", "-t", "0", "-o", "pipe.json"],
+        ["attack", "suite.json", "--out", "pipe.json"],
+    ]
+    for line, (code, said) in zip(lines, ended(folder, lines), strict=True):
+        assert code == 2, (line, said)
+        assert "it is a named pipe" in said, (line, said)
+
+
+def test_a_pipe_that_the_shell_hands_over_is_written_to(evalwright: Evalwright) -> None:
+    response = {"case_id": "one", "events": [], "final_output": {"content": "yes"}}
+    (evalwright.folder / "traces.jsonl").write_text(json.dumps(response) + "\n")
+    done = subprocess.run(
+        [str(COMMAND), "signals", "--traces", "traces.jsonl", "--out", "/dev/stdout"],
+        cwd=evalwright.folder,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["id"] == "one"
+
+
 # What is read, and how much of it.
 
 

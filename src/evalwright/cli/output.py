@@ -3,8 +3,10 @@ not, and Ctrl-C: the first stops a run in good order, the second at once.
 """
 
 import contextlib
+import errno
 import io
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -19,6 +21,9 @@ from evalwright.reports.console import printable
 T = TypeVar("T")
 
 Emit = Callable[[bytes], None]
+
+# What a shell hands over is open already, and somebody reads it: `/dev/stdout`, and `>(…)`.
+_HANDED_OVER = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 
 
 class Streams:
@@ -139,6 +144,13 @@ def check_place(path: Path) -> None:
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "it is a directory" if path.is_dir() else f"{path.parent} is not a writable folder"
         raise BadInput(f"{path}: cannot be written: {reason}")
+    if is_named_pipe(path):
+        raise BadInput(f"{path}: cannot be written: it is a named pipe; write to a file")
+
+
+def is_named_pipe(path: Path) -> bool:
+    """Whether to write there could wait for ever, for somebody who reads."""
+    return path.is_fifo() and not _HANDED_OVER.fullmatch(str(path))
 
 
 def make_folder(path: Path) -> None:
@@ -153,8 +165,10 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file whole: beside its place first, then moved there; a device is written to."""
     try:
         place = path.resolve()
-        if place.exists() and not place.is_file():
-            with place.open("wb") as device:
+        if is_named_pipe(path):
+            raise OSError(errno.EINVAL, "it is a named pipe", str(path))
+        if path.exists() and not path.is_file():  # a pipe's real path does not exist
+            with path.open("wb") as device:
                 device.writelines(chunks)
         else:
             _write_and_move(place, chunks)
