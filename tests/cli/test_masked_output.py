@@ -1,6 +1,8 @@
 """A secret that an agent leaks is shown nowhere: not on a console, not in the logs of a build."""
 
+import io
 import string
+import sys
 from pathlib import Path
 from zlib import crc32
 
@@ -8,6 +10,7 @@ import pytest
 
 import evalwright as ew
 from builders import a_suite_document, a_task
+from evalwright.cli import app, output
 from subjects.command import Evalwright, Finished
 
 DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -105,3 +108,40 @@ def test_the_report_of_a_run_in_python_is_masked(tmp_path: Path) -> None:
     assert "[masked:" in run.report()
     assert TOKEN not in run.report()
     assert TOKEN in run.tasks["task-1"].output
+
+
+def test_what_is_quoted_of_an_invalid_file_is_masked(leaky: Evalwright) -> None:
+    document = a_suite_document([a_task("task-1")])
+    leaky.suite({**document, "modes": [TOKEN], TOKEN: "unknown"})
+    for command in (["validate", "suite.json"], ["run", "suite.json", "--agent", "agents.py:leak"]):
+        done = leaky(*command)
+        assert done.code == 2
+        assert "[masked:" in done.err
+        assert TOKEN not in done.err
+
+
+def test_the_traceback_of_a_bug_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_name: str) -> None:
+        raise RuntimeError(f"no login with {TOKEN}")
+
+    said = io.StringIO()
+    monkeypatch.setattr(app, "import_module", fail)
+    monkeypatch.setattr(app, "prepare_streams", lambda: None)
+    monkeypatch.setattr(output.Streams, "err", said)
+    monkeypatch.setattr(sys, "argv", ["evalwright", "runs"])
+    assert app.run_app() == 3
+    assert "RuntimeError: no login with [masked:" in said.getvalue()
+    assert TOKEN not in said.getvalue()
+
+
+def test_what_judges_quote_of_a_prompt_is_masked(leaky: Evalwright) -> None:
+    (leaky.folder / "prompt.md").write_text(f"# Greet\n\nUse {TOKEN} to greet.\n")
+    (leaky.folder / "judge.json").write_text(f'[{{"reply": "remove {TOKEN}"}}]')
+    summary = leaky.folder / "summary.md"
+    done = leaky(
+        *("prompts", "prompt.md", "-t", "1", "-m", "scripted:judge.json"),
+        env={"GITHUB_STEP_SUMMARY": str(summary)},
+    )
+    for text in (done.out, done.err, summary.read_text()):
+        assert TOKEN not in text
+        assert TOKEN[:12] not in text

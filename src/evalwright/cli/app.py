@@ -99,11 +99,12 @@ def run_app(program: str = "evalwright") -> int:
         code = 130
     except EvalwrightError as error:
         words = _words(error)
-        # What an agent or a provider said may hold anything; bad usage is the user's own text.
-        complain(without_secrets(words) if error.exit_code == COULD_NOT else words, program)
+        # What an agent, a provider or a file said may hold anything; bad usage is the user's own.
+        is_quoted = error.exit_code == COULD_NOT or isinstance(error, InvalidDocument)
+        complain(without_secrets(words) if is_quoted else words, program)
         code = error.exit_code
     except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
-        traceback.print_exc()
+        say(without_secrets(traceback.format_exc().rstrip()))
         complain("this is a bug in Evalwright; what was recorded is kept", program)
         code = 3
     return code if isinstance(code, int) else 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import say, tell
+from evalwright.cli.output import say, tell, without_secrets
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
@@ -34,7 +34,7 @@ def command(*, files: tuple[Path, ...]) -> int:
             kind, warnings = _check(path)
         except InvalidDocument as error:
             failures += 1
-            say(str(error))
+            say(without_secrets(str(error)))
             count = len(error.problems)
             say(f"{path}: {count} problem{'s' if count != 1 else ''}")
         except BadInput as error:

@@ -8,6 +8,7 @@ from evalwright.prompts.results import percent
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview
+from evalwright.signals.masking import mask_text
 
 WIDTH = 100
 _NARROWEST = 40
@@ -101,7 +102,7 @@ class _Page:
 
     def _line(self, text: str, indent: int) -> str:
         room = self._width - indent
-        line = one_line(text, None)
+        line = one_line(mask_text(text, personal=False), None)
         return " " * indent + (line if self._alone or len(line) <= room else line[: room - 1] + "…")
 
     def changes(self, context: ReportContext) -> Iterator[str]:

@@ -16,6 +16,7 @@ from evalwright.reports.markdown import inline, item, table
 from evalwright.reports.prompts.change import change_section, points
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
+from evalwright.signals.masking import mask_text
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 _MOST = 20  # rows of a table on that page
@@ -252,5 +253,5 @@ def _open_row(group: FileRuns, *, several: bool) -> list[str]:
         inline(group.path),
         *([inline(group.judge)] if several else []),
         outcome(group),
-        inline(one_line(words[0], _LONGEST)) if words else "",
+        inline(one_line(mask_text(words[0], personal=False), _LONGEST)) if words else "",
     ]
