@@ -311,8 +311,10 @@ def import_run(log: EventLog, transfer: Transfer, name: str) -> dict[str, Any]:
     """Add a run to a log, whole or not at all; raises `BadInput` if another run has its id."""
     header = transfer.header
     run_id, own = header.run_id, log.for_tenant(header.partition)
+    owners = [each.tenant for each in log.upkeep.tombstones(run_id) if each.run_id == run_id]
     with suppress(RunNotFound):
-        owner = log.facts(run_id).tenant
+        owners.append(log.facts(run_id).tenant)
+    for owner in owners:
         if owner != header.partition:
             message = f"the log has a run {run_id} of another tenant, {owner}"
             raise InvalidDocument(name, [Problem("line 1", message)])
