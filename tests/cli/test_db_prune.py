@@ -157,6 +157,16 @@ def test_evidence_of_promotions_stays(log: SqliteLog) -> None:
     )
 
 
+@pytest.mark.parametrize("promoted", ["x", 5, ["x"], {"evalRunId": 5}])
+def test_what_an_imported_promotion_says_does_not_stop_pruning(
+    log: SqliteLog, promoted: Any
+) -> None:
+    outputs = {"record": promoted}
+    record(log, "promotion", 200, workflowId="evalwright.deployment", outputs=outputs, inputs=None)
+    record(log, "old")
+    assert outcome(log) == ({"old"}, {})
+
+
 def test_a_pruned_run_is_gone_with_its_annotations_and_leaves_a_tombstone(log: SqliteLog) -> None:
     record(log, "old", tenant="acme")
     record(log, "older", tenant="acme")
@@ -201,6 +211,16 @@ def test_a_run_that_came_to_be_needed_after_the_plan_is_kept(log: SqliteLog) -> 
     pruned, late = prune_runs(log, plan, "old")
     assert pruned == []
     assert [(each.run_id, each.reason) for each in late] == [("old", "is the baseline of new")]
+
+
+def test_what_came_to_be_needed_keeps_what_it_needs_itself(log: SqliteLog) -> None:
+    record(log, "oldest")
+    record(log, "old", baseline="oldest")
+    plan = plan_pruning(log, too_recent(CUTOFF))
+    record(log, "new", 200, baseline="old")
+    pruned, late = prune_runs(log, plan, "old")
+    assert pruned == []
+    assert {each.run_id for each in late} == {"oldest", "old"}
 
 
 def test_the_command_prunes_and_says_what_and_why(evalwright: Evalwright) -> None:

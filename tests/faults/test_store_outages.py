@@ -99,6 +99,7 @@ def test_runs_go_on_in_the_same_process_when_the_fault_has_passed(
     assert caller.post(f"/v1/runs/{paused}:pause").status == 202
     suite = caller.publish(a_suite(suite_id="acme.shop.evals.others"))
     wanted = {"mode": "eval", "evalSuiteRef": suite, "agentId": RIGHT}
+    ended = caller.evaluate(suite)
     assert is_ready(caller)
 
     with fault(process.db):
@@ -110,6 +111,7 @@ def test_runs_go_on_in_the_same_process_when_the_fault_has_passed(
         assert_unavailable(timely(caller, "POST", "/v1/runs", wanted, **key), reason)
         for path in (f"{run_id}/cancel", f"{run_id}:pause", f"{paused}:resume"):
             assert_unavailable(timely(caller, "POST", f"/v1/runs/{path}", {}), reason)
+        assert_unavailable(timely(caller, "DELETE", f"/v1/runs/{ended}"), reason)
         assert caller.snapshot(run_id)["status"] == "running"  # what is there can be read
         assert len(journal.lines()) == 8  # nothing is begun that could not be recorded
         while time.monotonic() < until:
@@ -120,7 +122,7 @@ def test_runs_go_on_in_the_same_process_when_the_fault_has_passed(
     created = [caller.post("/v1/runs", wanted, key) for _ in range(2)]
     assert [reply.status for reply in created] == [201, 201]
     assert len({reply.json()["runId"] for reply in created}) == 1
-    assert len(caller.run_ids()) == 3  # those that were refused were not created later
+    assert len(caller.run_ids()) == 4  # those that were refused were not created later
     assert caller.snapshot(paused)["status"] == "paused"  # nor was it resumed
     assert caller.post(f"/v1/runs/{paused}:resume").status == 202
     for each in (run_id, paused):

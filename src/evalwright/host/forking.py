@@ -167,8 +167,9 @@ class Forks:
 
 
 def _with_marks(tags: list[str], before: list[str]) -> list[str]:
-    """Other tags, with the marks of the source: its facts are part of the branch."""
-    return [*tags, *(mark for mark in EXPLANATIONS if mark in before and mark not in tags)]
+    """Other tags, with the marks of the source and no others: its facts are in the branch."""
+    given = [tag for tag in tags if tag not in EXPLANATIONS]
+    return [*given, *(mark for mark in EXPLANATIONS if mark in before)]
 
 
 def _repeat(run: RunHandle, request: ForkRequest, now_us: int) -> list[NewEvent]:

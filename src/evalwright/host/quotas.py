@@ -41,6 +41,13 @@ class _Documents(msgspec.Struct):
     counts: dict[Quota, int]
     bytes: int
 
+    def add(self, quota: Quota, amount: int) -> None:
+        """Count what was written since, and until the next count also the request for a run."""
+        if quota == "bytes":
+            self.bytes += amount
+        elif quota in self.counts:
+            self.counts[quota] += amount
+
 
 class Quotas:
     """The quotas of all tenants."""
@@ -96,9 +103,8 @@ class Quotas:
                 self._pending[tenant, quota] -= amount
                 if not self._pending[tenant, quota]:
                     del self._pending[tenant, quota]
-                if is_written and known is not None and quota in known.counts:
-                    known.counts[quota] += amount
-                    known.bytes += wanted["bytes"]
+                if is_written and known is not None:
+                    known.add(quota, amount)
 
     def _check(self, tenant: str, quota: Quota, amount: int) -> None:
         limit = self._limits[quota]

@@ -8,14 +8,14 @@ or deleted together.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from evalwright.contracts.annotation import ANNOTATION_KIND
-from evalwright.contracts.errors import EvalwrightError, RunBusy
+from evalwright.contracts.errors import EvalwrightError, RunBusy, RunNotFound
 from evalwright.contracts.events import EvalStarted, Event, Planned, RunCompleted, RunStarted
 from evalwright.engine.clock import Clock
 from evalwright.host.deployments.archive import DEPLOYMENT, GATE
@@ -109,9 +109,9 @@ def _evidence_of(run: RunFacts, edges: list[Event]) -> Iterator[Reference]:
     if edges[-1].type != RunCompleted.TYPE:
         return
     inputs = edges[0].decode(RunStarted).inputs or {}
-    record = (edges[-1].decode(RunCompleted).outputs or {}).get("record") or {}
+    record = (edges[-1].decode(RunCompleted).outputs or {}).get("record")
     for document in (inputs, record):
-        found = document.get("evalRunId")
+        found = document.get("evalRunId") if isinstance(document, dict) else None
         if isinstance(found, str):
             yield Reference(found, f"is evidence of the promotion {run.run_id}")
 
@@ -257,19 +257,31 @@ def _why_late(
 
 
 def _needed_since(log: EventLog, known: set[str]) -> dict[str, str]:
-    """The runs that others refer to which are not known yet, and why; those are known then."""
+    """The runs that those need which are not known yet, and why; those are known then."""
     needed: dict[str, str] = {}
+    waiting = list(_new_runs(log, known))
+    while waiting:
+        run = waiting.pop()
+        references = list(references_of(log, run))
+        if run.resumed_from is not None:
+            references.append(Reference(run.resumed_from, f"is continued by {run.run_id}"))
+        for run_id, reason in references:
+            if run_id not in needed:
+                needed[run_id] = reason
+                with suppress(RunNotFound):  # what stays needs its own baseline
+                    waiting.append(log.facts(run_id))
+    return needed
+
+
+def _new_runs(log: EventLog, known: set[str]) -> Iterator[RunFacts]:
     before = None
     while page := log.find_runs(limit=_PAGE, before=before):
         for run in page:
             if run.run_id in known:
-                return needed
+                return
             known.add(run.run_id)
-            needed |= dict(references_of(log, run))
-            if run.resumed_from is not None:
-                needed[run.resumed_from] = f"is continued by {run.run_id}"
+            yield run
         before = page[-1].run_id
-    return needed
 
 
 def why_needed(log: EventLog, run: RunFacts) -> str | None:

@@ -131,3 +131,11 @@ def test_a_branch_of_a_marked_run_is_marked_too(open_host: ServedHost, endpoint:
     branch = caller.post(f"/v1/runs/{source}:fork", overlay).json()["runId"]
     caller.finish(branch)
     assert caller.snapshot(branch)["tags"] == ["again", MARK]
+
+
+def test_the_request_for_a_branch_cannot_set_a_mark(open_host: ServedHost):
+    caller = open_host.caller()
+    overlay = {"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"tags": [MARK, "again"]}}
+    branch = caller.post(f"/v1/runs/{caller.evaluate()}:fork", overlay).json()["runId"]
+    caller.finish(branch)
+    assert caller.snapshot(branch)["tags"] == ["again"]

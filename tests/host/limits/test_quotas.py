@@ -97,6 +97,16 @@ def test_no_more_bytes_than_the_quota(limited: Any) -> None:
     assert 800_000 < refused.json()["details"]["used"] <= 1_000_000
 
 
+def test_agents_count_at_once_by_their_bytes(limited: Any) -> None:
+    caller = limited.caller()
+    manifest = {"agentId": "vendor.acme.shop.desk", "persona": "Desk", "modelClass": "general"}
+    manifest["systemPrompt"] = "x" * 400_000
+    bodies = [{"version": f"1.0.{number}", "manifest": manifest} for number in range(4)]
+    replies = [caller.post("/v1/agents", body) for body in bodies]
+    assert [reply.status for reply in replies] == [201, 201, 403, 403]
+    assert replies[2].json()["details"]["quota"] == "bytes"
+
+
 def test_what_others_write_counts_after_a_while(limited: Any) -> None:
     now = 0.0
     quotas = Quotas(limited.log, QuotaSettings(suites=1), lambda: now)

@@ -23,7 +23,8 @@ async def remove_run(call: ApiCall) -> Response:
         if status not in ENDED:
             message = f"the run is {status}; cancel it, or wait for its end"
             raise ApiError(409, "conflict", message, {"runStatus": status})
-        needed = await asyncio.to_thread(delete_run, call.log, run_id)
+        await asyncio.wrap_future(call.host.log.try_out())  # else a thread would wait for long
+        needed = await call.beside(lambda: delete_run(call.log, run_id))
     except RunPruned:
         return Response(status_code=204)
     except RunBusy:
