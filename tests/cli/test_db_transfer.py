@@ -178,6 +178,8 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a newer version": (line(1, b'"version":1', b'"version":2'), "line 1: version 2 of the format"),
     "an unknown field": (line(1, b"{", b'{"more":1,'), "line 1: not the first line"),
     "a bad run id": (line(1, b'"runId":"run_', b'"runId":"run 1_'), "line 1: not the first line"),
+    "a path": (line(1, b'"runId":"run_', b'"runId":"../run_'), "line 1: not the first line"),
+    "no tenant": (line(1, b'"partition":"local', b'"partition":"lo cal'), "line 1: not the first"),
     "too many lines": (line(1, b'"events":', b'"events":1'), "whole lines, but its first line"),
     "another tenant": (line(2, b'"payload":{', b'"payload":{"owner":{"tenant":"acme"},'), "line 1"),
     "not JSON": (line(3, b"{", b"["), "line 3: not valid JSON"),
@@ -208,6 +210,22 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "an annotation of no event": (
         lambda lines: line(len(lines), b':3"', b':99999"')(lines),
         "which the run does not have",
+    ),
+    "an annotation with a path": (
+        lambda lines: line(len(lines), b'"annotationId":"', b'"annotationId":"../')(lines),
+        "no annotation has such an id",
+    ),
+    "an annotation of no time": (
+        lambda lines: line(len(lines), b'"createdAt":"2', b'"createdAt":"x2')(lines),
+        "not a time of an annotation",
+    ),
+    "an annotation nested too deeply": (
+        lambda lines: lines.__setitem__(-1, b'{"annotation":' + b'{"a":' * 5000 + b"}" * 5001),
+        "not an annotation",
+    ),
+    "a rating of 99": (
+        lambda lines: line(len(lines), b'"correction","', b'"rating","rating":99,"')(lines),
+        "a rating is 1 to 5",
     ),
     "not an annotation": (
         lambda lines: line(len(lines), b'"correction","', b'"opinion","')(lines),

@@ -157,7 +157,8 @@ def test_a_backup_replaces_nothing_unless_told_to(evalwright: Evalwright) -> Non
         "precious.txt: exists already; name another file, or replace it with --force" in refused.err
     )
     assert (evalwright.folder / "precious.txt").read_text() == "precious"
-    assert evalwright("db", "backup", "log.db", "--force").code == 2
+    for own in ("log.db", "log.db-wal", "log.db-shm", "log.db-claims", "log.db-key"):
+        assert evalwright("db", "backup", own, "--force").code == 2, own
     assert evalwright("db", "backup", "no/such/folder.db").code == 2
     assert evalwright("db", "backup", ".", "--force").code == 2
     assert evalwright("db", "backup", "precious.txt", "--force").code == 0

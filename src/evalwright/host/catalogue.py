@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -211,7 +212,8 @@ class Catalogue:
             RecordChange(SUITE, place, ref, None, expected=source),
             RecordChange(DELETED_SUITE, place, ref, _digest(source)),
         ]
-        await asyncio.wrap_future(self._records.write(changes))
+        with suppress(RecordConflict):  # another request has just deleted it
+            await asyncio.wrap_future(self._records.write(changes))
         return True
 
     # Agents.

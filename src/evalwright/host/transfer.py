@@ -4,6 +4,7 @@ The first line says what the file is, the last one holds a digest of all lines b
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -29,9 +30,10 @@ from evalwright.contracts.events import (
     Planned,
     RunCompleted,
     RunStarted,
+    iso_time,
 )
 from evalwright.contracts.jsonvalue import repeated_key
-from evalwright.contracts.planning import Owner, RunId
+from evalwright.contracts.planning import Owner
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
 from evalwright.engine.validation import LogChecker
@@ -43,6 +45,8 @@ from evalwright.store.records import RecordChange
 FORMAT_VERSION = 1
 MOST_PROBLEMS = 20  # after which a file is not read any further
 
+_NAME = "[a-z0-9._-]{1,64}"  # of a tenant or workspace
+_ANNOTATION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # it becomes part of a key
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -53,8 +57,8 @@ class TransferHeader(
 
     format: Literal["evalwright-run"] = "evalwright-run"
     version: Annotated[int, Meta(ge=1)] = FORMAT_VERSION
-    run_id: RunId
-    partition: Annotated[str, Meta(min_length=1, max_length=256)]
+    run_id: Annotated[str, Meta(max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
+    partition: Annotated[str, Meta(pattern=rf"^{_NAME}(/{_NAME})?(~test)?\Z")]
     events: Annotated[int, Meta(ge=1)]
     annotations: Annotated[int, Meta(ge=0, le=MOST_PER_RUN)] = 0
 
@@ -202,7 +206,7 @@ class _TransferReader:
                     msgspec.json.decode(self._lines[index], type=_AnnotationLine).annotation
                 )
                 annotation = msgspec.json.decode(body, type=Annotation)
-            except (msgspec.DecodeError, UnicodeError) as error:
+            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 self._add(index, f"not an annotation: {error}")
                 continue
             reason = _bad_annotation(annotation, body, header)
@@ -244,6 +248,12 @@ def _misplaced(event: Event, is_last: bool) -> str | None:  # noqa: FBT001
 def _bad_annotation(annotation: Annotation, body: bytes, header: TransferHeader) -> str | None:
     if msgspec.json.encode(annotation) != body:
         return "the annotation is not written as `evalwright db export` writes it"
+    if not _ANNOTATION_ID.fullmatch(annotation.annotation_id):
+        return f"annotationId {annotation.annotation_id[:64]!r}: no annotation has such an id"
+    if iso_time(_microseconds(annotation.created_at)) != annotation.created_at:
+        return f"createdAt {annotation.created_at[:64]!r}: not a time of an annotation"
+    if annotation.signal.rating not in (None, 1, 2, 3, 4, 5):
+        return f"rating {annotation.signal.rating}: a rating is 1 to 5"
     if annotation.target.run_id != header.run_id:
         return f"an annotation of run {annotation.target.run_id!r}, not of {header.run_id!r}"
     event_id = annotation.target.event_id

@@ -21,6 +21,7 @@ Progress = Callable[[int, int], None]  # bytes written, and how many are expecte
 
 _CLEAR = "kind = 'webhook' AND json_extract(CAST(body AS TEXT), '$.secret') IS NOT NULL"
 _CLEARED = "CAST(json_remove(CAST(body AS TEXT), '$.secret') AS BLOB)"
+_BESIDE = ("-wal", "-shm", "-journal", "-claims", "-key")  # the endings of files beside a log
 _STEPS = 20_000  # instructions of SQLite between two reports of progress
 _REPORT_SECONDS = 1.0
 
@@ -81,6 +82,9 @@ def _check_target(source: Path, target: Path, *, replace: bool) -> None:
     folder = target.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise BadInput(f"{target}: cannot be written: {folder} is not a writable folder")
+    log = source.resolve()
+    if target.resolve() in (log.with_name(log.name + end) for end in _BESIDE):
+        raise BadInput(f"{target}: it belongs to the log; name another file")
     if not os.path.lexists(target):
         return
     if not target.is_file():

@@ -1,5 +1,7 @@
 """DELETE of runs and suites: what is gone is gone, and what is in use or needed stays."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from builders import a_suite, a_task
@@ -114,6 +116,12 @@ def test_a_suite_is_deleted_and_its_runs_stay(caller: Caller) -> None:
     assert caller.get("/v1/suites").json()["suites"][:1] != ["acme.shop.evals.refunds@1.0.0"]
     assert caller.get(f"/v1/runs/{run_id}/eval-summary").status == 200
     assert delete(caller, "suites/acme.shop.evals.nothing@1.0.0") == 404
+
+
+def test_of_many_who_delete_a_suite_at_once_none_fails(caller: Caller) -> None:
+    ref = caller.publish(a_suite(1))
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: delete(caller, f"suites/{ref}"), range(16))) == {204}
 
 
 def test_a_deleted_version_can_return_with_the_same_content_only(caller: Caller) -> None:
