@@ -101,7 +101,8 @@ def test_the_same_run_again_adds_only_new_annotations(recorded: Recorded, other:
     assert import_run(other, transfer, "") == {"added": False, "annotationsAdded": 0}
     annotate(other, recorded.run_id, 2)
     longer = parse_transfer(b"".join(export_run(other, recorded.run_id)), "run.jsonl")
-    other.records.write([RecordChange("annotation", "local", f"{recorded.run_id}/ann_2", None)])
+    gone = RecordChange("annotation", "local", f"{recorded.run_id}/ann_2", None)
+    other.records.write([gone]).result()
     assert import_run(other, longer, "") == {"added": False, "annotationsAdded": 1}
 
 
