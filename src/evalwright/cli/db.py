@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
+from evalwright.cli.output import check_place, print_json, say, tell, write_file, write_stdout
 from evalwright.cli.parameters import db_option, duration, json_option
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import RunNotFound
@@ -54,7 +53,7 @@ def info(*, as_json: bool, db: str | None) -> None:
 
     facts: LogFacts = read_facts(_existing(db))
     if as_json:
-        write_stdout(_json(facts))
+        print_json(facts)
         return
     unused = f"{_size(facts.free_bytes)} unused ({facts.free_pages} of {facts.pages} pages)"
     lines = [
@@ -93,7 +92,7 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
             problems += unlike_recorded(log, _LongWork("replayed {0} of {1} runs"))
     if as_json:
         found = {"database": str(path), "sound": not problems, "problems": problems}
-        write_stdout(_json(found))
+        print_json(found)
     for problem in () if as_json else problems:
         tell(f"{problem.place}: {problem.message} [{problem.rule}]")
     if problems:
@@ -124,7 +123,7 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
             " text, which is not in the copy; start the host once to encrypt it, then back up again"
         )
     if as_json:
-        write_stdout(_json({"database": str(path), "backup": str(file), "bytes": done.size}))
+        print_json({"database": str(path), "backup": str(file), "bytes": done.size})
     else:
         tell(f"{file}: {_size(done.size)}, a copy of {path}")
 
@@ -145,7 +144,7 @@ def vacuum(*, as_json: bool, db: str | None) -> None:
     compact(path, _LongWork("{0} of at most {1} bytes written"))
     after = read_facts(path).file_bytes
     if as_json:
-        write_stdout(_json({"database": str(path), "bytesBefore": before, "bytes": after}))
+        print_json({"database": str(path), "bytesBefore": before, "bytes": after})
     else:
         tell(f"{path}: {_size(before)} before, {_size(after)} now")
 
@@ -195,7 +194,7 @@ def prune(
             pruned, late = prune_runs(log, plan, f"older than {text}", progress)
             kept = [*kept, *late]
     if as_json:
-        write_stdout(_json({"dryRun": dry_run, "pruned": _pruned(pruned), "kept": kept}))
+        print_json({"dryRun": dry_run, "pruned": _pruned(pruned), "kept": kept})
         return
     done = "would be deleted" if dry_run else "deleted"
     for run in pruned:
@@ -268,7 +267,7 @@ def import_command(*, file: Path, as_json: bool, db: str | None) -> None:
         added = import_run(log, transfer, str(file))
     header = transfer.header
     if as_json:
-        write_stdout(_json({"runId": header.run_id, "events": header.events, **added}))
+        print_json({"runId": header.run_id, "events": header.events, **added})
         return
     annotations = f"{_many(added['annotationsAdded'], 'annotation')}"
     if added["added"]:
@@ -296,10 +295,6 @@ def _existing(db: str | None) -> Path:
     if not log_exists(db):
         raise RunNotFound(nothing_recorded(db))
     return chosen_path(db)
-
-
-def _json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def _size(count: int) -> str:

@@ -79,10 +79,10 @@ def warn_of_weights(suite: Suite, name: str) -> None:
     """Say which rubrics of a suite have weights that do not sum to 1."""
     warnings = weight_warnings(suite)
     for warning in warnings[:MOST_WARNINGS]:
-        say(f"warning: {name}: {warning}")
+        warn(f"{name}: {warning}")
     if len(warnings) > MOST_WARNINGS:
         more = len(warnings) - MOST_WARNINGS
-        say(f"warning: {name}: {more} more like this; `evalwright validate` lists all")
+        warn(f"{name}: {more} more like this; `evalwright validate` lists all")
 
 
 def _resume(request: RunRequest, run: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.output import say, tell, write_stdout
+from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option, parse_duration
 from evalwright.contracts.errors import BadInput
 from evalwright.host.keys import Key, create_key, list_keys, revoke_key
@@ -56,7 +56,7 @@ def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: A
     with opened_log(db) as log:
         text, key = create_key(log.records, _now(), scopes=scopes or DEFAULT_SCOPES, **asked)
     if as_json:
-        write_stdout(_json({"key": text, "keyId": key.key_id}))
+        print_json({"key": text, "keyId": key.key_id})
         return
     tell(text)
     ends = f"expires {_minute(key.expires_at)} UTC" if key.expires_at else "never expires"
@@ -72,7 +72,7 @@ def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
     """List keys, oldest first, without their secrets, which are not stored."""
     keys, now = _keys(db, tenant), _now()
     if as_json:
-        write_stdout(_json([{**msgspec.to_builtins(key), "state": key.state(now)} for key in keys]))
+        print_json([{**msgspec.to_builtins(key), "state": key.state(now)} for key in keys])
     elif keys:
         tell("\n\n".join(_lines(key, now) for key in keys))
     else:
@@ -131,10 +131,6 @@ def _lines(key: Key, now: datetime) -> str:
 
 def _minute(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
-
-
-def _json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def _now() -> datetime:

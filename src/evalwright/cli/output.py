@@ -79,6 +79,13 @@ def say(text: str, *, styled: bool = False) -> None:
         Streams.err.flush()
 
 
+def print_json(value: Any) -> None:
+    """Write a value to stdout as JSON for people and programs."""
+    import msgspec
+
+    write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
 def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, or raise `Interrupted` on SIGINT and SIGTERM."""
     import asyncio

@@ -19,7 +19,7 @@ from evalwright.cli.output import (
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
-from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.engine.isolation import marks_of
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
@@ -118,7 +118,7 @@ def _reported(run: ShownRun) -> ReportedRun:
         shown_reasons(outcome),
         run.stories,
         plan.is_live,
-        [tag for tag in plan.tags if tag in EXPLANATIONS],
+        marks_of(plan.tags),
     )
 
 

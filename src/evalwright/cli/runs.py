@@ -1,9 +1,8 @@
 """`evalwright runs`: list the runs in the log."""
 
 import click
-import msgspec
 
-from evalwright.cli.output import say, tell, write_stdout
+from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.engine.listing import RunRow, list_runs
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
@@ -17,7 +16,7 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     """List the runs in the log, newest first."""
     rows = _rows(db, limit)
     if as_json:
-        write_stdout(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+        print_json(rows)
     elif rows:
         tell(_table([_HEAD, *map(_cells, rows)]))
     else:

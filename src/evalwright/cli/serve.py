@@ -84,7 +84,7 @@ def command(
     from evalwright.host.vault import Vault
 
     settings = chosen_config(config)
-    _tell_detours(settings)
+    _warn_of_detours(settings)
     listener = open_socket(address, port)
     with logging_to(), opened_log(db, HOST_PATIENCE) as log:
         vault = Vault.beside(log.place, os.environ)
@@ -123,7 +123,7 @@ def _extension(*, conformance: bool) -> "Extension":
     return NO_EXTENSION
 
 
-def _tell_detours(config: Config) -> None:
+def _warn_of_detours(config: Config) -> None:
     """Say of which providers the calls do not go to their own address."""
     from evalwright.models.endpoints import find_detour, known_providers
 

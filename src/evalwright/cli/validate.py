@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import say, tell, without_secrets
+from evalwright.cli.output import say, tell, warn, without_secrets
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
@@ -42,7 +42,7 @@ def command(*, files: tuple[Path, ...]) -> int:
             say(str(error))
         else:
             for warning in warnings:
-                say(f"warning: {path}: {warning}")
+                warn(f"{path}: {warning}")
             tell(f"{path}: valid {kind}")
     return 2 if failures else 0
 

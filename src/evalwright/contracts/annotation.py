@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 ANNOTATION_KIND = "annotation"  # of the documents; their keys begin with the run
+MOST_PER_RUN = 500
 
 
 class AnnotationPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -4,6 +4,8 @@ A run of which this is not known is marked by tags, which its log, its snapshot 
 show, and by which lists of runs can be filtered.
 """
 
+from collections.abc import Iterable
+
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.suite import Fixtures, Suite
@@ -18,6 +20,11 @@ EXPLANATIONS = {
     ),
     MEMORY_UNUSED: "memory unused: the agent does not read the memorySeed of the suite",
 }
+
+
+def marks_of(tags: Iterable[str]) -> list[str]:
+    """The marks among the tags of a run."""
+    return [tag for tag in tags if tag in EXPLANATIONS]
 
 
 def isolation_marks(plan: Plan, agent: Agent) -> list[str]:

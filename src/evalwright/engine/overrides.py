@@ -6,11 +6,9 @@ correction beside it.
 
 import msgspec
 
-from evalwright.contracts.annotation import ANNOTATION_KIND, Annotation
+from evalwright.contracts.annotation import ANNOTATION_KIND, MOST_PER_RUN, Annotation
 from evalwright.contracts.events import EvalScored
 from evalwright.store.protocol import EventLog
-
-MOST_ANNOTATIONS = 500
 
 
 class ScoreOverride(msgspec.Struct, frozen=True):
@@ -29,7 +27,7 @@ class ScoreOverride(msgspec.Struct, frozen=True):
 def read_overrides(log: EventLog, run_id: str) -> list[ScoreOverride]:
     """The corrections of a run's scores, oldest first; raises `RunNotFound`."""
     tenant = log.facts(run_id).tenant
-    found = log.records.list(ANNOTATION_KIND, tenant, f"{run_id}/", limit=MOST_ANNOTATIONS)
+    found = log.records.list(ANNOTATION_KIND, tenant, f"{run_id}/", limit=MOST_PER_RUN)
     annotations = (msgspec.json.decode(record.body, type=Annotation) for record in found)
     overrides = (_override(log, run_id, each) for each in annotations if each.overrides)
     return [each for each in overrides if each is not None]

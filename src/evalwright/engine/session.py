@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def unheard(_notice: str) -> None:
-    """Nobody wants to be told."""
+    """Ignore a notice."""
 
 
 class ModelPool:
@@ -61,7 +61,7 @@ class ModelPool:
 
     Models of one provider share its connections and limits. With a cassette they are answered
     from it. `redactor` removes every secret that the configuration and the environment name.
-    `config` may be a file; without one it is what counts in the working folder. `notify` is told
+    `config` may be a file; without one it is what counts in the working folder. `notify` hears
     what does not count of it, and once of each provider that is not called at its own address.
     """
 

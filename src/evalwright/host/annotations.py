@@ -8,9 +8,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from evalwright.contracts.annotation import (
-    ANNOTATION_KIND as KIND,
-)
-from evalwright.contracts.annotation import (
+    ANNOTATION_KIND,
+    MOST_PER_RUN,
     Actor,
     Annotation,
     AnnotationTarget,
@@ -25,8 +24,6 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
-
-MOST_PER_RUN = 500
 
 
 class AnnotationStore:
@@ -63,17 +60,21 @@ class AnnotationStore:
             self._refuse_more(run)
             key = f"{run.run_id}/{annotation.annotation_id}"
             body = msgspec.json.encode(annotation)
-            change = RecordChange(KIND, run.partition, key, body, None)
+            change = RecordChange(ANNOTATION_KIND, run.partition, key, body, None)
             await asyncio.wrap_future(self._records.write([change, *changes]))
 
     def of_run(self, run: RunHandle) -> list[msgspec.Raw]:
         """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
         run.edges()
-        found = self._records.list(KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN)
+        found = self._records.list(
+            ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
+        )
         return [msgspec.Raw(record.body) for record in found]
 
     def _refuse_more(self, run: RunHandle) -> None:
-        kept = self._records.keys(KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN)
+        kept = self._records.keys(
+            ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
+        )
         if len(kept) >= MOST_PER_RUN:
             message = f"the run already has {MOST_PER_RUN} annotations, which is the limit"
             raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})

@@ -46,7 +46,7 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedEvaluation(NamedTuple):
-    """A plan and its agent, and what its request should be told."""
+    """A plan and its agent, and what to warn of in the response."""
 
     plan: Plan
     agent: Agent

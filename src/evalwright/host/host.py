@@ -236,7 +236,7 @@ class Host:
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _hear(self, run_id: str, events: list[Event]) -> None:
-        """Pass durable events on; if their owner is not known, when the log has told it."""
+        """Pass durable events on; if their owner is not known, once it was read from the log."""
         if run_id in self._unheard:
             self._unheard[run_id].append(events)
         elif run_id in self._owners or events[0].sequence == 0:

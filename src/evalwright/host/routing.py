@@ -17,7 +17,7 @@ from evalwright.host.errors import ApiError, invalid
 from evalwright.host.limits import is_heavy, parse_body
 from evalwright.host.principal import Principal
 from evalwright.host.run_handle import RunHandle
-from evalwright.host.telemetry import TraceContext, new_trace, read_trace
+from evalwright.host.telemetry import TraceContext, audit, new_trace, read_trace
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
 
@@ -108,6 +108,19 @@ class ApiCall:
         It is to be written in the transaction that does what the request asks for.
         """
         return [self.ticket.completion(response)] if self.ticket else []
+
+    def audit(self, action: str, scope: str, resource: str) -> None:
+        """Log that a sensitive action of the caller was done."""
+        audit(
+            action,
+            "done",
+            tenant=self.principal.tenant,
+            key_id=self.principal.key_id,
+            scope=scope,
+            resource=resource,
+            run_id=self.path.get("runId"),
+            correlation_id=self.correlation_id,
+        )
 
 
 Handler = Callable[[ApiCall], Awaitable[Response]]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.annotation import ANNOTATION_KIND, Annotation
+from evalwright.contracts.annotation import ANNOTATION_KIND, MOST_PER_RUN, Annotation
 from evalwright.contracts.errors import (
     BadInput,
     DamagedEventLog,
@@ -37,7 +37,6 @@ from evalwright.contracts.planning import Owner
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
 from evalwright.engine.validation import LogChecker
-from evalwright.host.annotations import MOST_PER_RUN
 from evalwright.host.principal import Principal
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange

@@ -1,7 +1,7 @@
 """The vault: seals secrets that the host must be able to read again, such as those of webhooks.
 
 The key is in no database: it comes from the environment, or from a file beside the database that
-only its owner may read. Who has a copy of the database alone has no secret.
+only its owner may read. A copy of the database alone reveals no secret.
 """
 
 import base64

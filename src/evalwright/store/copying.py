@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.store.claims import HAS_LOCKS
-from evalwright.store.location import connect, explain
+from evalwright.store.location import connect, explain, primary_code
 from evalwright.store.migration import inspect_file
 from evalwright.store.upkeep import rewrite
 
@@ -176,8 +176,7 @@ def _explained(source: Path, written: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from None
-        code = error.sqlite_errorcode & 0xFF
-        is_full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        is_full = primary_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
         raise explain(str(written if is_full else source), error) from error
     except sqlite3.Error as error:
         raise explain(str(source), error) from error

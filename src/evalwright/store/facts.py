@@ -41,9 +41,9 @@ _INSERT_THE_REST = (
 )
 
 
-COLUMNS = ", ".join(
-    ("(SELECT run_id FROM runs WHERE runs.run = run_facts.run)", *RunFacts._fields[1:])
-)
+# Looked up run by run, so that the order of the facts is kept.
+RUN_ID = "(SELECT run_id FROM runs WHERE runs.run = run_facts.run)"
+COLUMNS = ", ".join((RUN_ID, *RunFacts._fields[1:]))
 
 _CONDITIONS = {
     "tag": "run IN (SELECT run FROM run_tags WHERE tag = :tag{mine})",
@@ -108,7 +108,7 @@ def changes_by(event: NewEvent) -> Changes:
             case kind:
                 return {"status": kind.removeprefix("run."), "ended_us": event.at_us}
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        # Damaged, which is for those to say who look at it: a run is listed nevertheless.
+        # Damaged: whoever reads the run says so, and lists show it all the same.
         return {"suite": ""} if event.type == RunStarted.TYPE else {}
 
 
@@ -234,7 +234,7 @@ def _whole(
 def rebuild(connection: sqlite3.Connection, runs: Iterable[tuple[int, str]]) -> None:
     """Derive the facts of runs, each given with its tenant, from their events."""
     types = ", ".join(f"'{name}'" for name in sorted(SOURCE_TYPES))
-    sources = (
+    statement = (
         "SELECT type, task_id, at_us, CAST(events.body AS BLOB), content_at,"  # noqa: S608
         " CAST(contents.body AS BLOB) FROM events LEFT JOIN contents USING (content)"
         f" WHERE run = ? AND (seq = 0 OR type IN ({types})) ORDER BY seq"
@@ -247,11 +247,11 @@ def rebuild(connection: sqlite3.Connection, runs: Iterable[tuple[int, str]]) -> 
     for run, tenant in runs:
         for table in ("run_tags", "run_facts"):
             connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608
-        events = [_whole(*row) for row in connection.execute(sources, (run,))]
+        events = [_whole(*row) for row in connection.execute(statement, (run,))]
         if not events:
             continue
-        told = [changes_by(event) for event in events if event.type in SOURCE_TYPES]
-        changes = [(run, tenant, each) for each in told]
+        sources = [event for event in events if event.type in SOURCE_TYPES]
+        changes = [(run, tenant, changes_by(event)) for event in sources]
         Growth(connection, begun=[(run, tenant, events[0].at_us)], changes=changes).write()
         connection.execute(
             "UPDATE run_facts SET (events, bytes) = "  # noqa: S608 - constants only

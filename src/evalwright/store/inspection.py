@@ -24,7 +24,7 @@ class TenantFacts(msgspec.Struct, frozen=True, rename="camel"):
     """What one tenant has in the log."""
 
     tenant: str
-    runs: dict[str, int]  # by status; `open` is a run without an end
+    runs: dict[str, int]  # by status; `running` is a run without an end
     events: int
     bytes: int
 

@@ -81,10 +81,14 @@ class Misplaced(OSError):
     """The files of the log are not where they were opened."""
 
 
+def primary_code(error: Exception) -> int:
+    """The primary result code of SQLite, without its extension; 0 for any other error."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def may_pass(error: Exception) -> bool:
     """Whether the same write may succeed later: the place failed, and nothing is damaged."""
-    code = int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the primary code is the low byte
-    return isinstance(error, Misplaced) or code in _PASSING
+    return isinstance(error, Misplaced) or primary_code(error) in _PASSING
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class Outage:
         self.error = StoreUnavailable("not tried yet", "not tried yet")  # of the last attempt
         self._began = began
         self._delay = FIRST_DELAY_SECONDS
-        self._is_told = False
+        self._is_logged = False
 
     @property
     def seconds(self) -> float:
@@ -132,8 +136,8 @@ class Outage:
     def go_on(self, error: StoreUnavailable) -> None:
         """Note that another attempt failed."""
         self.error = error
-        if not self._is_told and self.seconds > QUIET_SECONDS:
-            self._is_told = True
+        if not self._is_logged and self.seconds > QUIET_SECONDS:
+            self._is_logged = True
             _logger.warning("%s; trying again", error)
 
     def refuse_after(self, seconds: float) -> None:
@@ -148,7 +152,7 @@ class Outage:
 
     def end(self, place: str) -> None:
         """Note that an attempt succeeded."""
-        if self._is_told:
+        if self._is_logged:
             _logger.warning("%s: the event log is written again, after %.0f s", place, self.seconds)
 
 
@@ -231,8 +235,7 @@ def clear_errors(place: str) -> Iterator[None]:
 
 def explain(place: str, error: Exception) -> StoreError:
     """The error to raise for a log that cannot be read or written."""
-    code = int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the primary code is the low byte
-    if code in _DAMAGED:
+    if primary_code(error) in _DAMAGED:
         return DamagedEventLog(
             f"{place}: the database is damaged ({error}); "
             "restore it from a copy, or name another file with --db"
@@ -248,7 +251,7 @@ def explain(place: str, error: Exception) -> StoreError:
 
 def unavailable(place: str, error: Exception) -> StoreUnavailable:
     """The error to raise for a log that cannot be used now."""
-    remedy = _REMEDIES.get(int(getattr(error, "sqlite_errorcode", 0)) & 0xFF)
+    remedy = _REMEDIES.get(primary_code(error))
     message = f"{place}: the event log cannot be used: {error}"
     return StoreUnavailable(f"{message}; {remedy}" if remedy else message, str(error))
 

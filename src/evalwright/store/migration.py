@@ -1,10 +1,9 @@
 """Opening the file of a log: what is not one is refused, and an old one is brought up to date.
 
-That happens in one transaction, with nobody else in the file.
 A process of an older version would read events without the parts that are kept elsewhere, so the
-file is changed only while no other process has it open. It is changed in rollback-journal mode:
-whatever interrupts it, the next one who opens the file finds it as it was. That takes as much room
-again as the file has, and memory only for a cache.
+file is changed only while no other process has it open. It is changed in one transaction, in
+rollback-journal mode: whatever interrupts it, the next process to open the file finds it as it was.
+That takes as much room again as the file has, and memory only for a cache.
 """
 
 import random
@@ -17,11 +16,12 @@ from pathlib import Path
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog, StoreError
 from evalwright.store import contents, facts, schema
+from evalwright.store.location import primary_code
 
 Connect = Callable[[Path], sqlite3.Connection]
 Step = str | Callable[[sqlite3.Connection, str], None]
 
-NOTICE_SECONDS = 2.0  # what takes longer is announced, and its progress told
+NOTICE_SECONDS = 2.0  # what takes longer is announced, and its progress reported
 
 
 def inspect_file(path: Path, place: str) -> None:
@@ -36,7 +36,7 @@ def inspect_file(path: Path, place: str) -> None:
             f"{place}: a database of another program (application id {application_id:#x}); "
             "name another file with --db"
         )
-    # A journal tells how a half-written page ends.
+    # A journal knows how a half-written page ends.
     journals = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
     if path.stat().st_size % page_size and not any(journal.exists() for journal in journals):
         raise DamagedEventLog(
@@ -92,14 +92,14 @@ def _migrate_alone(path: Path, place: str, connect: Connect, patience: float) ->
             with closing(connect(path)) as connection:
                 connection.execute("PRAGMA busy_timeout = 0")
                 if (version := known_version(connection, place)) != VERSION:
-                    # Who may not write is told so by this, and something else by what follows.
+                    # Fails here, with the right error, where the file may not be written.
                     connection.execute(f"PRAGMA user_version = {version}")
                     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                     connection.execute("PRAGMA journal_mode = DELETE")
                     migrate(connection, place)
                 return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            if primary_code(error) != sqlite3.SQLITE_BUSY:
                 raise
         if time.monotonic() > deadline:
             raise StoreError(
@@ -108,7 +108,7 @@ def _migrate_alone(path: Path, place: str, connect: Connect, patience: float) ->
             )
         if time.monotonic() > notice and not is_announced:
             is_announced = True
-            _tell(f"waiting for another process that has {place} open")
+            _announce(f"waiting for another process that has {place} open")
         # Two who wait must not meet again and again.
         time.sleep(random.uniform(0.005, 0.05))  # noqa: S311
 
@@ -165,7 +165,7 @@ def _move_bodies_out_of_the_keys(connection: sqlite3.Connection, place: str) -> 
         if time.monotonic() > notice:
             notice = time.monotonic() + NOTICE_SECONDS
             share = f"{number:,} of {len(runs):,} runs, {number / len(runs):.0%}"
-            _tell(f"bringing {place} up to date: {share}")
+            _announce(f"bringing {place} up to date: {share}")
         connection.execute(
             "INSERT INTO events (run, seq, type, task_id, at_us, body)"
             " SELECT run, seq, type, task_id, at_us, body FROM old_events"
@@ -192,7 +192,7 @@ def _share_parts(connection: sqlite3.Connection, run: int) -> None:
             )
 
 
-def _tell(message: str) -> None:
+def _announce(message: str) -> None:
     sys.stderr.write(f"evalwright: {message}\n")
     sys.stderr.flush()
 

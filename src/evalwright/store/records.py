@@ -82,7 +82,7 @@ class Records(Protocol):
         """Write documents as one unit; fails with `RecordConflict` where one is not as expected.
 
         A request fails with `StoreUnavailable`, or raises it, if the place fails for long; nothing
-        of it is written later. What is no request is tried again until it is written.
+        of it is written later. Anything else is tried again until it is written.
         """
 
     def forget(self, kind: str, before_us: int) -> "Future[None]":

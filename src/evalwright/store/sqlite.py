@@ -52,14 +52,11 @@ _SELECT = (
 
 _RUN = "SELECT run FROM runs WHERE run_id = :run_id"
 
-# The run ids are looked up run by run, so that the order of the facts is kept.
-_RUN_ID = "(SELECT run_id FROM runs WHERE runs.run = run_facts.run)"
-
 _FACTS = f"SELECT {facts.COLUMNS} FROM run_facts"  # noqa: S608 - constants only
 
-_RUN_IDS = f"SELECT {_RUN_ID} FROM run_facts WHERE run < :before"  # noqa: S608 - constants only
+_RUN_IDS = f"SELECT {facts.RUN_ID} FROM run_facts WHERE run < :before"  # noqa: S608 - constants only
 
-_OPEN_RUNS = f"SELECT {_RUN_ID}, tenant FROM run_facts WHERE ended_us IS NULL"  # noqa: S608
+_OPEN_RUNS = f"SELECT {facts.RUN_ID}, tenant FROM run_facts WHERE ended_us IS NULL"  # noqa: S608
 
 _NO_BOUND = 2**63 - 1
 _PAGE = 32  # events that a reader holds in memory

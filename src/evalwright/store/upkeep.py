@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.events import iso_time
 from evalwright.store import schema
-from evalwright.store.location import clear_errors
+from evalwright.store.location import BUSY_SECONDS, clear_errors, connect, primary_code
 
 if TYPE_CHECKING:
     from evalwright.store.sqlite import Database
@@ -154,8 +154,6 @@ class SqliteUpkeep:
 
     def erase_deleted(self) -> bool:
         """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
-        from evalwright.store.location import connect
-
         path = self._database.path
         if path.stat().st_size > MOST_REWRITTEN:
             return False
@@ -165,8 +163,6 @@ class SqliteUpkeep:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own: the thread that writes has other work."""
-        from evalwright.store.location import BUSY_SECONDS, connect
-
         with (
             clear_errors(self._database.place),
             closing(connect(self._database.path)) as connection,
@@ -191,7 +187,7 @@ def _begin(connection: sqlite3.Connection, deadline: float) -> None:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         else:
             return

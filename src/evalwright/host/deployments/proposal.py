@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
 from evalwright.engine.execution import Outcome
-from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.engine.isolation import marks_of
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.replay import replay_run
 from evalwright.engine.verdict import gates
@@ -166,7 +166,7 @@ def _evidence(log: EventLog, outcome: Outcome) -> EvidenceRead:
             )
             for each in read_overrides(log, outcome.run_id)
         ),
-        marks=tuple(tag for tag in outcome.plan.tags if tag in EXPLANATIONS),
+        marks=tuple(marks_of(outcome.plan.tags)),
     )
 
 

@@ -6,16 +6,13 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.annotation import (
-    ANNOTATION_KIND as KIND,
-)
-from evalwright.contracts.annotation import (
+    ANNOTATION_KIND,
     Annotation,
     AnnotationTarget,
     Signal,
 )
 from evalwright.host.feed import Notice
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.telemetry import audit
 from evalwright.host.v1.admission import within_quota
 from evalwright.host.v1.schemas import (
     ID,
@@ -99,20 +96,12 @@ async def annotate(call: ApiCall) -> Response:
 
 def _tell(call: ApiCall, annotation: Annotation) -> None:
     """Notify the followers of the run, and write the audit log."""
-    run_id, principal = annotation.target.run_id, call.principal
     body = msgspec.json.encode(annotation)
     at_us = call.host.clock.now_us()
-    call.host.feed.tell(run_id, Notice(annotation.annotation_id, ANNOTATED, at_us, body))
-    audit(
-        "runs.annotate",
-        "done",
-        tenant=principal.tenant,
-        key_id=principal.key_id,
-        scope="runs:annotate",
-        resource=f"{KIND}:{annotation.annotation_id}",
-        run_id=run_id,
-        correlation_id=call.correlation_id,
+    call.host.feed.tell(
+        call.path["runId"], Notice(annotation.annotation_id, ANNOTATED, at_us, body)
     )
+    call.audit("runs.annotate", "runs:annotate", f"{ANNOTATION_KIND}:{annotation.annotation_id}")
 
 
 async def list_annotations(call: ApiCall) -> Response:

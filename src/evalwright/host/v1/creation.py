@@ -146,13 +146,13 @@ def announced(call: ApiCall, run: RunHandle, fork: ForkOrigin | None = None) -> 
 def created(run: RunHandle, warnings: Sequence[Problem] = ()) -> Response:
     """The response to a request that creates a run."""
     run_id = run.run_id
-    told = {"warnings": [shown_problem(each) for each in warnings]} if warnings else {}
+    warned = {"warnings": [shown_problem(each) for each in warnings]} if warnings else {}
     body = {
         "runId": run_id,
         "status": "running",
         "eventsUrl": f"/v1/runs/{run_id}/events",
         "statusUrl": f"/v1/runs/{run_id}",
-        **told,
+        **warned,
     }
     return json_response(body, 201, {"Location": f"/v1/runs/{run_id}"})
 

@@ -10,7 +10,6 @@ from evalwright.host.errors import ApiError
 from evalwright.host.retention import delete_run
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.run_handle import ENDED
-from evalwright.host.telemetry import audit
 from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, NAME, RUN_ID, refusals
 from evalwright.store.protocol import RunFilter
 
@@ -31,7 +30,7 @@ async def remove_run(call: ApiCall) -> Response:
         raise ApiError(409, "conflict", "the run is in use; retry later") from None
     if needed is not None:
         raise ApiError(409, "conflict", f"the run cannot be deleted: {needed}", {"reason": needed})
-    _audit(call, "runs.delete", "workspace:write", f"run:{run_id}")
+    call.audit("runs.delete", "workspace:write", f"run:{run_id}")
     return Response(status_code=204)
 
 
@@ -44,7 +43,7 @@ async def remove_suite(call: ApiCall) -> Response:
         raise ApiError(409, "conflict", message, {"reason": needed})
     if not await call.host.catalogue.unpublish(call.principal.place, ref):
         raise ApiError(404, "not_found", "no such suite")
-    _audit(call, "suites.delete", "suites:write", f"suite:{ref}")
+    call.audit("suites.delete", "suites:write", f"suite:{ref}")
     return Response(status_code=204)
 
 
@@ -61,19 +60,6 @@ def _why_needed(call: ApiCall, ref: str) -> str | None:
         for run in log.find_runs(RunFilter(suite=ref, has_ended=False), limit=1):
             return f"run {run.run_id} has not ended"
     return None
-
-
-def _audit(call: ApiCall, action: str, scope: str, resource: str) -> None:
-    audit(
-        action,
-        "done",
-        tenant=call.principal.tenant,
-        key_id=call.principal.key_id,
-        scope=scope,
-        resource=resource,
-        run_id=call.path.get("runId"),
-        correlation_id=call.correlation_id,
-    )
 
 
 ROUTES = [

@@ -50,9 +50,9 @@ async def publish(call: ApiCall) -> Response:
         raise ApiError(409, "conflict", message, {"evalSuiteRef": ref})
     named = {**_named(ref), "taskCount": len(suite.tasks), "maxTasksPerSuite": most}
     warnings = weight_warnings(suite)[:MOST_PROBLEMS]
-    told = {"warnings": [shown_problem(each) for each in warnings]} if warnings else {}
+    warned = {"warnings": [shown_problem(each) for each in warnings]} if warnings else {}
     location = {"Location": f"/v1/suites/{ref}"}
-    return json_response({**named, **told}, 201 if is_new else 200, location)
+    return json_response({**named, **warned}, 201 if is_new else 200, location)
 
 
 async def list_suites(call: ApiCall) -> Response:

@@ -9,7 +9,6 @@ from evalwright.contracts.events import iso_time
 from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.telemetry import audit
 from evalwright.host.v1.admission import check_tenant
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -37,6 +36,7 @@ from evalwright.host.webhooks.subscriptions import (
 )
 
 TAG = "webhooks"
+SCOPE = "webhooks:manage"
 DEFAULT_PAGE = 100
 
 _EVENT: Schema = {"type": "string", "minLength": 1, "maxLength": 128}
@@ -104,7 +104,7 @@ async def register(call: ApiCall) -> Response:
     except EgressRefused as refusal:
         message, details = f"$.url: {refusal}", {"reason": refusal.reason}
         raise ApiError(400, "webhook_url_rejected", message, details) from None
-    _audit(call, "webhooks.register", made.webhook_id)
+    call.audit("webhooks.register", SCOPE, made.webhook_id)
     shown = {**_shown(call, made), "secret": made.secret}
     return json_response(shown, 201, {"Cache-Control": "no-store"})
 
@@ -129,7 +129,7 @@ async def unregister(call: ApiCall) -> Response:
     )
     if not is_gone:
         raise _not_found()
-    _audit(call, "webhooks.unregister", webhook_id)
+    call.audit("webhooks.unregister", SCOPE, webhook_id)
     return Response(status_code=204)
 
 
@@ -151,7 +151,7 @@ async def resend_dead_letters(call: ApiCall) -> Response:
     """Send dead letters again, in the background; those that are taken leave the list."""
     lane = _lane(call)
     count = await call.host.webhooks.resend(lane, (call.body or {}).get("deliveryIds"))
-    _audit(call, "webhooks.resend", lane.subscription.webhook_id)
+    call.audit("webhooks.resend", SCOPE, lane.subscription.webhook_id)
     return json_response({"resending": count}, 202)
 
 
@@ -160,7 +160,7 @@ async def discard_dead_letter(call: ApiCall) -> Response:
     lane = _lane(call)
     if not await call.host.webhooks.discard(lane, call.path["deliveryId"]):
         raise ApiError(404, "not_found", "no such dead letter")
-    _audit(call, "webhooks.discard", lane.subscription.webhook_id)
+    call.audit("webhooks.discard", SCOPE, lane.subscription.webhook_id)
     return Response(status_code=204)
 
 
@@ -202,18 +202,6 @@ def _shown(call: ApiCall, subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def _audit(call: ApiCall, action: str, webhook_id: str) -> None:
-    audit(
-        action,
-        "done",
-        tenant=call.principal.tenant,
-        key_id=call.principal.key_id,
-        scope="webhooks:manage",
-        resource=webhook_id,
-        correlation_id=call.correlation_id,
-    )
-
-
 _WEBHOOK_ID: Schema = {"in": "path", "name": "webhookId", "required": True, "schema": ID}
 
 ROUTES = [
@@ -234,7 +222,7 @@ ROUTES = [
                 **refusals(409, with_body=True),
             },
         ),
-        ("webhooks:manage",),
+        (SCOPE,),
     ),
     Route(
         "GET",
@@ -252,7 +240,7 @@ ROUTES = [
                 **refusals(),
             },
         ),
-        ("webhooks:manage",),
+        (SCOPE,),
     ),
     Route(
         "DELETE",
@@ -269,7 +257,7 @@ ROUTES = [
             ),
             answers={204: ResponseDoc("The webhook is removed."), **refusals(400, 404, 409)},
         ),
-        ("webhooks:manage",),
+        (SCOPE,),
     ),
     Route(
         "GET",
@@ -296,7 +284,7 @@ ROUTES = [
                 **refusals(400, 404),
             },
         ),
-        ("webhooks:manage",),
+        (SCOPE,),
     ),
     Route(
         "POST",
@@ -317,7 +305,7 @@ ROUTES = [
                 **refusals(404, 409, with_body=True),
             },
         ),
-        ("webhooks:manage",),
+        (SCOPE,),
     ),
     Route(
         "DELETE",
@@ -334,6 +322,6 @@ ROUTES = [
             ),
             answers={204: ResponseDoc("It is deleted."), **refusals(400, 404, 409)},
         ),
-        ("webhooks:manage",),
+        (SCOPE,),
     ),
 ]

@@ -52,7 +52,7 @@ class Cursor:
         self.position = stored.next
         self.attempts = stored.attempts
         self.repeated = range(*stored.repeated)
-        self.heard = 0  # events before it were in the log when somebody last told of them
+        self.heard = 0  # events before it were in the log when news last came
         self.is_done = False
         self.reach = stored.reach  # as far as it is durable
         is_foreign = stored.session != SESSION

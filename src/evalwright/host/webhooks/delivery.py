@@ -44,14 +44,14 @@ class WebhookSender:
         poster: Poster,
         clock: Clock,
         settings: WebhookSettings,
-        tell: Callable[[DeliveryReport], None],
+        report: Callable[[DeliveryReport], None],
     ) -> None:
         self._log = log
         self._subscriptions = subscriptions
         self._poster = poster
         self._keeper = CursorKeeper(log.records)
         self._readers = ThreadPoolExecutor(READERS, "webhook-reader")
-        self._tools = LaneTools(log, poster, self._keeper, clock, settings, self._readers, tell)
+        self._tools = LaneTools(log, poster, self._keeper, clock, settings, self._readers, report)
         self._lanes: dict[str, dict[str, Lane]] = {}  # by tenant and webhook
         self._is_closing = False
 

@@ -60,7 +60,7 @@ class LaneTools(NamedTuple):
     clock: Clock
     settings: WebhookSettings
     readers: ThreadPoolExecutor
-    tell: Callable[[DeliveryReport], None]
+    report: Callable[[DeliveryReport], None]
 
 
 class Lane:
@@ -396,4 +396,4 @@ class Lane:
     ) -> None:
         owner = (self.subscription.tenant, self._id)
         report = DeliveryReport(outcome, reason, *owner, event.run_id, event.type, seconds)
-        self._tools.tell(report)
+        self._tools.report(report)
