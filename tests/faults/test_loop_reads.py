@@ -73,6 +73,17 @@ def test_no_route_reads_the_log_on_the_event_loop(
     assert not reads, reads[0]
 
 
+def test_the_refusal_of_a_second_pause_does_not_read_the_log_on_the_event_loop(
+    served: ServedHost, journal: Journal, reads: list[str]
+) -> None:
+    caller = served.caller()
+    path = f"/v1/runs/{waiting_run(caller, journal)}:pause"
+    first, second = (caller.post(path, {}) for _ in range(2))
+    assert second.status == 409
+    assert second.json()["details"]["pausedAt"] == first.json()["pausedAt"]
+    assert not reads, reads[0]
+
+
 def test_no_seam_reads_the_log_on_the_event_loop(served: ServedHost, reads: list[str]) -> None:
     caller = served.caller()
     run_id = caller.evaluate(a_suite(1))

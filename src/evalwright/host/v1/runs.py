@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
     RunStarted,
     iso_time,
 )
-from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.engine.isolation import marks_of
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
@@ -118,8 +118,7 @@ async def read_summary(call: ApiCall) -> Response:
 
 def _marks(started: Event) -> dict[str, str]:
     """The header for what the closed schema of a summary cannot say; mostly there is nothing."""
-    tags = started.decode(RunStarted).tags or ()
-    marks = [tag for tag in tags if tag in EXPLANATIONS]
+    marks = marks_of(started.decode(RunStarted).tags or ())
     return {"Evalwright-Marks": ", ".join(marks)} if marks else {}
 
 
@@ -199,7 +198,8 @@ async def pause(call: ApiCall) -> Response:
         event = await call.host.runs.pause(run, call.body.get("reason"), immediately=is_immediate)
     except ApiError as refusal:
         if (refusal.details or {}).get("runStatus") == "paused":
-            refusal.details = {**(refusal.details or {}), **_paused_at(run)}
+            paused_at = await run.beside(lambda: _paused_at(run))
+            refusal.details = {**(refusal.details or {}), **paused_at}
         raise
     body = {"runId": run.run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
     return json_response(body, 202)
