@@ -91,8 +91,8 @@ DOCS_SYNC = UV_PROJECT_ENVIRONMENT=.venv-docs $(UV) sync --quiet --locked --only
 docs: .venv-docs/.ready ## build docs/ as a static site with search, every link followed
 	.venv-docs/bin/python tools/site/build.py
 
-# Every command then imports the coverage tool, so the test of what a command imports cannot pass.
-# Deselected: what measuring imports, and what it cannot write where a test leaves no room.
+# Two tests cannot pass: of what a command imports, because every command then imports the coverage tool, and of a disk
+# without room, because the figures are written to it too.
 coverage: setup ## run every test and report the lines and branches they reach, also in .coverage-html
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html \
 	  --deselect tests/cli/test_help.py::test_nothing_heavy_is_imported_for \
