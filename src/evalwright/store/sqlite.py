@@ -330,6 +330,7 @@ class SqliteLog:
             if len(rows) < _PAGE:
                 return
             after, left = rows[-1][0], left - len(rows)
+            del rows  # one page is held at a time
 
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""
