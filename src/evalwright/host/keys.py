@@ -12,7 +12,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.host.errors import ApiError
-from evalwright.host.principal import Principal
+from evalwright.host.principal import NAME, Principal
 from evalwright.host.scopes import DEFAULT_SCOPES, expand_scopes
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
@@ -27,7 +27,7 @@ _BEARER = re.compile(
     rf"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<prefix>{TEST_PREFIX}|{PREFIX})(?P<id>{_ID})_"
     rf"(?P<secret>[0-9A-Za-z]{{{_SECRET_LENGTH}}}) *"
 )
-_NAME = re.compile(r"[a-z0-9._-]{1,64}")
+_NAME = re.compile(NAME)
 _NO_HASH = "0" * 64  # the hash of no known secret
 
 

@@ -2,6 +2,8 @@
 
 import msgspec
 
+NAME = "[a-z0-9._-]{1,64}"  # the pattern of the name of a tenant or workspace
+
 
 class Principal(msgspec.Struct, frozen=True):
     """The holder of a key; nothing in it comes from the body of a request.

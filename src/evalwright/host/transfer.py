@@ -37,14 +37,13 @@ from evalwright.contracts.planning import Owner
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
 from evalwright.engine.validation import LogChecker
-from evalwright.host.principal import Principal
+from evalwright.host.principal import NAME, Principal
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
 FORMAT_VERSION = 1
 MOST_PROBLEMS = 20  # after which a file is not read any further
 
-_NAME = "[a-z0-9._-]{1,64}"  # of a tenant or workspace
 _ANNOTATION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # it becomes part of a key
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -57,7 +56,7 @@ class TransferHeader(
     format: Literal["evalwright-run"] = "evalwright-run"
     version: Annotated[int, Meta(ge=1)] = FORMAT_VERSION
     run_id: Annotated[str, Meta(max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
-    partition: Annotated[str, Meta(pattern=rf"^{_NAME}(/{_NAME})?(~test)?\Z")]
+    partition: Annotated[str, Meta(pattern=rf"^{NAME}(/{NAME})?(~test)?\Z")]
     events: Annotated[int, Meta(ge=1)]
     annotations: Annotated[int, Meta(ge=0, le=MOST_PER_RUN)] = 0
 
