@@ -342,6 +342,9 @@ class Retention:
             pruned = await asyncio.to_thread(self._prune, self._days)
         except EvalwrightError as error:
             _logger.error("runs could not be pruned: %s", error)  # noqa: TRY400
+        except Exception as error:  # noqa: BLE001 - a damaged document must not end other sweeps
+            kind = type(error).__name__
+            _logger.error("runs could not be pruned: internal error %s", kind)  # noqa: TRY400
         else:
             if pruned:
                 _logger.info("%d runs were pruned: older than %d days", len(pruned), self._days)

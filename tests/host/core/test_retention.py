@@ -1,8 +1,13 @@
 """Runs that the host deletes when they are old, and those that a command deletes beside it."""
 
+import asyncio
 from pathlib import Path
 
+from evalwright.engine.clock import SystemClock
+from evalwright.host.retention import Retention
+from evalwright.host.settings import HostSettings
 from evalwright.store.protocol import NewEvent
+from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller
 from host.server import ServedHost, running_host
@@ -38,6 +43,15 @@ def test_old_runs_are_deleted_at_the_start_by_the_rules_of_prune(tmp_path: Path)
     log.close()
     settings = {"retention_days": 30, "retention_keep_tags": ["release"]}
     assert served_with(tmp_path / "host.db", **settings) == ["run_tagged"]
+
+
+def test_a_damaged_document_keeps_runs_and_does_not_end_the_sweeps(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "host.db")
+    old_run(log, "run_old")
+    log.records.write([RecordChange("gate", "acme", "run_x", b"{}")]).result()
+    asyncio.run(Retention(log, HostSettings(retention_days=30), SystemClock()).sweep())
+    assert log.run_ids() == ["run_old"]
+    log.close()
 
 
 def test_without_the_setting_runs_stay(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from evalwright import __version__
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.planning import Origin, Owner, from_configurable
+from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError, invalid, shown_problem
 from evalwright.host.evaluation import ALL_MODES, EvalRequest
@@ -195,7 +196,7 @@ async def _create_workflow(call: ApiCall) -> Response:
         call.principal,
         body["workflowId"],
         workflow.used(inputs),
-        tags=body.get("tags") or None,
+        tags=[tag for tag in body.get("tags") or () if tag not in EXPLANATIONS] or None,
         metadata=body.get("metadata"),
         configurable=body.get("configurable") or None,
     )
