@@ -448,3 +448,16 @@ def test_an_address_whose_query_was_not_kept_must_be_given_again(evalwright: Eva
 def test_an_address_without_a_place_is_bad_input(url: str) -> None:
     with pytest.raises(BadInput, match="--agent"):
         load_agent(url)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_no_part_of_a_secret_is_quoted_where_the_quote_ends_within_it(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    secret = "my-own-agent-secret-0123456789"
+    monkeypatch.setenv("EVALWRIGHT_AGENT_TOKEN", secret)
+    body = b"x " * 70 + b"Bearer " + secret.encode() * 8 + b" and more"
+    with serving(lambda _: Reply(body, status)) as endpoint:
+        recording = workshop.run(a_suite(1), load_agent(endpoint.url))
+    assert "Bearer \N{HORIZONTAL ELLIPSIS}" in str(recording.failure)
+    assert secret[:8] not in json.dumps(recording.events)

@@ -156,8 +156,11 @@ class _Talk(asyncio.SubprocessProtocol):
         self.transport.close()
 
     def complaint(self) -> str:
-        """The end of its stderr."""
-        return self._errors.decode("utf-8", "replace").strip() or "nothing on stderr"
+        """The end of its stderr, without a word that was cut: half a secret is not seen."""
+        errors = self._errors
+        if len(errors) == MAX_STDERR:
+            errors = errors.split(None, 1)[-1]
+        return errors.decode("utf-8", "replace").strip() or "nothing on stderr"
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Keep what the program writes, within bounds."""

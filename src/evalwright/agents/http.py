@@ -17,6 +17,7 @@ from evalwright.agents.wire import (
     AnswerLimits,
     encode_request,
     opened,
+    quoted,
     take_response,
 )
 from evalwright.contracts.errors import BadInput
@@ -76,7 +77,7 @@ class HttpAgent:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise AgentFailure("agent_unreachable", without_query(error, self._url)) from None
         if response.status != 200:
-            message = f"the agent answered {response.status}, not 200: {_text(body)}"
+            message = f"the agent answered {response.status}, not 200: {quoted(body, 300)}"
             raise AgentFailure("agent_error", message)
         return body
 
@@ -161,7 +162,3 @@ def _refuse_open_token(parts: SplitResult) -> None:
         raise BadInput(
             f"--agent: {TOKEN_VARIABLE} is not sent over http:// to {host}; use https://"
         )
-
-
-def _text(body: bytes) -> str:
-    return body[:300].decode("utf-8", "replace")

@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 
 from evalwright.agents.toolbox import ToolFailed
+from evalwright.agents.wire import quoted
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.tools import VARIABLE, HttpCall
@@ -40,8 +41,8 @@ class HttpTool:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ToolFailed("tool_unavailable", without_query(error, self._call.url)) from None
         if not 200 <= response.status < 300:
-            quoted = body[:MAX_QUOTED].decode("utf-8", "replace")
-            raise ToolFailed("tool_error", f"the tool answered {response.status}: {quoted}")
+            said = quoted(body, MAX_QUOTED)
+            raise ToolFailed("tool_error", f"the tool answered {response.status}: {said}")
         return _value(body, response.content_type)
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """The request and response of agents outside this process, over HTTP or standard input."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
+_LAST_WORD = re.compile(rb"[\w.~+/=:-]{0,256}\Z")
 
 # A few separate threads: nothing else waits behind answers that take long to read.
 _readers = ThreadPoolExecutor(2, "answer")
@@ -248,8 +250,16 @@ def _return(event: ReportedReturn, call_ids: dict[str, str], agent_id: str) -> T
     )
 
 
+def quoted(body: bytes, most: int) -> str:
+    """The beginning of an answer, without the word that would be cut: half a secret is not seen."""
+    beginning = body[:most]
+    if len(body) > most:
+        beginning = _LAST_WORD.sub("…".encode(), beginning, count=1)
+    return beginning.decode("utf-8", "replace")
+
+
 def _complaint(error: Exception, body: bytes) -> str:
     if not body.strip():
         return 'the answer is empty; a JSON object with "output" was expected'
-    beginning = body[:200].decode("utf-8", "replace")
+    beginning = quoted(body, 200)
     return f'a JSON object with "output" was expected: {error}; the answer began {beginning!r}'
