@@ -45,7 +45,7 @@ class Vault:
 
     def check(self) -> None:
         """Raise `BadInput` if there is a key that cannot be used."""
-        if self._given is not None or os.path.lexists(self._file):
+        if self._has_key():
             self._loaded()
 
     def seal(self, secret: bytes, purpose: str) -> str:
@@ -63,6 +63,8 @@ class Vault:
 
         version, _, rest = sealed.partition(":")
         fingerprint, _, text = rest.partition(":")
+        if not self._has_key():  # a new one would be in the way of the right one
+            raise WrongKey(f"sealed with the key {fingerprint}, and {self.place} is missing")
         key = self._loaded()
         try:
             content = base64.b64decode(text, validate=True)
@@ -80,6 +82,10 @@ class Vault:
     def place(self) -> str:
         """Where the key is, for messages."""
         return VARIABLE if self._given is not None else str(self._file)
+
+    def _has_key(self) -> bool:
+        is_known = self._key is not None or self._given is not None
+        return is_known or os.path.lexists(self._file)
 
     def _loaded(self) -> bytes:
         with self._making:

@@ -181,6 +181,7 @@ def test_what_happens_while_the_key_is_away_is_delivered_when_it_is_back(tmp_pat
     with serving(db) as served:
         served.caller().evaluate()
         [key] = served.log.records.keys("webhook_cursor", TENANT)
+    assert not key_file.exists()  # a new one could be taken for the right one
     (tmp_path / "away").rename(key_file)
     with serving(db) as served:
         [lane] = served.host.webhooks.lanes()
@@ -196,6 +197,9 @@ def test_a_secret_is_opened_for_its_purpose_by_who_has_the_key(tmp_path):
     sealed = vault.seal(b"secret", PURPOSE)
     assert sealed != vault.seal(b"secret", PURPOSE)
     assert Vault(tmp_path / "key").open(sealed, PURPOSE) == b"secret"
+    with pytest.raises(WrongKey, match="other is missing"):
+        Vault(tmp_path / "other").open(sealed, PURPOSE)
+    Vault(tmp_path / "other").seal(b"secret", PURPOSE)
     for other, purpose in ((vault, "webhook acme/wh_2"), (Vault(tmp_path / "other"), PURPOSE)):
         with pytest.raises(WrongKey, match="put the other key back"):
             other.open(sealed, purpose)

@@ -189,9 +189,9 @@ class Subscriptions:
         locked = [each.webhook_id for each in known if each.secret is None]
         if locked:
             _log.error(
-                "%d webhooks are not delivered, because their secrets were sealed with another key "
-                "than that in %s: put the key back and restart, or delete the webhooks and "
-                "register them again: %s",
+                "%d webhooks are not delivered, because the key that sealed their secrets is not "
+                "in %s: put the key back and restart, or delete the webhooks and register them "
+                "again: %s",
                 *(len(locked), self._vault.place, ", ".join(locked)),
             )
         return known
