@@ -313,6 +313,17 @@ def test_trust_is_listed_and_taken_back(tmp_path: Path, monkeypatch: pytest.Monk
         trust("--remove", str(tmp_path))
 
 
+def test_a_folder_may_be_named_by_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "evalwright.toml"
+    with pytest.raises(BadInput, match=f"there is no evalwright.toml in {tmp_path}; name"):
+        trust(str(file))
+    file.write_text("[models.openai]\nretries = 1\n")
+    trust(str(file))
+    assert trust("--list") == f"{tmp_path.resolve()}\n"
+    trust("--remove", str(file))
+    assert trust("--list") == ""
+
+
 def test_the_list_is_the_users_alone(tmp_path: Path) -> None:
     (tmp_path / "evalwright.toml").write_text("[models.openai]\nretries = 1\n")
     trust(str(tmp_path))

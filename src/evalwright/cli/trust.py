@@ -30,6 +30,8 @@ def command(*, folder: Path | None, listing: bool, remove: bool) -> int:
     trust its folder. If it is changed to send them elsewhere, it has to be trusted again. A file
     that is named with --config always counts.
     """
+    if folder is not None and folder.name == FILE_NAME and not folder.is_dir():
+        folder = folder.parent  # as warnings name the file
     trusted = TrustedFolders()
     if listing:
         for each in trusted.all():
