@@ -31,6 +31,14 @@ def test_the_help_of_every_command_has_an_example(evalwright: Evalwright, name: 
     assert re.search(rf"Examples?:\s+evalwright {name}\b", shown.out)
 
 
+@pytest.mark.parametrize("group", ["db", "keys", "pack"])
+def test_the_commands_of_a_group_are_listed_with_whole_sentences(
+    evalwright: Evalwright, group: str
+) -> None:
+    listed = evalwright(group, "--help").out.partition("Commands:")[2].partition("Examples:")[0]
+    assert "..." not in listed
+
+
 def test_the_version_is_told(evalwright: Evalwright) -> None:
     assert evalwright("--version").out == f"evalwright {__version__}\n"
 
@@ -64,6 +72,12 @@ def test_a_limit_that_is_none_is_refused(evalwright: Evalwright, option: str, va
     refused = evalwright("run", "suite.json", "--agent", "a:b", option, value)
     assert refused.code == 2
     assert option in refused.err
+
+
+def test_a_limit_that_is_not_a_number_is_told_with_its_unit(evalwright: Evalwright) -> None:
+    for option, unit in (("--max-cost", "dollars"), ("--timeout", "seconds")):
+        refused = evalwright("run", "suite.json", "--agent", "a:b", option, "much")
+        assert f"Invalid value for '{option}': 'much' is not a number of {unit}." in refused.err
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,9 @@ def test_no_secret_is_in_a_backup(evalwright: Evalwright) -> None:
         body = {"url": "https://1.1.1.1/in", "events": ["run.completed"], "secret": secret}
         made = Caller(served.url, key).post("/v1/webhooks", body, {"Idempotency-Key": "once"})
         assert made.status == 201, made.body
-        assert evalwright("db", "backup", "copy.db").code == 0
+        done = evalwright("db", "backup", "copy.db")
+        assert done.code == 0
+        assert "log.db-key is not in the copy" in done.err
     copy = (evalwright.folder / "copy.db").read_bytes()
     for text in (secret, base64.b64encode(secret.encode()).decode().rstrip("=")[4:-4], key[-43:]):
         assert text.encode() not in copy
@@ -286,6 +288,7 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     done = evalwright("db", *arguments, preexec_fn=little_room)
     assert done.code == 3, done.err
     assert "free some space" in done.err
+    assert ("--db" in done.err) is (arguments[0] != "backup"), "the place of a copy is FILE"
     assert "Traceback" not in done.err
     assert not (evalwright.folder / "copy.db").exists()
     assert leftovers(evalwright.folder) == []

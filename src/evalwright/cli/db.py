@@ -77,9 +77,10 @@ def info(*, as_json: bool, db: str | None) -> None:
 @json_option
 @db_option
 def check(*, replay: bool, as_json: bool, db: str | None) -> int:
-    """Check the file and the rules of the log; exit code 1 if something is wrong.
+    """Check the file and the rules of the log.
 
-    Every problem is listed with the run and the place. Nothing is changed.
+    Every problem is listed with the run and the place, and the exit code is then 1. Nothing is
+    changed.
     """
     from evalwright.store.inspection import find_problems
 
@@ -108,11 +109,12 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
 @json_option
 @db_option
 def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
-    """Write a copy of the log to FILE, consistent also while others write.
+    """Write a copy of the log to FILE.
 
-    FILE appears when the copy is complete, and only its owner can read it. Use it with --db, or put
-    it in place of the log while nothing runs.
+    The copy is consistent, also while others write. FILE appears when it is complete, and only its
+    owner can read it. Use it with --db, or put it in place of the log while nothing runs.
     """
+    from evalwright.host.vault import Vault
     from evalwright.store.copying import back_up
 
     path = _existing(db)
@@ -121,6 +123,12 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
         say(
             f"{_many(done.without_secret, 'webhook')} of an older version had a secret in clear"
             " text, which is not in the copy; start the host once to encrypt it, then back up again"
+        )
+    key = Path(Vault.beside(str(path)).place)
+    if key.exists():
+        say(
+            f"{key} is not in the copy; without it, webhooks cannot be signed: keep a copy of it, "
+            "in another place"
         )
     if as_json:
         print_json({"database": str(path), "backup": str(file), "bytes": done.size})
@@ -132,9 +140,9 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
 @json_option
 @db_option
 def vacuum(*, as_json: bool, db: str | None) -> None:
-    """Give the unused space in the file back; nobody can write meanwhile.
+    """Give the unused space in the file back.
 
-    It needs as much free space as the log has content.
+    Nobody can write meanwhile. It needs as much free space as the log has content.
     """
     from evalwright.store.copying import compact
     from evalwright.store.inspection import read_facts
@@ -175,11 +183,12 @@ def prune(
     as_json: bool,
     db: str | None,
 ) -> None:
-    """Delete runs that ended long ago, each as a whole, with its annotations.
+    """Delete runs that ended long ago.
 
-    A run is kept if something that stays refers to it: as a baseline, as the source of a fork, as
-    evidence of a promotion. Repeats of a group, and a failed run with its continuations, are kept
-    or deleted together. A deleted run leaves a tombstone, which says when it was deleted.
+    Each is deleted as a whole, with its annotations. A run is kept if something that stays refers
+    to it: as a baseline, as the source of a fork, as evidence of a promotion. Repeats of a group,
+    and a failed run with its continuations, are kept or deleted together. A deleted run leaves a
+    tombstone, which says when it was deleted.
     """
     from evalwright.host.retention import plan_pruning, prune_runs, too_recent
 
@@ -231,9 +240,10 @@ def _pruned(runs: list[RunFacts]) -> list[dict[str, Any]]:
 )
 @db_option
 def export(*, run: str, output: Path | None, db: str | None) -> None:
-    """Write RUN as one file, with its suite and annotations, for another log.
+    """Write RUN as one file, for another log.
 
-    RUN is an id, the beginning of one, or `latest`. Only a run that has ended can be exported.
+    Its suite and its annotations are in the file. RUN is an id, the beginning of one, or `latest`.
+    Only a run that has ended can be exported.
     """
     from evalwright.host.transfer import export_run
 
@@ -255,7 +265,7 @@ def export(*, run: str, output: Path | None, db: str | None) -> None:
 @json_option
 @db_option
 def import_command(*, file: Path, as_json: bool, db: str | None) -> None:
-    """Add the run in FILE, which `evalwright db export` wrote, to the log.
+    """Add the run in an exported FILE to the log.
 
     The run keeps its id. Everything in the file is checked first: all of it is added, or nothing.
     Importing the same run again changes nothing; another run with the same id is refused.

@@ -69,7 +69,10 @@ def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: A
 @json_option
 @db_option
 def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
-    """List keys, oldest first, without their secrets, which are not stored."""
+    """List keys, oldest first.
+
+    Their secrets are not shown, because they are not stored.
+    """
     keys, now = _keys(db, tenant), _now()
     if as_json:
         print_json([{**msgspec.to_builtins(key), "state": key.state(now)} for key in keys])
@@ -83,7 +86,10 @@ def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
 @click.argument("key_id", metavar="KEYID")
 @db_option
 def revoke(*, key_id: str, db: str | None) -> None:
-    """Revoke the key with this id, from now on; doing it again changes nothing."""
+    """Revoke the key with this id, from now on.
+
+    Doing it again changes nothing.
+    """
     if not log_exists(db):
         raise BadInput(_no_key(db))
     with opened_log(db) as log:

@@ -50,9 +50,10 @@ def command() -> None:
 @click.option("--key", type=_FILE, help="The private key to sign with: Ed25519, a PEM file.")
 @json_option
 def build(*, folder: Path, out: Path | None, key: Path | None, as_json: bool) -> None:
-    """Pack what is in DIR: pack.json, prompts, schemas, evals, README and LICENSE.
+    """Pack what is in DIR.
 
-    The same files give the same bytes, on any machine. A key is made by
+    That is pack.json, prompts, schemas, evals, README and LICENSE. The same files give the same
+    bytes, on any machine. A key is made by
     `openssl genpkey -algorithm ed25519 -out private.pem`.
     """
     from evalwright.agents.packs.build import build_pack
@@ -79,9 +80,10 @@ def build(*, folder: Path, out: Path | None, key: Path | None, as_json: bool) ->
 def verify(
     *, file: Path, key: Path | None, integrity: str | None, allow_unsigned: bool, as_json: bool
 ) -> int:
-    """Say whether FILE is a sound pack, who signed it, and whether it is the archive expected.
+    """Say whether FILE is a sound pack, and who signed it.
 
-    The signature covers pack.json, the integrity every byte: a pack is verified when both hold.
+    Also whether it is the expected archive. The signature covers pack.json, the integrity every
+    byte: a pack is verified when both hold.
     Exit code 1 when a check fails, or could not be made and --allow-unsigned is not given.
     """
     verification = _verification(file, key, integrity)

@@ -53,10 +53,13 @@ class _AboveZero(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Refuse infinity and NaN."""
-        number = float(super().convert(value, param, ctx))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
         if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number of {self.name}.", param, ctx)
-        return number
+            self.fail(f"{value!r} is not a number of {self.name}.", param, ctx)
+        return float(super().convert(number, param, ctx))
 
 
 class _Seconds(_AboveZero):

@@ -177,7 +177,10 @@ def _explained(source: Path, written: Path) -> Iterator[None]:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from None
         is_full = primary_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-        raise explain(str(written if is_full else source), error) from error
+        if is_full and written != source:
+            message = f"{written}: the copy cannot be written: {error}"
+            raise CannotEvaluate(f"{message}; free some space, or name another place") from error
+        raise explain(str(source), error) from error
     except sqlite3.Error as error:
         raise explain(str(source), error) from error
 
