@@ -60,6 +60,12 @@ TRACES = RecordChange("webhook_traces", "", "clear text", None)  # of secrets; i
 
 _logger = logging.getLogger(__name__)
 
+_NOT_DELIVERED = {
+    "failed": "could not be delivered",
+    "refused": "was not sent",
+    "parked": "was given up and is a dead letter",
+}
+
 OpenTelemetry = Callable[[Clock, str | None], Telemetry]  # with the collector's address, if any
 
 
@@ -291,9 +297,9 @@ class Host:
         self.telemetry.on_delivery(report.outcome, report.seconds)
         if report.outcome != "delivered":
             _logger.warning(
-                "webhook %s of tenant %s: %s of run %s was %s: %s",
+                "webhook %s of tenant %s: %s of run %s %s: %s",
                 *(report.webhook_id, report.tenant, report.event_type, report.run_id),
-                *(report.outcome, report.reason),
+                *(_NOT_DELIVERED[report.outcome], report.reason),
             )
 
 

@@ -10,7 +10,7 @@ from builders import a_suite
 from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress
 from evalwright.host.webhooks.dead_letters import ParkedDelivery
-from evalwright.host.webhooks.posting import AttemptResult
+from evalwright.host.webhooks.posting import AttemptResult, DeliveryReport
 from host.caller import Caller, Reply
 from host.server import TENANT, ServedHost, running_host
 from subjects.waiting import eventually
@@ -194,6 +194,18 @@ def parked(lasting: ServedHost, caller: Caller, count: int, **fields) -> tuple[s
     ]
     lasting.log.records.write([letter.change(tenant) for letter in letters]).result()
     return webhook, [letter.delivery_id for letter in letters]
+
+
+def test_the_log_says_what_became_of_a_delivery(lasting: ServedHost, caplog):
+    for outcome in ("failed", "refused", "parked", "delivered"):
+        report = DeliveryReport(outcome, "status_500", TENANT, "wh_1", "run_1", "run.started")
+        lasting.host._note_delivery(report)
+    said = [line.partition("run_1 ")[2] for line in caplog.messages if "wh_1" in line]
+    assert said == [
+        "could not be delivered: status_500",
+        "was not sent: status_500",
+        "was given up and is a dead letter: status_500",
+    ]
 
 
 def test_dead_letters_are_listed_page_by_page(newcomer: Caller, lasting: ServedHost):
