@@ -3,6 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 
 import msgspec
 
@@ -27,7 +29,7 @@ class Recorder:
         self._loop_thread = threading.get_ident()
         self._encode = msgspec.json.Encoder().encode
         self._redact = redactor.redact if redactor.knows_secrets else None
-        self._next_flush: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []  # for the next commit
 
     def record(
         self, task_id: str | None, *payloads: Payload, facts: Sequence[NewEvent] = ()
@@ -96,10 +98,28 @@ class Recorder:
         """
         if payloads:
             self._log.append(self.run_id, self._events(None, payloads))
-        if self._next_flush is None:
-            self._next_flush = asyncio.create_task(self._flush())
-        await asyncio.shield(self._next_flush)
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._flush, loop)
+        durable = loop.create_future()
+        self._waiting.append(durable)
+        await durable
 
-    async def _flush(self) -> None:
-        self._next_flush = None  # what is recorded from here on waits for another one
-        await asyncio.wrap_future(self._log.flush(self.run_id))
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting, self._waiting = self._waiting, []  # who asks from here on waits for another one
+
+        def settle(flushed: "Future[None]") -> None:
+            error = flushed.exception()
+            for durable in waiting:
+                if durable.done():  # whoever asked has been cancelled
+                    continue
+                if error is None:
+                    durable.set_result(None)
+                else:
+                    durable.set_exception(error)
+
+        def settle_soon(flushed: "Future[None]") -> None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                loop.call_soon_threadsafe(settle, flushed)
+
+        self._log.flush(self.run_id).add_done_callback(settle_soon)
