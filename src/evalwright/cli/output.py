@@ -11,6 +11,7 @@ import secrets
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar
@@ -21,6 +22,9 @@ from evalwright.reports.console import printable
 T = TypeVar("T")
 
 Emit = Callable[[bytes], None]
+
+READER_SECONDS = 1.0  # within which somebody must read a named pipe that is written to
+_pipes: dict[Path, int] = {}  # checked and open: to close one would end the reading
 
 # What a shell hands over is open already, and somebody reads it: `/dev/stdout`, and `>(…)`.
 _HANDED_OVER = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
@@ -151,13 +155,35 @@ def check_place(path: Path) -> None:
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "it is a directory" if path.is_dir() else f"{path.parent} is not a writable folder"
         raise BadInput(f"{path}: cannot be written: {reason}")
-    if is_named_pipe(path):
-        raise BadInput(f"{path}: cannot be written: it is a named pipe; write to a file")
+    if _is_named_pipe(path):
+        try:
+            _pipes[path.resolve()] = _opened_pipe(path)
+        except OSError as error:
+            raise BadInput(
+                f"{path}: cannot be written: {error.strerror}; write to a file"
+            ) from None
 
 
-def is_named_pipe(path: Path) -> bool:
-    """Whether to write there could wait for ever, for somebody who reads."""
+def _is_named_pipe(path: Path) -> bool:
     return path.is_fifo() and not _HANDED_OVER.fullmatch(str(path))
+
+
+def _opened_pipe(path: Path) -> int:
+    """A descriptor of a pipe that somebody reads: to wait for a reader could take for ever."""
+    deadline = time.monotonic() + READER_SECONDS
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                message = "it is a named pipe, and nobody reads it"
+                raise OSError(errno.ENXIO, message, str(path)) from None
+            time.sleep(0.02)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
 
 
 def make_folder(path: Path) -> None:
@@ -172,9 +198,11 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file whole: beside its place first, then moved there; a device is written to."""
     try:
         place = path.resolve()
-        if is_named_pipe(path):
-            raise OSError(errno.EINVAL, "it is a named pipe", str(path))
-        if path.exists() and not path.is_file():  # a pipe's real path does not exist
+        if _is_named_pipe(path):
+            descriptor = _pipes.pop(place, None)
+            with os.fdopen(_opened_pipe(path) if descriptor is None else descriptor, "wb") as pipe:
+                pipe.writelines(chunks)
+        elif path.exists() and not path.is_file():  # a pipe's real path does not exist
             with path.open("wb") as device:
                 device.writelines(chunks)
         else:
