@@ -30,7 +30,7 @@ demo: setup ## run the bundled suites against the bundled agents
 	@$(BIN)/evalwright demo
 
 test: setup ## run every test
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 soak: setup ## inject faults for a long time: kills, full disks, held locks, hostile load
 	SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/faults
