@@ -274,12 +274,13 @@ class Lane:
         heard = cursor.heard
         try:
             page, has_more = await self._read(lambda: self._page(cursor))
-            for event in page:
+            while page and self.parked < MOST_KEPT:  # else somebody has to look first
+                event = page.pop(0)
                 if self._is_wanted(cursor, event):
                     await self._deliver(cursor, event)
                 else:
                     self._settle(cursor, event)
-            if has_more:
+            if page or has_more:
                 self._news[run_id] = None
             else:  # what was not read until then is not wanted
                 cursor.position = max(cursor.position, heard)
@@ -394,6 +395,5 @@ class Lane:
     def _report(
         self, outcome: DeliveryOutcome, reason: str, event: Event, seconds: float | None = None
     ) -> None:
-        owner = (self.subscription.tenant, self._id)
-        report = DeliveryReport(outcome, reason, *owner, event.run_id, event.type, seconds)
-        self._tools.report(report)
+        place = (self.subscription.tenant, self._id, event.run_id, event.type)
+        self._tools.report(DeliveryReport(outcome, reason, *place, seconds))
