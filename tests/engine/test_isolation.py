@@ -20,9 +20,9 @@ TOOLS = {"toolResponses": [{"tool": "shop:orders.get", "response": 1}]}
 MEMORY = {"memorySeed": [{"id": "contact"}]}
 
 
-def an_agent(*, is_outside: bool = False, **more: bool) -> SimpleNamespace:
+def an_agent(*, is_outside: bool = False, reads_memory: bool = True) -> SimpleNamespace:
     named = {"agent_id": "local.a.b", "ref": "a.py:b", "model_class": None, "allowed_tools": None}
-    return SimpleNamespace(**named, is_outside=is_outside, **more)
+    return SimpleNamespace(**named, is_outside=is_outside, reads_memory=reads_memory)
 
 
 def marks(agent, *fixtures, **options) -> list[str]:

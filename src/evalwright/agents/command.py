@@ -44,6 +44,7 @@ class CommandAgent:
         self.model_class = model_class
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = True
+        self.reads_memory = True
         self._arguments = arguments
         self._gateway = gateway
 

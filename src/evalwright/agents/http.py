@@ -54,6 +54,7 @@ class HttpAgent:
         self.model_class = model_class
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = True
+        self.reads_memory = True
         self._url = url
         self._gateway = gateway
         self._new_session = open_session or _own_session

@@ -60,6 +60,7 @@ class Agent(Protocol):
     model_class: str | None  # the class of model behind it, where it is known
     allowed_tools: frozenset[str] | None  # the tools it may call; None: all that there are
     is_outside: bool  # in another process, where it may call tools unseen
+    reads_memory: bool  # whether it can see the memory of a task
 
     async def invoke(self, invocation: "Invocation") -> Any:
         """Work on one task and return the output; raises `AgentFailure`."""

@@ -72,6 +72,7 @@ class PythonAgent:
         self.model_class = model_class
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
+        self.reads_memory = True
         self._function = function
         called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

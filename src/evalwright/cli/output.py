@@ -6,7 +6,6 @@ import contextlib
 import errno
 import io
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -16,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar
 
+from evalwright.contracts.documents import HANDED_OVER
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
 from evalwright.reports.console import printable
 
@@ -25,9 +25,6 @@ Emit = Callable[[bytes], None]
 
 READER_SECONDS = 1.0  # within which somebody must read a named pipe that is written to
 _pipes: dict[Path, int] = {}  # checked and open: to close one would end the reading
-
-# What a shell hands over is open already, and somebody reads it: `/dev/stdout`, and `>(…)`.
-_HANDED_OVER = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 
 
 class Streams:
@@ -165,7 +162,7 @@ def check_place(path: Path) -> None:
 
 
 def _is_named_pipe(path: Path) -> bool:
-    return path.is_fifo() and not _HANDED_OVER.fullmatch(str(path))
+    return path.is_fifo() and not HANDED_OVER.fullmatch(str(path))
 
 
 def _opened_pipe(path: Path) -> int:

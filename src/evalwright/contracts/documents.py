@@ -23,8 +23,8 @@ MAX_VALUES = 5_000_000  # bounds what YAML aliases can expand to
 
 MOST_BYTES = 512 << 20
 
-# What a shell hands over is open already: standard input, and `<(…)`.
-_HANDED_OVER = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
+# What a shell hands over is open already: its standard streams, `<(…)` and `>(…)`.
+HANDED_OVER = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 _SPECIAL = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -74,7 +74,7 @@ def read_input(path: str | Path, most: int = MOST_BYTES) -> bytes:
 
 def _refuse_special(path: str | Path, mode: int) -> None:
     """Refuse what is not a regular file, unless it is a pipe that was handed over."""
-    if stat.S_ISFIFO(mode) and _HANDED_OVER.fullmatch(str(path)):
+    if stat.S_ISFIFO(mode) and HANDED_OVER.fullmatch(str(path)):
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "Is a directory, not a file", str(path))

@@ -18,7 +18,7 @@ from evalwright.store.protocol import EventLog
 def read_baseline(
     log: EventLog, run_id: str, suite: Suite, redactor: Redactor = NOTHING_SECRET
 ) -> Baseline:
-    """What a run came to; raises `BadInput` where it is no baseline for the suite."""
+    """What a run came to; raises `BadInput` if it cannot be a baseline for the suite."""
     history = read_history(log, run_id)
     if history.status != "completed":
         raise BadInput(

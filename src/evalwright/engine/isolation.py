@@ -40,7 +40,7 @@ def isolation_marks(plan: Plan, agent: Agent) -> list[str]:
 
 def memory_warnings(suite: Suite, agent: Agent) -> list[Problem]:
     """What to say of tasks whose memory the agent does not read; one line for all of them."""
-    if getattr(agent, "reads_memory", True):
+    if agent.reads_memory:
         return []
     seeded = [
         index

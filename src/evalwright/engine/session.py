@@ -208,7 +208,7 @@ class Session:
             run_id = last_continuation(log, find_run(log, self.options.baseline))
             baseline = read_baseline(log, run_id, suite, self.models.redactor)
         plan = plan_run(suite, name, self.agent, self.options, baseline)
-        if not getattr(self.agent, "reads_memory", True):
+        if not self.agent.reads_memory:
             self._warn_of_memory(plan, name)
         if self.options.repeat == 1:
             return [plan]

@@ -89,6 +89,7 @@ class StagedAgent:
         self.ref = agent.ref
         self.model_class = agent.model_class
         self.is_outside = agent.is_outside
+        self.reads_memory = agent.reads_memory
         self.allowed_tools: frozenset[str] | None = frozenset(registered.tool_allowlist)
         self._agent = agent
         self._staging = staging
