@@ -59,9 +59,10 @@ bench-models: setup ## measure model calls, judges and the tool loop
 	$(BIN)/python benchmarks/judging/bench.py
 	$(BIN)/python benchmarks/tool_loop/bench.py
 
-bench-prompts: setup ## measure prompteval: judged at concurrency 8, and the linter on a generated library
+bench-prompts: setup ## measure prompteval: judged at concurrency 8, the linter's speed, how right it is (WILD=dir)
 	$(BIN)/python benchmarks/prompteval_judge/bench.py
 	$(BIN)/python benchmarks/prompteval_lint/bench.py
+	$(BIN)/python benchmarks/prompteval_rules/bench.py $(WILD)
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight
 	$(BIN)/python benchmarks/host/bench.py
