@@ -51,7 +51,7 @@ bench: setup ## measure next to inspect-ai and pydantic-evals (installs both)
 bench-compare: setup ## measure a comparison of 10,000 and 100,000 cases
 	$(BIN)/python benchmarks/compare/bench.py --cases 10000 --large 100000
 
-bench-signals: setup ## measure the signals on your labelled traces (TRACES=dir)
+bench-signals: setup ## measure the signals on your labelled traces (TRACES=dir), each figure beside its goal
 	$(BIN)/python benchmarks/signals/bench.py $(TRACES)
 
 bench-models: setup ## measure model calls, judges and the tool loop

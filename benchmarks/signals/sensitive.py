@@ -1,7 +1,5 @@
 """How well secrets and personal data are found: precision, recall, F1 and false positives per set.
 
-    python benchmarks/signals/sensitive.py [DIRECTORY]     default: ../shared/data/agent-traces
-
 A labelled text counts as found when a finding of the right family overlaps the labelled value, or,
 where no value is labelled, when there is any; an innocent text counts as falsely found when there
 is any finding of that family at all.
@@ -9,33 +7,48 @@ is any finding of that family at all.
 
 import gzip
 import json
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evalwright.signals.sensitive import scan
+from board import Board, at_least, at_most
+from labelled import Labelled
 
-DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent-traces"
+from evalwright.signals.sensitive import scan
+from evalwright.signals.sensitive_part import SensitivePart
+
 SETS = (
     ("secrets", "secret", "secrets/secrets.jsonl.gz", "secret"),
     ("personal data", "pii", "pii/pii.jsonl.gz", "value"),
 )
+FOUND = at_least(0.97)
+FALSE = at_most(0.02)
+Outcomes = list[tuple[dict[str, Any], str]]
 
 
-def report(data: Path) -> None:
+def report(labelled: Labelled, board: Board) -> None:
     for name, family, path, field in SETS:
-        records = read(data / path)
-        outcomes = [(record, outcome(record, family, field)) for record in records]
-        print(f"\n{name}: {len(records)} texts of {path}")
-        print(f"  {'':28} texts precision  recall      F1  false positives")
-        line("all", (result for _, result in outcomes))
-        for half in (0, 1):
-            line(f"half {half + 1} of 2", (result for _, result in outcomes[half::2]))
+        outcomes = [(each, outcome(each, family, field)) for each in read(labelled.data / path)]
+        board.heading(name, path)
+        _rows(board, "all", [result for _, result in outcomes], held=True)
         for group, results in grouped(outcomes, by_origin if family == "secret" else by_kind):
-            line(group, results)
-        missed(outcomes)
+            _rows(board, group, results)
+        for record, result in outcomes:
+            if result.startswith("false"):
+                print(f"    {result}: {record['id']} {record['kind']}")
+
+
+def judged_parts(data: Path) -> Iterator[tuple[str, str, bool]]:
+    """Every finding in a labelled text: its family, its confidence, and whether it is right."""
+    for _, family, path, field in SETS:
+        for record in read(data / path):
+            for part in found_in(record, family):
+                yield (
+                    family,
+                    part.confidence,
+                    record["label"] != "benign" and hits(record, field, part),
+                )
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -43,15 +56,21 @@ def read(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+def found_in(record: dict[str, Any], family: str) -> list[SensitivePart]:
+    return [each for each in scan(record["text"]) if each.family == family]
+
+
+def hits(record: dict[str, Any], field: str, part: SensitivePart) -> bool:
+    value = record.get(field) or ""
+    start = record["text"].find(value) if value else -1
+    return start < 0 or (part.start < start + len(value) and part.end > start)
+
+
 def outcome(record: dict[str, Any], family: str, field: str) -> str:
-    text = record["text"]
-    found = [each for each in scan(text) if each.family == family]
+    found = found_in(record, family)
     if record["label"] == "benign":
         return "false positive" if found else "true negative"
-    value = record.get(field) or ""
-    start = text.find(value) if value else -1
-    hit = any(start < 0 or (each.start < start + len(value) and each.end > start) for each in found)
-    return "true positive" if hit else "false negative"
+    return "true positive" if any(hits(record, field, each) for each in found) else "false negative"
 
 
 def by_origin(record: dict[str, Any]) -> str:
@@ -63,7 +82,7 @@ def by_kind(record: dict[str, Any]) -> str:
 
 
 def grouped(
-    outcomes: list[tuple[dict[str, Any], str]], key: Callable[[dict[str, Any]], str]
+    outcomes: Outcomes, key: Callable[[dict[str, Any]], str]
 ) -> Iterable[tuple[str, list[str]]]:
     groups = defaultdict(list)
     for record, result in outcomes:
@@ -71,25 +90,12 @@ def grouped(
     return sorted(groups.items())
 
 
-def line(name: str, results: Iterable[str]) -> None:
+def _rows(board: Board, name: str, results: list[str], *, held: bool = False) -> None:
     count = Counter(results)
-    hits, misses = count["true positive"], count["false negative"]
+    found, missed = count["true positive"], count["false negative"]
     false, right = count["false positive"], count["true negative"]
-    precision, recall = share(hits, hits + false), share(hits, hits + misses)
-    f1 = share(2 * hits, 2 * hits + false + misses)
-    innocent = f"{share(false, false + right)} ({false} of {false + right})"
-    print(f"  {name:28} {sum(count.values()):5} {precision:>9} {recall:>7} {f1:>7}  {innocent}")
-
-
-def share(part: int, whole: int) -> str:
-    return f"{part / whole:.3f}" if whole else "-"
-
-
-def missed(outcomes: list[tuple[dict[str, Any], str]]) -> None:
-    for record, result in outcomes:
-        if result.startswith("false"):
-            print(f"    {result}: {record['id']} {record['kind']}")
-
-
-if __name__ == "__main__":
-    report(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT)
+    if found + missed:
+        f1 = 2 * found / max(1, 2 * found + false + missed)
+        board.figure(f"{name}: F1", len(results), f1, FOUND if held else None)
+    if false + right:
+        board.share(f"{name}: false positives", false, false + right, FALSE if held else None)
