@@ -562,16 +562,20 @@ def test_sides_that_are_no_runs_are_refused_with_a_hint(tmp_path: Path) -> None:
 
 
 def test_cases_are_found_above_a_run_but_not_too_high(tmp_path: Path) -> None:
-    folder = tmp_path / "0" / "1" / "2" / "3" / "4" / "run"
+    folder = tmp_path.joinpath(*"0123456789", "run")
     folder.mkdir(parents=True)
     (folder / "run.json").write_text('{"cases_path": "cases-x.json"}')
     run = RunFolder(folder)
     assert find_cases(run) is None
-    for high in (folder.parents[4], folder.parents[3], folder.parents[0], folder):
+    too_high = folder.parents[8]
+    for high in (too_high, folder.parents[7], folder.parents[0], folder):
+        (high / "cases").mkdir()
+        (high / "cases" / "cases.json").write_text("[]")
+        assert find_cases(run) == (None if high == too_high else high / "cases" / "cases.json")
         (high / "cases.json").write_text("[]")
-        assert find_cases(run) == (None if high == folder.parents[4] else high / "cases.json")
+        assert find_cases(run) == (None if high == too_high else high / "cases.json")
         (high / "cases-x.json").write_text("[]")
-        assert find_cases(run) == (None if high == folder.parents[4] else high / "cases-x.json")
+        assert find_cases(run) == (None if high == too_high else high / "cases-x.json")
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,13 @@ def _check_forms(forms: dict[str, Path], out: Path) -> None:
         if place in taken:
             raise BadInput(f"--{name} {path}: --{taken[place]} is written there")
         taken[place] = name
-        check_place(path)
+        if not _is_made_with(out, Path(place).parent):
+            check_place(path)
+
+
+def _is_made_with(out: Path, folder: Path) -> bool:
+    """Whether a folder comes into being with the report, because it lies on the way there."""
+    return not folder.exists() and Path(os.path.realpath(out)).is_relative_to(folder)
 
 
 def _stop_in_good_order() -> None:

@@ -1,7 +1,8 @@
 """The two sides of a comparison as the user named them: a directory, traces, or an own run."""
 
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
 
 _CASES = "cases.json"
-_HIGHEST = 4  # folders above a run directory in which its cases are looked for
+_CASE_FILES = (_CASES, "cases/cases.json")
+# Folders above a run directory in which its cases and captures are looked for.
+_NEAR, _HIGHEST = 4, 8
+_REPOSITORY = ".git"  # above the folder that holds it, nothing belongs to the run
 
 
 class LogReader:
@@ -128,11 +132,14 @@ def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cas
     if is_folder:
         run = RunFolder(path)
         _refuse_other_folders(run, named)
+        run.above = tuple(folders_above(path))
         return run, find_cases(run)
     if exists:
         from evalwright.comparison.materialize import open_traces
 
-        return open_traces(path, work), None
+        traces = open_traces(path, work)
+        traces.above = tuple(folders_above(path))
+        return traces, None
     if path.suffix or "/" in named:
         raise BadInput(f"{named}: no such run directory or file of traces")
     from evalwright.comparison.logged_run import LoggedRun
@@ -158,16 +165,35 @@ def _refuse_other_folders(run: RunFolder, named: str) -> None:
 def find_cases(run: RunFolder) -> Path | None:
     """The cases of a run directory: where its run.json says, or cases.json, here or above."""
     named = run.meta.get("cases_path")
-    names = [named, _CASES] if isinstance(named, str) and _is_inside(named) else [_CASES]
-    root = run.root.resolve()
-    for folder in (root, *root.parents[:_HIGHEST]):
+    names = (named, *_CASE_FILES) if isinstance(named, str) and _is_inside(named) else _CASE_FILES
+    for folder in (run.root.resolve(), *folders_above(run.root)):
         for name in names:
             if _is_own_file(folder, name):
                 return folder / name
-        if os.path.lexists(folder / _CASES):  # to go on without it would let everything pass
-            message = "a link or a device, not a file in its folder; name a file with --cases"
-            raise BadInput(f"{folder / _CASES}: {message}")
+        for name in _CASE_FILES:
+            if os.path.lexists(folder / name):  # to go on without it would let everything pass
+                message = "a link or a device, not a file in its folder; name a file with --cases"
+                raise BadInput(f"{folder / name}: {message}")
     return None
+
+
+def folders_above(run: Path) -> Iterator[Path]:
+    """The folders above a run, as far as they may belong to it: up to its repository, if any.
+
+    High up it must not be a folder that everybody writes to. A run that is a link has the folders
+    above what it leads to, then those above the link.
+    """
+    seen: set[Path] = set()
+    for path in (run.resolve(), Path(os.path.normpath(run.absolute()))):
+        for height, parent in enumerate(path.parents[:_HIGHEST]):
+            folder = parent.resolve()
+            if height >= _NEAR and folder.stat().st_mode & stat.S_IWOTH:
+                break
+            if folder not in seen:
+                seen.add(folder)
+                yield folder
+            if os.path.lexists(folder / _REPOSITORY):
+                break
 
 
 def _is_own_file(folder: Path, name: str) -> bool:

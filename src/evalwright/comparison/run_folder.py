@@ -90,12 +90,14 @@ class RunFolder:
     """The responses in a directory. A file answers the case it is named after, or the one it names.
 
     In a folder written by `materialize`, `listing` is the file that says what each response
-    answers. Captured bodies may be in the folders above, up to `top`.
+    answers. Captured bodies may be in the folders above, up to `top`, and in the
+    `_runner_failures` of those in `above`.
     """
 
     def __init__(self, root: Path, listing: Path | None = None) -> None:
         self.root = root
         self.top = root.parent
+        self.above: tuple[Path, ...] = ()
         self._listing = listing
         self.is_empty = all(stem == "cases" for stem in self.stems())  # case files do not count
         self.meta, self.meta_fault, _ = _read_meta(root)
@@ -147,19 +149,25 @@ class RunFolder:
     def captured(self, reference: str) -> bytes | Unreadable:
         """The bytes of a captured file that a response names, or why they cannot be had.
 
-        Names are relative to the run directory, then to its parents up to `top`. Only files in
-        the run directory or in a `_runner_failures` folder are read: a response must not be able
-        to put any other file into a report that is passed on.
+        Names are relative to the run directory, then to its parents up to `top`; a name that leads
+        nowhere was written on another machine or from another folder, and what follows
+        `_runner_failures` in it is looked for in the folders of that name. Only files in the run
+        directory or in a `_runner_failures` folder are read: a response must not be able to put
+        any other file into a report that is passed on.
         """
         if "\0" in reference:
             return Unreadable("its name contains a NUL character")
+        found = self._captured_where_it_says(reference)
+        if isinstance(found, bytes):
+            return found
+        beside = self._captured_beside(reference)
+        return found if beside is None else beside
+
+    def _captured_where_it_says(self, reference: str) -> bytes | Unreadable:
         top = self._searched[-1]
         for folder in self._searched:
-            try:
-                path = (folder / reference).resolve()
-                if not path.is_file():
-                    continue
-            except (OSError, RuntimeError):
+            path = _file_at(folder / reference)
+            if path is None:
                 continue
             above = path.is_relative_to(top) and _CAPTURES in path.relative_to(top).parts[:-1]
             if above or path.is_relative_to(self._searched[0]):
@@ -167,11 +175,33 @@ class RunFolder:
             return Unreadable("it is outside the run directory and its captures")
         return Unreadable("it was not found")
 
+    def _captured_beside(self, reference: str) -> bytes | Unreadable | None:
+        parts = reference.replace("\\", "/").split("/")
+        if _CAPTURES in parts:
+            parts = parts[len(parts) - parts[::-1].index(_CAPTURES) :]
+        if not parts or not parts[0] or ".." in parts:
+            return None
+        for folder in (self.root.resolve(), *self.above):
+            captures = folder / _CAPTURES
+            path = _file_at(captures.joinpath(*parts))
+            if path is not None and path.is_relative_to(captures):  # so no link leads out of it
+                return read_inside(path.parent, path.name)
+        return None
+
     @cached
     def _searched(self) -> list[Path]:
         """The run directory, then those above it; resolved once, as that costs many calls."""
         run, top = self.root.resolve(), self.top.resolve()
         return [run, *(parent for parent in run.parents if parent.is_relative_to(top))]
+
+
+def _file_at(path: Path) -> Path | None:
+    """The file that a path leads to, with all links followed; None where there is none."""
+    try:
+        found = path.resolve()
+        return found if found.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def parse_response(data: bytes) -> Json | Unreadable:

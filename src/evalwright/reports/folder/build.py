@@ -138,15 +138,21 @@ def _report_id(options: CompareOptions, inputs: Inputs) -> str:
 def write_report(request: ReportRequest, progress: ShowProgress) -> WrittenReport:
     """Compare two runs and put the report in its place, whole or not at all."""
     check_out(request)
-    beside = request.out.resolve().with_name(f".{request.out.name}.{secrets.token_hex(6)}")
+    out = request.out.resolve()
+    beside = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
+    made = [folder for folder in out.parents if not folder.exists()]
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         report = _ReportBuild(request, beside).run(progress)
-        _move_into_place(beside, request.out.resolve())
+        _move_into_place(beside, out)
     except OSError as error:
         message = f"{request.out}: the report cannot be written: {error.strerror or error}"
         raise CannotEvaluate(message) from None
     finally:
         _remove(beside)
+        with contextlib.suppress(OSError):  # they hold the report, or something that is not ours
+            for folder in made:
+                folder.rmdir()
     return report
 
 
@@ -171,8 +177,10 @@ def check_out(request: ReportRequest) -> None:
 def _check_place(named: Path, out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise BadInput(f"{named}: is a file; give a folder for the report")
-    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
-        raise BadInput(f"{named}: cannot be made: {named.parent} is not a writable folder")
+    above = next(folder for folder in out.parents if os.path.lexists(folder))
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        shown = named.parent if above == out.parent else above
+        raise BadInput(f"{named}: cannot be made: {shown} is not a writable folder")
     if not out.is_dir():
         return
     with os.scandir(out) as entries:  # files that are not ours would go with the old report
