@@ -80,26 +80,52 @@ def test_a_key_that_stands_twice_is_noted_and_the_last_counts():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("source", "fields", "says"),
     [
-        ("---\ntitle: a: b\n---\nText\n", "line 2, column 9: front matter: "),
-        ("---\nok: 1\nbad: [1\n---\nText\n", "line 4, column 1: front matter: "),
-        ("---\n- a\n- b\n---\nText\n", "line 2: the front matter is a list"),
-        ("---\njust words\n---\nText\n", "line 2: the front matter is a single value"),
-        ("---\ntitle: x\n\nText\n", "line 1: the front matter is not closed"),
-        ("---\n1: x\n---\nText\n", "line 2, column 1: front matter: the key 1 is not a string"),
-        ("---\na: 1\na: 2\n2: 3\n---\nText\n", "line 4, column 1: front matter: the key 2"),
-        ("---\ntitle: x\n---\n\n", "no prompt below it"),
-        ("---\na: \x07\n---\nText\n", "control characters are not allowed"),
+        (
+            "globs: **/*\nalwaysApply: true",
+            {"globs": "**/*", "alwaysApply": True},
+            "line 2, column",
+        ),
+        ("applyTo: **", {"applyTo": "**"}, "line 2, column"),
+        ("globs: *.ts,*.tsx", {"globs": "*.ts,*.tsx"}, "line 2, column"),
+        ("title: a: b", {"title": "a: b"}, "line 2, column 9: front matter: "),
+        ("tools: @a\nname: x", {"tools": "@a", "name": "x"}, "line 2, column"),
+        ("ok: 1\nbad: [1", {"ok": 1, "bad": "[1"}, "line 4, column 1: front matter: "),
+        ("a: |\n  one\n  two\nb: c: d", {"a": "one\ntwo\n", "b": "c: d"}, "read key by key"),
+        ('说明: "甲": 乙', {"说明": '"甲": 乙'}, "read key by key"),
+        ("1: x\nname: y", {"name": "y"}, "the key 1 is not a string"),
     ],
 )
-def test_broken_front_matter_is_refused_with_line_and_reason(text, says):
-    assert says in refusal(text)
+def test_front_matter_that_is_no_yaml_is_read_key_by_key_and_a_note_says_so(source, fields, says):
+    prompt = parse(f"---\n{source}\n---\nText\n")
+    assert (prompt.frontmatter, prompt.body) == (fields, "Text\n")
+    assert says in prompt.notes[0]
 
 
-def test_aliases_that_multiply_are_refused():
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("---\n- a\n- b\n---\nText\n", "line 2: there is no `key: value`"),
+        ("---\njust words\n---\nText\n", "line 2: there is no `key: value`"),
+        ("---\ntitle: x\n\nText\n", "line 1: the front matter is not closed"),
+    ],
+)
+def test_what_only_looks_like_front_matter_is_text(text, says):
+    prompt = parse(text)
+    assert (prompt.frontmatter, prompt.body) == (None, text)
+    assert says in prompt.notes[0]
+
+
+def test_front_matter_alone_is_no_prompt():
+    assert "no prompt below it" in refusal("---\ntitle: x\n---\n\n")
+
+
+def test_aliases_that_multiply_are_not_expanded():
     levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 9))
-    assert "aliases" in refusal(f"---\nl0: &l0 [1]\n{levels}\n---\nText\n")
+    prompt = parse(f"---\nl0: &l0 [1]\n{levels}\n---\nText\n")
+    assert "aliases" in prompt.notes[0]
+    assert len(json.dumps(prompt.frontmatter)) < 1000
 
 
 # Bytes that are no text

@@ -10,6 +10,7 @@ import msgspec
 
 from evalwright.contracts.prompt_result import Complexity, ComplexityTier
 from evalwright.prompts.document import Prompt
+from evalwright.prompts.language import WITHOUT_SPACES, count_words
 from evalwright.prompts.placeholders import holds_prose
 
 TIERS: tuple[tuple[float, ComplexityTier], ...] = (
@@ -88,8 +89,9 @@ def count(prompt: Prompt) -> Counts:
             inner_steps, inner_sections = _in_fence(block.text)
             steps += inner_steps
             sections += inner_sections
+    has_spaces = prompt.language.script not in WITHOUT_SPACES
     return Counts(
-        words=len(words),
+        words=len(words) if has_spaces else count_words(body),
         steps=steps,
         constraints=sum(map(_CONSTRAINTS.__contains__, counted))
         + sum(map(data.count, _CONSTRAINT_PHRASES)),

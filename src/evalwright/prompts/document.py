@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 from evalwright.contracts.prompt_result import ErrorCode, InputType
+from evalwright.prompts.kinds import PromptKind, TemplateStyle
+from evalwright.prompts.language import UNKNOWN_LANGUAGE, Language
 
 
 class UnfitPrompt(Exception):
@@ -50,3 +52,6 @@ class Prompt(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...] = ()
     placeholders: tuple[Placeholder, ...] = ()
     notes: tuple[str, ...] = ()  # such as: excluded by the rules, but named explicitly
+    kind: PromptKind = "system_prompt"
+    language: Language = UNKNOWN_LANGUAGE
+    template: TemplateStyle = "none"

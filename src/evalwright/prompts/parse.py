@@ -1,7 +1,7 @@
 """A prompt file's bytes to a `Prompt`: front matter, title, category, blocks, placeholders."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -9,34 +9,19 @@ import msgspec
 import yaml
 
 from evalwright.contracts.prompt_result import InputType
-from evalwright.contracts.yaml_loader import DUPLICATE_KEY, JsonLoader, load_yaml
+from evalwright.contracts.yaml_loader import JsonLoader, load_yaml
 from evalwright.prompts.document import Block, Prompt, UnfitPrompt
+from evalwright.prompts.front_matter import load_checked, split_front_matter
+from evalwright.prompts.kinds import prompt_kind, template_style
+from evalwright.prompts.language import language_of
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.placeholders import find_placeholders
 
 MAX_BYTES = 5 * 1024 * 1024
-MAX_VALUES = 100_000
 UNCATEGORIZED = "uncategorized"
 STDIN = "-"
 
-_MAP = "tag:yaml.org,2002:map"
-_OPENING = re.compile(r"---[ \t]*\r?\n")
-_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
-
-
-class _LastKeyCounts(JsonLoader):
-    """Accepts duplicate keys, as the tools that show front matter do."""
-
-
-def _mapping(loader: _LastKeyCounts, node: Any) -> Any:
-    if isinstance(node, yaml.MappingNode):
-        last = {(key.tag, str(key.value)): (key, value) for key, value in node.value}
-        node.value = list(last.values())
-    return JsonLoader.yaml_constructors[_MAP](loader, node)
-
-
-_LastKeyCounts.add_constructor(_MAP, _mapping)
 
 
 def parse_prompt(data: bytes, shown: str, note: str | None = None) -> Prompt:
@@ -101,6 +86,8 @@ def _from_markdown(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
     if not body or body.isspace():
         raise UnfitPrompt("invalid_input", "the file has front matter and no prompt below it")
     blocks = scan_blocks(body, text.count("\n", 0, offset))
+    placeholders = find_placeholders(text, blocks, offset)
+    style = template_style(body, {each.style for each in placeholders})
     return Prompt(
         path=shown,
         type="markdown",
@@ -111,104 +98,30 @@ def _from_markdown(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
         body=body,
         body_offset=offset,
         blocks=blocks,
-        placeholders=find_placeholders(text, blocks, offset),
+        placeholders=placeholders,
         notes=notes + remarks,
+        kind=prompt_kind(shown, "markdown", frontmatter, body, style),
+        language=language_of(body),
+        template=style,
     )
-
-
-def split_front_matter(text: str) -> tuple[dict[str, Any] | None, int, tuple[str, ...]]:
-    """The front matter of a text (None: it has none), the offset at its end, and notes on it."""
-    opening = _OPENING.match(text)
-    if opening is None:
-        return None, 0, ()
-    start = opening.end()
-    closing = _CLOSING.search(text, start - 1)
-    if closing is None:
-        raise UnfitPrompt(
-            "invalid_input", "line 1: the front matter is not closed: end it with a line of ---"
-        )
-    notes: list[str] = []
-    source = text[start : closing.start() + 1]
-    loaded = _load(source, first_line=2, what="front matter", notes=notes)
-    if loaded is None:
-        loaded = {}
-    if not isinstance(loaded, dict):
-        raise UnfitPrompt(
-            "invalid_input",
-            f"line 2: the front matter is {_named(loaded)}: write `key: value` lines",
-        )
-    return loaded, closing.end(), tuple(notes)
-
-
-def _load(
-    source: str,
-    first_line: int,
-    what: str,
-    notes: list[str] | None = None,
-    load: Callable[[str], Any] = load_yaml,
-) -> Any:
-    """Read YAML; an error names its line in the file.
-
-    Given `notes`, a duplicate key is noted there instead, and the last value counts.
-    """
-    try:
-        loaded = load(source)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        message = _why_unreadable(error, first_line, what)
-        if notes is None or DUPLICATE_KEY not in message:
-            raise UnfitPrompt("invalid_input", message) from None
-        notes.append(f"{message}; the last one counts")
-        return _load(source, first_line, what, load=_load_last)
-    if "*" in source and _size(loaded) > MAX_VALUES:
-        raise UnfitPrompt(
-            "invalid_input",
-            f"line {first_line}: {what}: more than {MAX_VALUES:,} values once its aliases are "
-            "expanded",
-        )
-    return loaded
-
-
-def _why_unreadable(error: Exception, first_line: int, what: str) -> str:
-    mark = None
-    reason: object = " ".join(str(error).split())
-    if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        reason = error.problem or error.context
-    column = f", column {mark.column + 1}" if mark else ""
-    return f"line {first_line + (mark.line if mark else 0)}{column}: {what}: {reason}"
-
-
-def _size(value: Any) -> int:
-    """How many values a value holds as JSON, where nothing is shared; counted to the limit."""
-    count = 0
-    left = [value]
-    while left and count <= MAX_VALUES:
-        value = left.pop()
-        count += 1
-        if isinstance(value, dict):
-            left.extend(value.values())
-        elif isinstance(value, list):
-            left.extend(value)
-    return count
-
-
-def _load_last(source: str) -> Any:
-    return yaml.load(source, Loader=_LastKeyCounts)  # noqa: S506 - builds plain JSON values only
-
-
-def _named(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "a single value"
 
 
 # Prompt YAML
 
 
 def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
-    loaded = _load(text, first_line=1, what="prompt file")
+    loaded = load_checked(text, first_line=1, what="prompt file")
     if not isinstance(loaded, dict):
         raise UnfitPrompt("invalid_input", "line 1: a prompt file is a mapping with `messages`")
     body = _conversation(loaded.get("messages"))
     contents = _contents(text)
+    placeholders = tuple(
+        placeholder
+        for node in contents
+        for placeholder in find_placeholders(
+            text, start=node.start_mark.index, end=node.end_mark.index
+        )
+    )
     return Prompt(
         path=shown,
         type="prompt_yaml",
@@ -219,14 +132,11 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
         body=body,
         body_offset=0,
         blocks=tuple(block for node in contents for block in _blocks_at(node)),
-        placeholders=tuple(
-            placeholder
-            for node in contents
-            for placeholder in find_placeholders(
-                text, start=node.start_mark.index, end=node.end_mark.index
-            )
-        ),
+        placeholders=placeholders,
         notes=notes,
+        kind="chat",
+        language=language_of(body),
+        template=template_style(body, {each.style for each in placeholders}),
     )
 
 

@@ -152,7 +152,7 @@ def _score(
     parts = {
         "good": [each.name for each in best[:_NAMED]],
         "lacking": [each.name for each in worst[:_NAMED]],
-        "found": [f"{rule} ×{n}" if n > 1 else rule for rule, n in counts.items()],  # noqa: RUF001
+        "found": [f"{rule} ×{n}" if n > 1 else rule for rule, n in counts.items()],
     }
     text = "; ".join(f"{name}: {', '.join(listed)}" for name, listed in parts.items() if listed)
     text = text or "nothing stands out"

@@ -16,6 +16,8 @@ from operator import add, attrgetter
 import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
+from evalwright.prompts.language import words
+from evalwright.prompts.outline import Outline, outline_of
 from evalwright.signals.matching import Pattern, best_engine
 
 CORE_TITLES = frozenset(
@@ -45,7 +47,6 @@ _MARK = re.compile(
 )
 _BLANK_NEXT = re.compile(r"\Z|\n[ \t\r]*(?:\n|\Z)")
 _DECORATION = re.compile(r"[^\w/&' -]+")
-_WORD = re.compile(r"[a-z][a-z'-]*")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
 _NOT_SPACE = re.compile(r"[^\s]")
 
@@ -105,7 +106,7 @@ class Reading:
         for typographic, plain in _PLAIN:
             lowered = lowered.replace(typographic, plain)
         self.lowered = lowered
-        self.word_list = _WORD.findall(self.lowered)
+        self.word_list = words(lowered)
         self.words = Counter(self.word_list)
 
     def _instructions(self) -> str:
@@ -130,6 +131,11 @@ class Reading:
     def data(self) -> bytes:
         """The whole file in UTF-8, to look quickly whether something occurs in it."""
         return self.text.encode("utf-8", "surrogatepass")
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The parts of the prose, however they are marked; `place` maps their offsets."""
+        return outline_of(self.prose)
 
     def place(self, index: int) -> int:
         """The offset in the file of an index into the core or its prose."""

@@ -1,0 +1,142 @@
+"""What kind of prompt a file is, and in which style its template is written.
+
+The kind decides which rules are about a file: a page of a library has front matter with a title,
+rules for a coding agent have none, a template is filled in by a program.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from evalwright.contracts.prompt_result import InputType
+
+PromptKind = Literal[
+    "library_page",  # a page about a prompt, or with front matter such as a title
+    "system_prompt",  # the text that a model reads, and nothing else
+    "agent_rules",  # for a coding agent: Cursor rules, AGENTS.md, *.instructions.md
+    "skill",  # what an agent loads by its name and description: skills, agents, commands
+    "template",  # that a program fills in
+    "chat",  # messages with roles
+]
+TemplateStyle = Literal[
+    "jinja",  # {% if %}, {{ name | upper }}
+    "mustache",  # {{#each}}, {{{name}}}; also Handlebars
+    "expression",  # ${{ name }}
+    "erb",  # <%= name %>
+    "double_brace",  # {{name}}, {{$name}}
+    "dollar_brace",  # ${name}
+    "brace",  # {name}
+    "none",
+]
+
+RULES_FILES = frozenset(
+    """
+    agents.md claude.md gemini.md codex.md conventions.md copilot-instructions.md .cursorrules
+    .windsurfrules .clinerules .roorules agent.md
+    """.split()
+)
+_RULES_SUFFIXES = (".mdc", ".instructions.md", ".cursorrules", ".windsurfrules")
+_SKILL_SUFFIXES = (".agent.md", ".chatmode.md", ".prompt.md", ".skill.md")
+_TEMPLATE_SUFFIXES = (
+    *(".jinja2", ".jinja", ".j2", ".mustache", ".hbs", ".handlebars", ".liquid", ".tmpl"),
+    ".prompt",
+)
+_RULES_KEYS = frozenset({"globs", "alwaysApply", "applyTo", "excludeAgent", "trigger"})
+_SKILL_KEYS = frozenset(
+    """
+    tools allowed-tools argument-hint mode agent handoffs user-invocable user-invokable mcp-servers
+    disable-model-invocation license compatibility subagent_type disallowedTools permissionMode
+    """.split()
+)
+_PAGE_KEYS = frozenset(
+    """
+    title intro shortTitle category subcategory categories tags topics date created updated author
+    authors type difficulty audience platforms governance_tags dataClassification reviewStatus
+    """.split()
+)
+_CHAT_KEYS = frozenset({"inputs", "outputs", "sample", "template"})
+_CORE_HEADING = re.compile(
+    r"^#{2,6}[ \t]+(?:The |Full |System |Main )?Prompt(?: Template)?\b", re.MULTILINE
+)
+_ROLE_LINE = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*)?(?:system|user|assistant|developer)(?:\*\*)?[ \t]*:"
+    r"[ \t]*(?:\*\*)?[ \t\r]*$"
+    r"|<\|(?:im_start|start_header_id)\|>[ \t]*(?:system|user|assistant)"
+    r"|<message role=\"(?:system|user|assistant)\"|\{\{#(?:system|user|assistant)~?\}\}"
+    r"|\[/?INST\]|<<SYS>>",
+    re.MULTILINE,
+)
+_STYLES: tuple[tuple[TemplateStyle, str, re.Pattern[str]], ...] = (
+    ("jinja", "{%", re.compile(r"\{%[-+~]?[ \t]*[a-z]+\b[^%\n]{0,200}%\}")),
+    ("expression", "${{", re.compile(r"\$\{\{[^{}\n]{1,200}\}\}")),
+    ("mustache", "{{", re.compile(r"\{\{~?[#/^>!&][^{}\n]{0,200}\}\}|\{\{\{[^{}\n]{1,200}\}\}\}")),
+    ("jinja", "{{", re.compile(r"\{\{[-~]?[ \t]*[\w.\[\]'\"]{1,80}[ \t]*\|[^{}\n]{1,200}\}\}")),
+    ("jinja", "{#", re.compile(r"\{#[^#\n]{0,200}#\}")),
+    ("erb", "<%", re.compile(r"<%[=-]?[^%\n]{1,200}%>")),
+    ("double_brace", "{{", re.compile(r"\{\{[-~]?[ \t]*\$?[^\W\d][^{}\n]{0,80}\}\}")),
+)
+_STYLE_OF_PLACEHOLDERS: tuple[tuple[str, TemplateStyle], ...] = (
+    ("${}", "dollar_brace"),
+    ("{}", "brace"),
+)
+
+
+def template_style(body: str, placeholder_styles: Collection[str]) -> TemplateStyle:
+    """The style of the templating that is meant to fill a text in; `none` if there is none."""
+    if "{" in body or "<%" in body:
+        for style, sign, pattern in _STYLES:
+            if sign in body and pattern.search(body):
+                return style
+    for brackets, style in _STYLE_OF_PLACEHOLDERS:
+        if brackets in placeholder_styles:
+            return style
+    return "none"
+
+
+def prompt_kind(
+    shown: str,
+    input_type: InputType,
+    frontmatter: Mapping[str, Any] | None,
+    body: str,
+    style: TemplateStyle,
+) -> PromptKind:
+    """The kind of a file: by its name, its front matter, or else its text."""
+    if input_type == "prompt_yaml":
+        return "chat"
+    name = shown.rpartition("/")[2].lower()
+    by_name = _kind_by_name(name)
+    if by_name is not None:
+        return by_name
+    if frontmatter:
+        return _kind_by_keys(frontmatter, body)
+    return _kind_by_text(body, style)
+
+
+def _kind_by_name(name: str) -> PromptKind | None:
+    if name == "skill.md" or name.endswith(_SKILL_SUFFIXES):
+        return "skill"
+    if name in RULES_FILES or name.endswith(_RULES_SUFFIXES):
+        return "agent_rules"
+    return "chat" if name.endswith(".prompty") else None
+
+
+def _kind_by_keys(fields: Mapping[str, Any], body: str) -> PromptKind:
+    keys = fields.keys()
+    if keys & _RULES_KEYS:
+        return "agent_rules"
+    if (keys & _CHAT_KEYS or isinstance(fields.get("model"), dict)) and _ROLE_LINE.search(body):
+        return "chat"
+    pages, skills = len(keys & _PAGE_KEYS), len(keys & _SKILL_KEYS)
+    if skills > pages or (not pages and {"name", "description"} <= keys):
+        return "skill"
+    if not pages and keys <= {"description", "name", "model"} | _SKILL_KEYS:
+        return "skill"
+    return "library_page"
+
+
+def _kind_by_text(body: str, style: TemplateStyle) -> PromptKind:
+    if _ROLE_LINE.search(body[:2000]):
+        return "chat"
+    if _CORE_HEADING.search(body):
+        return "library_page"
+    return "system_prompt" if style == "none" else "template"

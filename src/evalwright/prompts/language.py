@@ -1,0 +1,193 @@
+"""In which script and language a text is written, and how many words and sentences it has.
+
+Chinese, Japanese and Thai put no spaces between words: their runs of letters are cut into pieces
+as long as a word is on average, so that a count means the same in every script.
+"""
+
+import re
+from collections import Counter
+from itertools import chain
+from typing import Literal
+
+import msgspec
+
+Script = Literal[
+    "latin",
+    "han",
+    "kana",
+    "hangul",
+    "cyrillic",
+    "arabic",
+    "thai",
+    "greek",
+    "hebrew",
+    "devanagari",
+    "none",
+]
+
+
+class Language(msgspec.Struct, frozen=True):
+    """A language by its two letters (`und`: not known) and the script it is written in."""
+
+    code: str
+    script: Script
+
+    @property
+    def is_english(self) -> bool:
+        """Whether rules that know English words can be applied."""
+        return self.code == "en"
+
+
+WITHOUT_SPACES: frozenset[Script] = frozenset({"han", "kana", "thai"})
+UNKNOWN_LANGUAGE = Language("und", "none")
+
+_HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA = "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+_THAI = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ede\u1000-\u109f\u1780-\u17d3"
+# Letters of scripts with spaces, with the marks that stand on or between letters.
+_SPACED = (
+    "a-zªµº\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u05ff\u0610-\u061a\u0620-\u065f\u066e-\u06d3"
+    "\u06d5-\u06dc\u06df-\u06e8\u06ea-\u06ef\u06fa-\u0963\u0966-\u0e00\u0ee0-\u0fff\u10a0-\u177f"
+    "\u1800-\u1fff\u200c\u200d\u2c00-\u2dff\u3130-\u318f\ua000-\ud7ff\ufb00-\ufdff\ufe70-\ufefc"
+    "\uff41-\uff5a"
+)
+_ASCII_WORD = re.compile(r"[a-z][a-z'-]*")
+_WORD = re.compile(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
+_SENTENCE_END = re.compile(r"[.!?…](?=[\s\"'”’)*_]|\Z)|[。！？｡؟۔।]|\n\s*(?=\S)")
+
+# What a letter of a script weighs against one of an alphabet.
+_WEIGHTS: tuple[tuple[Script, re.Pattern[str], float], ...] = (
+    ("han", re.compile(f"[{_HAN}]+"), 3.0),
+    ("kana", re.compile(f"[{_KANA}]+"), 2.0),
+    ("hangul", re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]+"), 2.5),
+    ("cyrillic", re.compile("[\u0400-\u052f]+"), 1.0),
+    ("arabic", re.compile("[\u0620-\u065f\u066e-\u06d3\u06d5-\u06ff\u0750-\u077f]+"), 1.2),
+    ("thai", re.compile(f"[{_THAI}]+"), 1.0),
+    ("greek", re.compile("[\u0370-\u03ff\u1f00-\u1fff]+"), 1.0),
+    ("hebrew", re.compile("[\u0590-\u05ff]+"), 1.2),
+    ("devanagari", re.compile("[\u0900-\u097f]+"), 1.0),
+)
+_LATIN = re.compile("[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+")
+_ACCENTED = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]")
+# Names, code and tags are in Latin letters everywhere: so little of another script decides.
+_DECIDES = 0.25
+_KANA_SHARE = 0.05  # of the letters of a Japanese text, at least
+_SAMPLE = 4000  # characters; where a text is long, its beginning tells
+_LATIN_SAMPLE = 1500
+_FEWEST_HITS, _FEWEST_SHARE = 2, 0.06
+
+# The most frequent short words of each language that few of the others have.
+_COMMON_WORDS = {
+    "en": "the and of to is you are for with your that this not be from as if or an it have will",
+    "de": "der die das und ist sie ein eine nicht mit für den dem auf ich zu sind werden auch oder"
+    " wie ihre bei einen sich von im",
+    "fr": "le la les des et est vous une un pour dans que qui sur pas avec du votre ce ne être par"
+    " au aux sont ou vos",
+    "es": "el la los las de y es un una para que en con del por se su como más no al o tu sus"
+    " usuario debe eres",
+    "pt": "o a os as de e é um uma para que em com do da dos das não por se seu sua como você ao"
+    " mais ou no na são",
+    "it": "il la lo gli le di e è un una per che in con del della dei non si sono come più alla"
+    " nel questo tuo ogni delle",
+    "nl": "de het een en van is dat niet zijn voor met op aan je jij wordt ook maar of als deze",
+    "pl": "i w na z do nie się jest to że jak dla o po lub oraz przez są jako od twoim ich może",
+    "tr": "ve bir bu için ile da de olarak olan gibi daha çok en sen her veya ne değil ol size",
+    "vi": "và của là các cho được trong với không một bạn có để người này những đến khi về",
+    "sv": "och att det som en är på för med av inte den till du ett har om",
+    "cs": "a je se na v že to s z do pro jsou jako nebo by být které jste",
+    "id": "yang dan di untuk dengan dari ini pada adalah dalam tidak anda atau itu akan",
+    "ro": "și de la în cu pe este pentru un o care nu din să mai sunt",
+}
+_VOTES: dict[str, list[str]] = {}
+for _code, _words in _COMMON_WORDS.items():
+    for _word in _words.split():
+        if len(_word) > 1:  # a letter alone is a name in code
+            _VOTES.setdefault(_word, []).append(_code)
+# Letters that give a language away where words are few.
+_TELLING_LETTERS = (
+    ("vi", re.compile("[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]")),
+    ("tr", re.compile("[ğış]")),
+    ("pl", re.compile("[ąęłńśźż]")),
+    ("de", re.compile("[äöüß]")),
+    ("pt", re.compile("[ãõ]")),
+    ("es", re.compile("[ñ¿¡]")),
+    ("fr", re.compile("[êèœç]")),
+)
+_BY_SCRIPT = {
+    "hangul": "ko",
+    "thai": "th",
+    "greek": "el",
+    "hebrew": "he",
+    "devanagari": "hi",
+}
+_PERSIAN = re.compile("[پچژگکی]")
+_ARABIC = re.compile("[ةىيكإأ]")
+_UKRAINIAN = re.compile("[іїєґ]")
+_RUSSIAN = re.compile("[ыэъё]")
+
+
+def words(lowered: str) -> list[str]:
+    """The words of a text in lower case; of scripts without spaces, pieces as long as a word."""
+    return (_ASCII_WORD if lowered.isascii() else _WORD).findall(lowered)
+
+
+def count_words(lowered: str) -> int:
+    """How many words a text in lower case has."""
+    return len(words(lowered))
+
+
+def count_sentences(text: str) -> int:
+    """How many sentences and lines a text has."""
+    return sum(1 for _ in _SENTENCE_END.finditer(text.strip())) + 1 if text.strip() else 0
+
+
+def language_of(text: str) -> Language:
+    """The language of a text, told by its beginning."""
+    sample = text[:_SAMPLE].lower()
+    script = "latin" if sample.isascii() else _script(sample)
+    if script == "latin":
+        return _latin_language(sample)
+    if script in ("han", "kana"):
+        return Language(*_chinese_or_japanese(sample))
+    if script == "arabic":
+        persian = len(_PERSIAN.findall(sample)) > len(_ARABIC.findall(sample))
+        return Language("fa" if persian else "ar", script)
+    if script == "cyrillic":
+        ukrainian = len(_UKRAINIAN.findall(sample)) > len(_RUSSIAN.findall(sample))
+        return Language("uk" if ukrainian else "ru", script)
+    return Language(_BY_SCRIPT[script], script)
+
+
+def _script(sample: str) -> Script:
+    weighed = {
+        script: weight * sum(map(len, letters.findall(sample)))
+        for script, letters, weight in _WEIGHTS
+    }
+    heaviest = max(weighed, key=weighed.__getitem__)
+    latin = sum(map(len, _LATIN.findall(sample)))
+    total = sum(weighed.values()) + latin
+    return heaviest if total and weighed[heaviest] / total >= _DECIDES else "latin"
+
+
+def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
+    counts = {script: len("".join(letters.findall(sample))) for script, letters, _ in _WEIGHTS[:2]}
+    if counts["kana"] >= _KANA_SHARE * (counts["kana"] + counts["han"]):
+        return "ja", "kana"
+    return "zh", "han"
+
+
+def _latin_language(sample: str) -> Language:
+    found = words(sample[:_LATIN_SAMPLE])
+    if not found:
+        return UNKNOWN_LANGUAGE
+    votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
+    is_ascii = sample.isascii()
+    if not is_ascii:
+        for code, letters in _TELLING_LETTERS:
+            votes[code] += len(letters.findall(sample)) // 2
+    best = max(votes, key=votes.__getitem__, default="")
+    if best and votes[best] >= max(_FEWEST_HITS, _FEWEST_SHARE * len(found)):
+        return Language(best, "latin")
+    # Too few words to tell: what needs no accent is most likely English.
+    is_plain = is_ascii or _ACCENTED.search(sample) is None
+    return Language("en" if is_plain else "und", "latin")

@@ -1,0 +1,168 @@
+"""The parts of a prompt, however they are marked: headings, XML tags, labels, lists, templates.
+
+`# Task`, `<task>`, `**Task:**`, `Task:` on a line of its own, `【任务】` and `{% block task %}` all
+begin a section; `1.`, `1)`, `Step 1:`, `①` and `第一步` all begin a step.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+import msgspec
+
+PartForm = Literal["heading", "tag", "label", "number", "bullet"]
+
+
+class PromptPart(msgspec.Struct, frozen=True, gc=False):
+    """A section, step or item: how it is marked, its title, and where it lies in the text."""
+
+    form: PartForm
+    title: str
+    key: str  # the title in lower case, without numbers and symbols around it
+    start: int
+    body: int  # where the text after the mark starts
+    end: int
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """The parts of a text, each in order."""
+
+    sections: tuple[PromptPart, ...] = ()  # to the next one, or to the end of its tag
+    steps: tuple[PromptPart, ...] = ()  # numbered
+    items: tuple[PromptPart, ...] = ()  # with a bullet
+    examples: tuple[
+        PromptPart, ...
+    ] = ()  # the sections that show one, and inputs with their outputs
+
+    def section(self, *keys: str) -> PromptPart | None:
+        """The first section whose title holds one of some words or phrases in lower case."""
+        return next((each for each in self.sections if any(key in each.key for key in keys)), None)
+
+
+_LINE = re.compile(
+    r"^[ \t>]*+(?:"
+    r"(?P<hashes>#{1,6})[ \t]+(?P<heading>[^\n]{1,200})"
+    r"|<(?P<tag>[^\W\d][\w.:-]{0,60})(?:[ \t][^<>\n]{0,200})?>"
+    r"|\{%-?[ \t]*block[ \t]+(?P<block>\w{1,60})[ \t]*-?%\}"
+    r"|[【〔［\[](?P<bracket>[^【】〔〕［］\[\]\n]{1,40})[】〕］\]][ \t]*[:：]?[ \t\r]*$"
+    r"|={2,}[ \t]*(?P<ruled>[^=\n]{1,60}?)[ \t]*={2,}[ \t\r]*$"
+    r"|(?P<number>(?:\*\*)?(?:[Ss]tep|STEP|[Ss]chritt|[Éé]tape|[Pp]aso|[Pp]asso|Шаг|Krok|Adım|Bước"
+    r"|الخطوة|단계)[ \t]?\d{1,3}\b"
+    r"|(?:\*\*)?\(?\d{1,3}[.)）．](?=[\s*])|\d{1,3}、|[①-⑳]|[一二三四五六七八九十]{1,3}[、．.]"
+    r"|第[一二三四五六七八九十\d]{1,3}步|（\d{1,3}）)"
+    r"|(?P<bullet>[-*+•・●▪◦–■◆★])[ \t]"
+    r"|(?P<label>(?:\*\*|__)?[^\W\d_][^\n:：.!?。]{0,60}"
+    r"(?:[:：](?:\*\*|__)?|(?:\*\*|__)[:：]))[ \t\r]*$"
+    r"|\*\*(?P<bold>[^*\n]{1,80})\*\*[:：]?[ \t\r]*$"
+    r")",
+    re.MULTILINE,
+)
+_SECTION_GROUPS: tuple[tuple[str, PartForm], ...] = (
+    ("heading", "heading"),
+    ("tag", "tag"),
+    ("block", "tag"),
+    ("bracket", "label"),
+    ("ruled", "label"),
+    ("label", "label"),
+    ("bold", "label"),
+)
+_CLOSED_TAG = re.compile(r"</([^\W\d][\w.:-]{0,60})>")
+_MARKUP = frozenset(
+    """
+    a abbr b blockquote body br button center code col dd del details dl dt em figure font form h1
+    h2 h3 h4 h5 h6 head header hr html i iframe img kbd li link meta nav ol p pre s script small
+    span strong style sub sup svg table tbody td th thead tr u ul video div tab tabs
+    """.split()
+)
+_LONGEST_LABEL = 5  # spaces; what is longer is a sentence
+_DECORATION = re.compile(r"[^\w/&' -]+|_+")
+_FEW_SHOT = re.compile(
+    r"(?im)^[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
+    r"вход\w*|输入|問題|入力|입력|الإدخال|girdi|wejście|đầu vào)\b[ \t\d]{0,4}[*`\"]{0,3}[:：]"
+    r"[^\n]{0,2000}\n(?:[^\n]{0,500}\n){0,6}?"
+    r"[ \t>*#`\"-]{0,12}(?:output|assistant|answer|a|label|sentiment|response|ausgabe|sortie"
+    r"|salida|saída|uscita|выход\w*|ответ|输出|出力|답변|출력|الإخراج|çıktı|wyjście"
+    r"|đầu ra)\b[ \t\d]{0,4}"
+    r"[*`\"]{0,3}[:：]"
+)
+EXAMPLE_TITLE = re.compile(
+    r"\b(?:examples?|samples?|few[- ]?shots?|demonstrations?|beispiele?n?|exemples?|ejemplos?"
+    r"|exemplos?|esempi[o]?|voorbeeld(?:en)?|przykład\w*|пример\w*|приклад\w*|örne[kğ]\w*|ví dụ"
+    r"|contoh|exempel)\b|例|예시|مثال|أمثلة|نمونه|ตัวอย่าง|उदाहरण|דוגמ"
+)
+
+
+def outline_of(text: str) -> Outline:
+    """The outline of a text; offsets are indexes into it."""
+    closings = _closing_tags(text) if "</" in text else {}
+    marks: list[tuple[PartForm, str, int, int]] = []
+    listed: list[tuple[PartForm, int, int]] = []
+    for found in _LINE.finditer(text):
+        if found["bullet"]:
+            listed.append(("bullet", found.start(), found.end()))
+        elif found["number"]:
+            listed.append(("number", found.start(), found.end()))
+        elif (title := _section_title(found, closings)) is not None:
+            marks.append((*title, found.start(), found.end()))
+    sections = tuple(_sections(marks, closings, len(text)))
+    ends = [start for _, start, _ in listed[1:]] + [len(text)]
+    parts = [
+        PromptPart(form, "", "", start, body, _line_end(text, body, end))
+        for (form, start, body), end in zip(listed, ends, strict=False)
+    ]
+    return Outline(
+        sections,
+        steps=tuple(each for each in parts if each.form == "number"),
+        items=tuple(each for each in parts if each.form == "bullet"),
+        examples=tuple(_examples(text, sections)),
+    )
+
+
+def _closing_tags(text: str) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for found in _CLOSED_TAG.finditer(text):
+        if found[1] not in _MARKUP:
+            places.setdefault(found[1], []).append(found.start())
+    return places
+
+
+def _section_title(found: re.Match[str], closed: Collection[str]) -> tuple[PartForm, str] | None:
+    for group, form in _SECTION_GROUPS:
+        title: str | None = found[group]
+        if title is None:
+            continue
+        is_none = title not in closed if group == "tag" else title.count(" ") > _LONGEST_LABEL
+        return None if is_none and group in ("tag", "label") else (form, title.strip())
+    return None
+
+
+def _sections(
+    marks: list[tuple[PartForm, str, int, int]], closings: dict[str, list[int]], length: int
+) -> Iterator[PromptPart]:
+    ends = [start for _, _, start, _ in marks[1:]] + [length]
+    for (form, title, start, body), end in zip(marks, ends, strict=False):
+        last = end
+        places = closings.get(title, []) if form == "tag" else []
+        after = bisect_left(places, body)
+        if after < len(places):
+            last = places[after]
+        yield PromptPart(form, title, title_key(title), start, body, last)
+
+
+def title_key(title: str) -> str:
+    """A title in lower case, without emphasis, numbers or symbols around it."""
+    return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
+
+
+def _line_end(text: str, start: int, latest: int) -> int:
+    end = text.find("\n", start, latest)
+    return latest if end < 0 else end
+
+
+def _examples(text: str, sections: tuple[PromptPart, ...]) -> Iterator[PromptPart]:
+    for each in sections:
+        if EXAMPLE_TITLE.search(each.key) and text[each.body : each.end].strip():
+            yield each
+    for pair in _FEW_SHOT.finditer(text):
+        yield PromptPart("label", "", "", pair.start(), pair.start(), pair.end())
