@@ -3,7 +3,8 @@
 from typing import Any
 
 from evalwright.trace.importers.canonical import CanonicalEvent, is_answer, is_message
-from evalwright.trace.model import Json, text_of
+from evalwright.trace.importers.messages import readable
+from evalwright.trace.model import Json
 
 _OPERATOR = ("system", "developer")
 
@@ -26,10 +27,12 @@ class Dialogue:
     def add(self, event: CanonicalEvent) -> None:
         """Take the next event."""
         is_first = not self._prompt
+        if is_message(event, *_OPERATOR) and readable(event["content"]) in self._system:
+            return  # pydantic-ai repeats the instructions in every request
         if is_message(event, *_OPERATOR) and (is_first or not self._has_acted):
-            self._system.append(text_of(event["content"]))
+            self._system.append(readable(event["content"]))
         elif is_message(event, "user") and (is_first or not self._has_acted):
-            self._prompt.append(text_of(event["content"]))
+            self._prompt.append(readable(event["content"]))
         else:
             # What is looked up before the first prompt of a model belongs to the question.
             self._has_acted = self._has_acted or event["type"] != "retrieval"

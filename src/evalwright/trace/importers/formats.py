@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson
+from evalwright.trace.importers.dialects import is_foreign_message
 from evalwright.trace.importers.message_logs import MessageLogs
 from evalwright.trace.importers.records import (
     Imported,
@@ -20,13 +20,24 @@ from evalwright.trace.importers.records import (
 )
 from evalwright.trace.importers.span_groups import SpanGroups
 from evalwright.trace.importers.spans import is_span
-from evalwright.trace.importers.values import first_identifier, number, parse_bounded
+from evalwright.trace.importers.values import first_identifier, number
 from evalwright.trace.model import Json
 
 _OTLP_KEYS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 _TRACE_KEYS = ("events", "runner_failure", "final_output")
 _MESSAGE_KEYS = ("messages", "request", "response", "input", "output", "items", "choices", "body")
-_LIST_KEYS = ("records", "data", "logs", "conversations", "traces", "spans")
+_LIST_KEYS = (
+    "records",
+    "data",
+    "logs",
+    "conversations",
+    "traces",
+    "spans",
+    "runs",
+    "results",
+    "trajectories",
+    "observations",
+)
 
 
 class Importer(Protocol):
@@ -110,6 +121,7 @@ def is_message_list(value: list[Any]) -> bool:
     first = value[0] if value else None
     return isinstance(first, dict) and (
         isinstance(first.get("role"), str)
+        or is_foreign_message(first)
         or (isinstance(first.get("type"), str) and not any(key in first for key in _MESSAGE_KEYS))
     )
 
@@ -189,11 +201,10 @@ def recognise(first: bytes, name: str) -> str | None:
     """
     if name.endswith((".gz", ".zst", ".zip")) and not first.lstrip()[:1].isascii():
         return None
-    line = first.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-    found = None
-    for source in (first.removeprefix(b"\xef\xbb\xbf"), line):
-        found = found or _format_of_text(source)
-    found = found or _by_marks(first)
+    record = next(read_records([first], name), None)
+    value = record.value if record else None
+    inner = wrapped_records(value)
+    found = format_of(inner[0] if inner else value) or _by_marks(first)
     if found is None:
         return None
     mark, variant = found.variant or (None, "")
@@ -207,21 +218,18 @@ def format_of(value: Json) -> TraceFormat | None:
 
 def wrapped_records(value: Json) -> list[Any] | None:
     """The list of records that a document is or wraps, where it is such a document."""
+    found = format_of(value)
     if isinstance(value, list):
-        return None if is_message_list(value) else value
-    if not isinstance(value, dict) or format_of(value):
+        return value if found is None or _holds_records(value, found) else None
+    if not isinstance(value, dict) or found:
         return None
     return next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)), None)
 
 
-def _format_of_text(source: bytes) -> TraceFormat | None:
-    """The format of a record or of the first of many."""
-    try:
-        value = parse_bounded(source)
-    except NotJson:
-        return None
-    inner = wrapped_records(value)
-    return format_of(inner[0] if inner else value)
+def _holds_records(value: list[Any], found: TraceFormat) -> bool:
+    """Whether what might be a conversation is a list of records of another format."""
+    inner = format_of(value[0]) if value and isinstance(value[0], dict) else None
+    return inner is not None and inner is not found
 
 
 def _by_marks(beginning: bytes) -> TraceFormat | None:

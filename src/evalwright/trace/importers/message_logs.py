@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent
+from evalwright.trace.importers.dialects import models_of, spent_in
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.messages import events_of_messages, plain_content
 from evalwright.trace.importers.records import Imported, ImportRecord, faulty, numbered
 from evalwright.trace.importers.values import (
     first_identifier,
+    structure_from_text,
     sum_usage,
     text,
     tool_names,
@@ -72,7 +74,7 @@ class MessageLogs:
 def _exchange(record: ImportRecord) -> _Exchange | None:
     value = record.value
     if isinstance(value, list):
-        return _Exchange(record, None, value, None, {}, {})
+        return _Exchange(record, None, value, None, {}, {}, spent_in(value)[0])
     request, history = _request(value)
     response, answer = _response(value)
     if history is None and answer is None and not isinstance(response.get("error"), dict):
@@ -80,7 +82,7 @@ def _exchange(record: ImportRecord) -> _Exchange | None:
     metadata = value.get("metadata")
     case_id = first_identifier(metadata, "case_id") if isinstance(metadata, dict) else None
     case_id = first_identifier(value, "case_id") or case_id or first_identifier(value, *_CASE_KEYS)
-    usage = usage_of(response) or usage_of(request)
+    usage = usage_of(response) or usage_of(request) or spent_in(history)[0]
     return _Exchange(record, case_id, history, answer, request, response, usage)
 
 
@@ -99,8 +101,15 @@ def _request(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
 
 def _messages_in(holder: dict[str, Any]) -> Json:
     """A list of messages, or a single text in its place."""
-    found = (holder.get(key) for key in _MESSAGE_KEYS)
+    found = (_listed(holder.get(key)) for key in _MESSAGE_KEYS)
     return next((each for each in found if isinstance(each, list | str)), None)
+
+
+def _listed(value: Json) -> Json:
+    """A list of messages, also where it was written as text; other values as they are."""
+    found = structure_from_text(value)
+    is_list = isinstance(found, list) and bool(found) and all(isinstance(x, dict) for x in found)
+    return found if is_list else value
 
 
 def _response(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
@@ -159,6 +168,8 @@ def _imported(exchange: _Exchange) -> Imported:
         extras["tools_offered"] = names
     if exchange.usage:
         extras["usage"] = exchange.usage
+    if models := _models(exchange):
+        extras["models"] = models
     if failure := _failure(exchange):
         extras["runner_failure"] = failure
     case_id = exchange.case_id or numbered(exchange.record.number)
@@ -169,6 +180,14 @@ def _imported(exchange: _Exchange) -> Imported:
         dialogue.response(case_id, extras),
         first_identifier(ids, "base_case_id"),
         first_identifier(ids, "trace_id"),
+    )
+
+
+def _models(exchange: _Exchange) -> list[str]:
+    return (
+        models_of([exchange.response])
+        or models_of([exchange.request])
+        or spent_in(exchange.history)[1]
     )
 
 

@@ -12,11 +12,13 @@ from evalwright.trace.importers.canonical import (
     tool_result,
     unrecognised,
 )
+from evalwright.trace.importers.dialects import as_chat_messages
 from evalwright.trace.importers.values import arguments, milliseconds, text
-from evalwright.trace.model import Json
+from evalwright.trace.model import Json, text_of
 
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": "tool"}
 _TIMES = ("ts", "timestamp", "created_at", "created", "time")
+_LONGEST_MARK = 500
 _TEXT_FIELDS = {
     "text": ("text", "content"),
     "input_text": ("text",),
@@ -39,16 +41,25 @@ def events_of_messages(messages: Json) -> list[CanonicalEvent]:
 
 def events_of(raw: Json) -> list[CanonicalEvent]:
     """The events of one message or item, in order."""
+    if isinstance(raw, list) and len(raw) == 2 and isinstance(raw[0], str):
+        raw = {"role": raw[0], "content": raw[1]}  # LangChain's short form
     if not isinstance(raw, dict):
         return [message("user", raw)] if isinstance(raw, str) else [unrecognised("message", raw)]
+    foreign = as_chat_messages(raw)
+    if foreign is not None:
+        return [event for each in foreign for event in _timed(_turn_of(each), each)]
     role, kind = raw.get("role"), raw.get("type")
     if isinstance(role, str):
-        events = _turn(_ROLES.get(role, role), raw)
+        events = _turn_of(raw)
     elif isinstance(kind, str) and kind in _ITEMS:
         events = _ITEMS[kind](raw)
     else:
         events = [unrecognised(kind or "message", raw)]
     return _timed(events, raw)
+
+
+def _turn_of(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    return _turn(_ROLES.get(raw["role"], raw["role"]), raw)
 
 
 def _timed(events: list[CanonicalEvent], raw: dict[str, Any]) -> list[CanonicalEvent]:
@@ -88,6 +99,22 @@ def plain_content(content: Json) -> Json:
         return content
     texts = [_text_of_part(part) for part in content]
     return content if None in texts else "\n".join(filter(None, texts))
+
+
+def readable(content: Json) -> str:
+    """Content as a reader sees it: of what is not text only a mark is left, if it is long."""
+    if not isinstance(content, list):
+        return text_of(content)
+    return "\n".join(filter(None, map(_readable_part, content)))
+
+
+def _readable_part(part: Json) -> str:
+    found = _text_of_part(part)
+    if found is not None:
+        return found
+    whole = text_of(part)
+    kind = part.get("type") or part.get("kind") if isinstance(part, dict) else None
+    return whole if len(whole) <= _LONGEST_MARK else f"[{text(kind) or 'part'}]"
 
 
 def _text_of_part(part: Json) -> str | None:

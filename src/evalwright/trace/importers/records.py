@@ -16,6 +16,9 @@ _KEPT_OF_REFUSED = 4096
 _BOM = b"\xef\xbb\xbf"
 _ID_IN_TEXT = re.compile(rb'"(case_id|trace_id)"\s{0,8}:\s{0,8}"([^"\\\x00-\x1f]{1,200})"')
 _SEARCHED = 4096
+_OPENING = re.compile(rb"\s*+[\[{]\s*+")
+_BEGINNING = re.compile(rb"\{\s*+(?:[\"}]|$)|\[\s*+(?:[\[{\]]|$)")
+_FOLLOWS = {b"}": b",]}", b"]": b",]}", b"{": b'"}'}
 
 
 class ImportRecord(msgspec.Struct, frozen=True):
@@ -68,7 +71,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def read_records(chunks: Iterable[bytes], name: str) -> Iterator[ImportRecord]:
-    """The records of a file: of each line its own, or one of a document over many lines.
+    """The records of a file: of each line its own, or of documents over many lines.
 
     Chunks are lines or blocks, cut anywhere.
     """
@@ -77,18 +80,81 @@ def read_records(chunks: Iterable[bytes], name: str) -> Iterator[ImportRecord]:
     if first is None:
         return
     head = [line for line in (first, second) if line is not None]
-    if second is None or _is_line_by_line(first, second):
-        for number, line in enumerate(chain(head, lines), 1):
-            yield _record(number, f"{name}: line {line.number}", line)
-    else:
-        yield _record(1, name, _joined(chain(head, lines)))
+    line_by_line = second is None or _is_line_by_line(first, second)
+    for number, (document, alone) in enumerate(
+        _documents(chain(head, lines), line_by_line=line_by_line), 1
+    ):
+        place = name if alone and not line_by_line else f"{name}: line {document.number}"
+        yield _record(number, place, document)
 
 
 def _is_line_by_line(first: _Line, second: _Line) -> bool:
     if first.refused or isinstance(_value(first.text), dict | list):
         return True
     # A damaged first line must not make one broken document of all that follow.
-    return first.text.strip() != b"[" and isinstance(_value(second.text), dict)
+    return not _OPENING.fullmatch(first.text) and isinstance(_value(second.text), dict)
+
+
+def _documents(lines: Iterable[_Line], *, line_by_line: bool) -> Iterator[tuple[_Line, bool]]:
+    """Lines put together to documents, each with whether it is the only one.
+
+    Console exporters print one document after another over many lines, between what else a
+    program prints.
+    """
+    document: _Document | None = None
+    count = 0
+    for line in lines:
+        if document is not None and document.ends_before(line, line_by_line=line_by_line):
+            count += 1
+            yield document.joined(), False
+            document = None
+        if document is None:
+            document = _Document(line)
+        else:
+            document.add(line)
+    if document is not None:
+        yield document.joined(), not count
+
+
+class _Document:
+    """Lines of one document; beyond the limit only its beginning is kept."""
+
+    def __init__(self, line: _Line) -> None:
+        self._number = line.number
+        self._opens_alone = _OPENING.fullmatch(line.text) is not None
+        self._opens = self._opens_alone or _BEGINNING.match(line.text) is not None
+        self._parts = [line.text]
+        self._size = len(line.text)
+        self._refused = line.refused
+        self._last = line.text
+
+    def ends_before(self, line: _Line, *, line_by_line: bool) -> bool:
+        """Whether the next line cannot belong to this document.
+
+        Strings hold no line ends, so the last character of a line says what may follow in a
+        document: anything else begins something new.
+        """
+        if line_by_line and not self._opens_alone:
+            return True
+        if not self._opens:
+            return _BEGINNING.match(line.text) is not None
+        last = self._last.rstrip()[-1:]
+        follows = _FOLLOWS.get(last)
+        return follows is not None and line.text.lstrip()[:1] not in follows
+
+    def add(self, line: _Line) -> None:
+        """Take the next line."""
+        self._last = line.text
+        self._size += len(line.text) + 1
+        self._refused = self._refused or line.refused or self._size > MAX_RECORD_BYTES
+        if self._refused:
+            self._parts = [b"\n".join(self._parts)[:_KEPT_OF_REFUSED]]
+        else:
+            self._parts.append(line.text)
+
+    def joined(self) -> _Line:
+        """The document as if it were one line."""
+        return _Line(self._number, b"\n".join(self._parts), self._refused)
 
 
 def _value(source: bytes) -> Json:
@@ -112,17 +178,6 @@ def _record(number: int, place: str, line: _Line) -> ImportRecord:
     except NotJson as error:
         fault = f"{place}: not readable as JSON ({error.reason}); repair or remove it"
         return ImportRecord(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])
-
-
-def _joined(lines: Iterable[_Line]) -> _Line:
-    parts: list[bytes] = []
-    size = 0
-    for line in lines:
-        size += len(line.text) + 1
-        if line.refused or size > MAX_RECORD_BYTES:
-            return _Line(1, b"\n".join(parts)[:_KEPT_OF_REFUSED], refused=True)
-        parts.append(line.text)
-    return _Line(1, b"\n".join(parts))
 
 
 def _written(lines: Iterable[_Line]) -> Iterator[_Line]:

@@ -1,5 +1,6 @@
 """Values as other tools write them: times, ids, JSON inside of strings, tools, usage."""
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -10,9 +11,16 @@ from evalwright.trace.model import Json
 _SECONDS_END = 1e11  # as seconds the year 5138, as milliseconds the year 1973
 _MILLISECONDS_END = 1e14
 _MICROSECONDS_END = 1e17
-_INPUT = ("input_tokens", "prompt_tokens")
-_OUTPUT = ("output_tokens", "completion_tokens")
-_COST = ("cost_usd", "cost")
+_INPUT = ("input_tokens", "prompt_tokens", "request_tokens", "inputTokens", "promptTokens", "input")
+_OUTPUT = (
+    "output_tokens",
+    "completion_tokens",
+    "response_tokens",
+    "outputTokens",
+    "completionTokens",
+    "output",
+)
+_COST = ("cost_usd", "cost", "total_cost", "totalCost")
 _DURATION = ("duration_ms", "latency_ms")
 
 
@@ -101,6 +109,17 @@ def number(value: Json) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def decimal(value: Json) -> float | None:
+    """A number, also where it was written as a string so as not to be rounded."""
+    if isinstance(value, str) and len(value) <= 40:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+        return value if math.isfinite(value) else None
+    return number(value)
+
+
 def milliseconds(value: Json) -> float | None:
     """A point in time in ms since the epoch, from a number of s, ms, µs or ns, or ISO 8601."""
     if isinstance(value, str):
@@ -171,4 +190,4 @@ def sum_usage(parts: Iterable[dict[str, Json]]) -> dict[str, Json]:
 
 
 def _first(holder: dict[str, Any], keys: tuple[str, ...]) -> float | None:
-    return next((found for key in keys if (found := number(holder.get(key))) is not None), None)
+    return next((found for key in keys if (found := decimal(holder.get(key))) is not None), None)

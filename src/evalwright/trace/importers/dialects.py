@@ -1,0 +1,229 @@
+"""Messages of LangChain, pydantic-ai and Gemini in the form of chat APIs; what they cost."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from evalwright.trace.importers.values import decimal, sum_usage, text, usage_of
+from evalwright.trace.model import Json
+
+_LANGCHAIN_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "system": "system",
+    "developer": "developer",
+    "tool": "tool",
+    "function": "tool",
+    "chat": "user",
+}
+_OF_CALLS = ("tool_use", "tool_call", "function_call", "input_json_delta", "tool_call_chunk")
+_MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
+
+
+def as_chat_messages(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages that one of another library stands for; None if chat APIs have that form."""
+    if isinstance(raw.get("role"), str):
+        return _gemini(raw) if isinstance(raw.get("parts"), list) else None
+    if raw.get("kind") in ("request", "response") and isinstance(raw.get("parts"), list):
+        return _pydantic_ai(raw)
+    if isinstance(raw.get("type"), str):
+        return _langchain(raw)
+    return None
+
+
+def is_foreign_message(raw: dict[str, Any]) -> bool:
+    """Whether this is a message of LangChain or pydantic-ai."""
+    return not isinstance(raw.get("role"), str) and as_chat_messages(raw) is not None
+
+
+def _langchain(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
+    kind, fields = _langchain_fields(raw)
+    role = _LANGCHAIN_ROLES.get(kind)
+    if kind == "chat":
+        role = text(fields.get("role")) or role
+    if role is None or not ("content" in fields or "tool_calls" in fields):
+        return None
+    return [_langchain_chat(role, fields)]
+
+
+def _langchain_fields(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind and the fields: plain, under `data`, or as the arguments of a constructor."""
+    kind, fields = raw["type"], raw
+    if kind == "constructor" and isinstance(raw.get("kwargs"), dict):
+        fields, path = raw["kwargs"], raw.get("id")
+        named = path[-1] if isinstance(path, list) and path else None
+        kind = text(fields.get("type")) or text(named) or ""
+    elif isinstance(raw.get("data"), dict):
+        fields = raw["data"]
+    kind = kind.removesuffix("Chunk").removesuffix("Message")
+    return kind.lower(), fields
+
+
+def _langchain_chat(role: str, fields: dict[str, Any]) -> dict[str, Any]:
+    extra = fields.get("additional_kwargs")
+    extra = extra if isinstance(extra, dict) else {}
+    calls = [*_list(fields.get("tool_calls")), *_list(fields.get("invalid_tool_calls"))]
+    calls = calls or _list(extra.get("tool_calls"))
+    built = {
+        "role": role,
+        "content": _without_calls(fields.get("content")) if calls else fields.get("content"),
+        "tool_calls": calls or None,
+        "function_call": None if calls else extra.get("function_call"),
+        "reasoning_content": extra.get("reasoning_content"),
+        "refusal": extra.get("refusal"),
+    }
+    kept = ("name", "tool_call_id", "status", "timestamp", "created_at")
+    return {**built, **{key: fields[key] for key in kept if key in fields}}
+
+
+def _without_calls(content: Json) -> Json:
+    """Content without the blocks that `tool_calls` repeats."""
+    if not isinstance(content, list):
+        return content
+    return [
+        part for part in content if not (isinstance(part, dict) and part.get("type") in _OF_CALLS)
+    ]
+
+
+def _pydantic_ai(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = [part for part in raw["parts"] if isinstance(part, dict)]
+    at = raw.get("timestamp")
+    if raw["kind"] == "response":
+        answered = [_RESPONSE_PARTS.get(str(part.get("part_kind")), dict)(part) for part in parts]
+        return [{"role": "assistant", "content": answered, "timestamp": at}]
+    said = [{"role": "system", "content": raw["instructions"]}] if text_in(raw) else []
+    said += [_request_part(part) for part in parts]
+    return [{**each, "timestamp": each.get("timestamp") or at} for each in said]
+
+
+def text_in(raw: dict[str, Any]) -> bool:
+    """Whether a request repeats the instructions of its agent."""
+    return text(raw.get("instructions")) is not None
+
+
+def _request_part(part: dict[str, Any]) -> dict[str, Any]:
+    kind, content, at = part.get("part_kind"), part.get("content"), part.get("timestamp")
+    result = {
+        "role": "tool",
+        "content": content,
+        "name": part.get("tool_name"),
+        "tool_call_id": part.get("tool_call_id"),
+        "timestamp": at,
+    }
+    if kind == "tool-return":
+        return {**result, "status": _outcome(part.get("outcome"))}
+    if kind == "retry-prompt" and text(part.get("tool_name")):
+        return {**result, "status": "error"}
+    if kind == "user-prompt":
+        return {"role": "user", "content": _user_content(content), "timestamp": at}
+    # A prompt to try again without a tool is said by the framework, not by the user.
+    return {"role": "system", "content": content, "timestamp": at}
+
+
+def _outcome(value: Json) -> str | None:
+    if value in ("failed", "denied", "interrupted"):
+        return "error"
+    return "ok" if value == "success" else None
+
+
+def _user_content(content: Json) -> Json:
+    if not isinstance(content, list):
+        return content
+    return [
+        {"type": "text", "text": part["content"]}
+        if isinstance(part, dict) and isinstance(part.get("content"), str)
+        else part
+        for part in content
+    ]
+
+
+def _call_part(part: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "tool_call",
+        "id": part.get("tool_call_id"),
+        "name": part.get("tool_name"),
+        "args": part.get("args"),
+    }
+
+
+def _return_part(part: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "tool_call_response",
+        "id": part.get("tool_call_id"),
+        "name": part.get("tool_name"),
+        "response": part.get("content"),
+        "status": _outcome(part.get("outcome")),
+    }
+
+
+_RESPONSE_PARTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "text": lambda part: {"type": "text", "text": part.get("content")},
+    "thinking": lambda part: {"type": "thinking", "thinking": part.get("content")},
+    "tool-call": _call_part,
+    "builtin-tool-call": _call_part,
+    "builtin-tool-return": _return_part,
+}
+
+
+def _gemini(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Content of Gemini, whose parts have no type."""
+    parts = raw["parts"]
+    if not parts or any(not isinstance(part, dict) or "type" in part for part in parts):
+        return None
+    return [{**raw, "parts": [_gemini_part(part) for part in parts]}]
+
+
+def _gemini_part(part: dict[str, Any]) -> dict[str, Any]:
+    call = part.get("functionCall", part.get("function_call"))
+    if isinstance(call, dict):
+        return {"type": "tool_call", **call}
+    answer = part.get("functionResponse", part.get("function_response"))
+    if isinstance(answer, dict):
+        return {"type": "tool_call_response", **answer}
+    if isinstance(part.get("text"), str):
+        kind = "thinking" if part.get("thought") is True else "text"
+        return {"type": kind, kind: part["text"]}
+    return {"type": next((key for key in _MEDIA if key in part), "other"), **part}
+
+
+def spent_in(messages: Json) -> tuple[dict[str, Json], list[str]]:
+    """What the answers in a conversation cost together, and the models that gave them."""
+    fields = [_told(each) for each in _list(messages) if isinstance(each, dict)]
+    usage = sum_usage(_usage(each) for each in fields)
+    return usage, models_of(fields)
+
+
+def models_of(holders: Iterable[dict[str, Any]]) -> list[str]:
+    """The models that answers name, each once."""
+    found = [name for each in holders for name in map(text, _names(each)) if name]
+    return list(dict.fromkeys(found))
+
+
+def _names(fields: dict[str, Any]) -> list[Json]:
+    about = fields.get("response_metadata")
+    about = about if isinstance(about, dict) else {}
+    names = [about.get("model_name"), about.get("model"), fields.get("model_name")]
+    names.append(fields.get("model"))
+    return [next(filter(text, names), None)]
+
+
+def _told(raw: dict[str, Any]) -> dict[str, Any]:
+    is_langchain = isinstance(raw.get("type"), str) and not isinstance(raw.get("role"), str)
+    return _langchain_fields(raw)[1] if is_langchain else raw
+
+
+def _usage(fields: dict[str, Any]) -> dict[str, Json]:
+    about = fields.get("response_metadata")
+    about = about if isinstance(about, dict) else {}
+    holders = (fields.get("usage_metadata"), fields.get("usage"), about.get("token_usage"))
+    for each in (*holders, about.get("usage")):
+        if isinstance(each, dict) and (found := usage_of({"usage": each})):
+            return _with_cost(found, decimal(fields.get("cost")))
+    return _with_cost({}, decimal(fields.get("cost")))
+
+
+def _with_cost(usage: dict[str, Json], cost: float | None) -> dict[str, Json]:
+    return usage if cost is None or "cost_usd" in usage else {**usage, "cost_usd": cost}
+
+
+def _list(value: Json) -> list[Any]:
+    return value if isinstance(value, list) else []
