@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
+from evalwright.signals.offered_tools import without_offers
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
 from evalwright.signals.written_values import (
     leaves,
@@ -98,14 +99,14 @@ class TraceView:
 
     @cached
     def trusted(self) -> str:
-        """All that the user and the operator said."""
-        said = [self.trace.system, self.trace.prompt]
-        said += [
-            text_of(message.content)
-            for message in self.trace.messages
-            if message.role in ("user", "system", "developer")
-        ]
-        return "\n".join(said)
+        """All that the user and the operator said; what only offers tools is left out."""
+        return self._said([self.trace.system, self.trace.prompt], _TRUSTED_ROLES)
+
+    def _said(self, told: list[str], roles: tuple[str, ...]) -> str:
+        messages = (each for each in self.trace.messages if each.role in roles)
+        texts = [*told, *(text_of(each.content) for each in messages)]
+        tools = {*calls_by_tool(self.trace), *self.trace.tools_offered}
+        return "\n".join(without_offers(text, tools) for text in texts)
 
     @cached
     def untrusted(self) -> list[UntrustedText]:
@@ -257,12 +258,10 @@ class TraceView:
     @cached
     def requests(self) -> str:
         """What the user said, without the operator."""
-        said = [
-            text_of(message.content) for message in self.trace.messages if message.role == "user"
-        ]
-        return "\n".join([self.trace.prompt, *said])
+        return self._said([self.trace.prompt], ("user",))
 
 
+_TRUSTED_ROLES = ("user", "system", "developer")
 _INDEX, _ERROR = attrgetter("index"), attrgetter("error")
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 

@@ -2,10 +2,13 @@
 
 from itertools import islice
 
+import re2
+
 from evalwright.signals.injection.authority import Authority
 from evalwright.signals.injection.fit import CalledTool, calls_for, read_tool
-from evalwright.signals.injection.words import TOOL_USE
+from evalwright.signals.injection.words import TOOL_ORDER, TOOL_USE
 from evalwright.signals.trace_view import TraceView, UntrustedText
+from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 from evalwright.trace.model import GOOD_STATUSES, ToolCall, ToolResult
 
@@ -20,6 +23,7 @@ class ToolOrders:
     def __init__(self, view: TraceView) -> None:
         self._view = view
         self._orders: dict[str, list[UntrustedText]] = {}
+        self._named: dict[str, bool] = {}
 
     def order_to_use(self, call: ToolCall, tool: CalledTool) -> tuple[UntrustedText, bool] | None:
         """The source that tells the agent to use a tool, and whether it came before the call.
@@ -38,7 +42,22 @@ class ToolOrders:
         """Whether neither the user nor the baseline knows of a tool; a short name tells nothing."""
         if len(call.tool) < _SHORTEST_NAME or call.tool in self._view.baseline_tools:
             return False
-        return read_tool(call.tool).name not in self._view.trusted_words
+        return not self._is_named(call.tool)
+
+    def _is_named(self, tool: str) -> bool:
+        """Whether the user or the operator names what a tool does, or says to use it."""
+        if tool not in self._named:
+            self._named[tool] = self._names(tool)
+        return self._named[tool]
+
+    def _names(self, tool: str) -> bool:
+        name, said = read_tool(tool).name, self._view.trusted
+        if name not in self._view.trusted_words:
+            return False
+        if tool not in said or _says_to_use(said, tool, TOOL_ORDER):
+            return True
+        # The bare name, of a tool that nobody is told to use, is only on offer.
+        return (tool.islower() and tool.isalpha()) or name in plain_words(said.replace(tool, "\n"))
 
     def described(self, call: ToolCall, authority: Authority) -> UntrustedText | None:
         """The source of an instruction that tells what a call does, though none of its values.
@@ -49,7 +68,7 @@ class ToolOrders:
         tool = read_tool(call.tool)
         if tool.kind in ("", "read") or not tool.stems or call.tool in self._view.baseline_tools:
             return None
-        if tool.name in self._view.trusted_words:
+        if self._is_named(call.tool):
             return None
         if not authority.is_silent_on(tool):
             return None
@@ -101,8 +120,8 @@ def _failed(source: UntrustedText) -> bool:
     return isinstance(event, ToolResult) and event.status.casefold() not in GOOD_STATUSES
 
 
-def _says_to_use(text: str, tool: str) -> bool:
+def _says_to_use(text: str, tool: str, saying: "re2._Regexp[bytes]" = TOOL_USE) -> bool:
     """Whether a text tells its reader to use a tool by its very name."""
     at = text.find(tool)
     before = text[max(0, at - _VERB_BEFORE) : at]
-    return at >= 0 and TOOL_USE.search(before.encode("utf-8", "replace")) is not None
+    return at >= 0 and saying.search(before.encode("utf-8", "replace")) is not None

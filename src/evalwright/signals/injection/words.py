@@ -169,6 +169,7 @@ REFERS = _pattern(
     r"|\b(?:bill|invoice|notice)\b|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
 )
 TOOL_USE = _pattern(r"(?i)\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b")
+TOOL_ORDER = _pattern(r"(?i)\b(?:use|call|invoke|run|execute)\b[^.!?\n]*$")
 IDENTIFIER = _pattern(r"\b(?:[A-Za-z]+_\w+|[A-Z]?[a-z]+[A-Z]\w+)\b")
 JOINING = frozenset(
     b"a an the of to in on at for and or is are be by with from it its this that my your"
