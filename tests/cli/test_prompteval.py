@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import subprocess
 import sys
 from typing import Any
 
@@ -230,6 +231,24 @@ def test_a_suffix_that_says_nothing_is_refused(library: Evalwright) -> None:
     refused = prompteval(library, "prompts", "-o", "out.pdf")
     assert refused.code == 2
     assert ".json" in refused.err
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+def test_stdout_as_the_place_of_a_report_holds_it_alone(library: Evalwright, name: str) -> None:
+    done = prompteval(library, "prompts", "-t", "0", "-o", name, "-o", "report.csv")
+    assert [each["input"]["path"] for each in records(done)] == [
+        "prompts/good.md",
+        "prompts/poor.md",
+    ]
+    assert (library.folder / "report.csv").exists()
+
+
+def test_stdout_takes_other_formats_and_a_file_behind_it(library: Evalwright) -> None:
+    with (library.folder / "out.csv").open("wb") as file:
+        line = library.line("prompts", "prompts", "-t", "0", "-o", "-", "--format", "csv")
+        subprocess.run(line, cwd=library.folder, stdout=file, check=False)
+    rows = list(csv.DictReader(io.StringIO((library.folder / "out.csv").read_text())))
+    assert [row["path"] for row in rows] == ["prompts/good.md", "prompts/poor.md"]
 
 
 def test_minimal_records_have_the_required_fields_alone(library: Evalwright) -> None:

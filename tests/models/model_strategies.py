@@ -56,4 +56,5 @@ def requests(draw: st.DrawFn) -> Request:
         draw(st.none() | st.integers(0, 9999)),
         tuple(draw(st.lists(names, max_size=2))),
         draw(st.none() | st.integers(0, 5)),
+        draw(st.none() | st.floats(0, 1)),
     )

@@ -104,6 +104,7 @@ def test_usage_has_the_price_where_it_is_known() -> None:
         (401, "permission_denied", "check the key in OPENAI_API_KEY"),
         (403, "permission_denied", "check the key in OPENAI_API_KEY"),
         (404, "unavailable_model", "check the model's name, or check the address (OPENAI_BASE_URL"),
+        (410, "unavailable_model", "this endpoint is retired: name a model elsewhere"),
         (422, "invalid_input", "no"),
         (301, "unavailable_model", "check the address (OPENAI_BASE_URL"),
     ],
@@ -117,6 +118,36 @@ def test_a_refusal_that_waiting_does_not_heal_is_told_at_once(
     assert f"openai:m at {provider.url} answered {status}: no" in error.message
     assert remedy in error.message
     assert len(provider.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (400, "unavailable_model"),
+        (400, "unknown_model"),
+        (403, "model_not_found"),
+        (422, "model_decommissioned"),
+    ],
+)
+def test_a_model_that_the_provider_does_not_run_is_unavailable_whatever_the_status(
+    status: int, name: str
+) -> None:
+    with fake_provider(failing(status, code=name)) as provider:
+        error = failure(model_at(provider))
+    assert error.code == "unavailable_model"
+    assert f"answered {status}: no [{name}]; check the model's name" in error.message
+
+
+def test_a_reply_and_an_error_say_how_often_the_call_was_made_again() -> None:
+    busy = failing(429)
+    with fake_provider(busy, busy, completion()) as provider:
+        assert ask(model_at(provider, time=Time())).retries == 2
+    with fake_provider(busy) as provider:
+        assert failure(model_at(provider, time=Time(), retries=3)).retries == 3
+    refused = failing(400, "'temperature' is not supported with this model")
+    with fake_provider(refused, busy, completion()) as provider:
+        reply = ask(model_at(provider, time=Time()), a_request(temperature=0.0))
+    assert reply.retries == 2
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,22 @@ from evalwright.models.providers import PROVIDERS, parse_name
         ("openrouter:meta-llama/llama-3.3-70b", "openrouter", "meta-llama/llama-3.3-70b"),
         ("openai/gpt-4.1", "github", "openai/gpt-4.1"),
         ("meta/llama:tag", "github", "meta/llama:tag"),
+        (
+            "azureml://registries/azure-openai/models/gpt-4o-mini/versions/2",
+            "github",
+            "openai/gpt-4o-mini",
+        ),
+        (
+            "azureml://registries/azureml-meta/models/Llama-3.3-70B-Instruct/versions/4",
+            "github",
+            "meta/llama-3.3-70b-instruct",
+        ),
+        (
+            "azureml://registries/azureml-mistral/models/Codestral-2501",
+            "github",
+            "mistral-ai/codestral-2501",
+        ),
+        ("azureml://registries/azureml/models/Phi-4/labels/latest", "github", "microsoft/phi-4"),
         ("scripted:./judge.yaml", "scripted", "./judge.yaml"),
     ],
 )

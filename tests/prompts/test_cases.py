@@ -98,18 +98,12 @@ def test_every_row_goes_through_the_messages() -> None:
 
 def test_the_parameters_and_the_format_of_the_file_are_asked_for() -> None:
     subject = Recorder("{}")
-    parameters = {"max_tokens": 50, "temperature": 0.3}
+    parameters = {"max_tokens": 50, "temperature": 0.3, "topP": 0.9}
     file = a_file(ANN, modelParameters=parameters, responseFormat="json_object")
     run(file, subject, run_index=3)
     asked = subject.asked[0]
-    assert (asked.max_tokens, asked.temperature, asked.seed) == (50, 0.3, 3)
+    assert (asked.max_tokens, asked.temperature, asked.top_p, asked.seed) == (50, 0.3, 0.9, 3)
     assert asked.output == OutputSchema("response", {"type": "object"})
-
-
-def test_a_parameter_that_is_not_sent_is_told() -> None:
-    file = a_file(ANN, evaluators=[POLITE], modelParameters={"topP": 0.9})
-    made = run(file, Recorder("Hello"), Recorder("yes"))
-    assert made.notes == ["topP 0.9 was not sent: models are asked without it"]
 
 
 def test_a_case_passes_when_all_evaluators_pass() -> None:
@@ -176,6 +170,16 @@ def test_a_named_judge_that_cannot_be_loaded_fails_before_anything_is_spent() ->
         "greet.prompt.yml: evaluator 'polite': model 'openai:o1': there is no key"
     )
     assert subject.asked == []
+
+
+def test_a_judge_whose_provider_is_no_more_is_replaced_by_that_of_the_run_and_a_note_says_so() -> (
+    None
+):
+    judging = {**POLITE, "llm": {**POLITE["llm"], "modelId": "openai/gpt-4o"}}
+    file = a_file(ANN, evaluators=[judging])
+    made = run(file, Recorder("Hello"), Recorder("yes"), models=lambda _: None)
+    assert made.cases[0].passed
+    assert made.notes == ["evaluator 'polite': judged by the run's judge, not openai/gpt-4o"]
 
 
 def test_where_no_models_can_be_loaded_the_judge_of_the_run_judges_and_a_note_says_so() -> None:

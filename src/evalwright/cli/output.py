@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 Emit = Callable[[bytes], None]
 
+STDOUT = Path("/dev/stdout")
+_STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 READER_SECONDS = 1.0  # within which somebody must read a named pipe that is written to
 _pipes: dict[Path, int] = {}  # checked and open: to close one would end the reading
 
@@ -58,6 +60,11 @@ def reserve_stdout() -> Emit:
         return write_stdout
     os.dup2(2, 1)
     return lambda data: _write_result(kept, data)
+
+
+def is_stdout(path: Path) -> bool:
+    """Whether a place to write to is standard output, by one of its names."""
+    return str(path) in _STDOUT_NAMES
 
 
 def write_stdout(data: bytes) -> None:

@@ -8,12 +8,23 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from evalwright.cli.output import check_place, reserve_stdout, tell, write_stdout
+from evalwright.cli.output import (
+    STDOUT,
+    check_place,
+    is_stdout,
+    reserve_stdout,
+    tell,
+    write_stdout,
+)
 from evalwright.cli.parameters import DOLLARS, chosen_config, config_option, json_option
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.tiers import TIERS
 from evalwright.reports.forms import FORMS
 
+_STAND_INS = """
+Name other models with -m, or in [tiers.N] of evalwright.toml. GitHub Models, where tiers 4 to 7 ask
+by default, is retired: the same models are asked at OpenAI, Azure or OpenRouter if you have a key
+there, else the models of another tier that you configured."""
 _FORMS = [form for form in FORMS if form.subject == "prompts"]
 EXAMPLES = """\b
 Examples:
@@ -53,6 +64,11 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     record: bool
     config: Path | None
 
+    @property
+    def prints_result(self) -> bool:
+        """Whether stdout is for the result alone."""
+        return self.as_json or any(is_stdout(path) for path, _ in self.outputs)
+
 
 @click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1)
@@ -76,7 +92,8 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     "outputs",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Write a report in the format of its suffix. May be given several times.",
+    help="Write a report in the format of its suffix; - is stdout, as JSON. May be given several "
+    "times.",
 )
 @click.option(
     "--format",
@@ -147,7 +164,7 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
     if "" in paths:
         raise BadInput("a path is empty; name a file or a folder, or `.` for the current folder")
     request = _request(tuple(map(Path, paths)), given)
-    emit = reserve_stdout() if request.as_json else write_stdout
+    emit = reserve_stdout() if request.prints_result else write_stdout
     from evalwright.cli.prompteval.evaluation import evaluate
 
     return evaluate(request, emit)
@@ -160,16 +177,11 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
     models = tuple(filter(None, models))
     if given["models"] and not models:
         raise BadInput("-m names no model; write provider:model")
-    # One file must not be two things: a report would overwrite what it is made of.
-    outputs = [path for path in given["outputs"] if path.is_file() or not path.exists()]
-    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
-    places = [os.path.realpath(path) for path in (*outputs, *others)]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
+    outputs = [STDOUT if is_stdout(path) else path for path in given["outputs"]]
+    _check_places(outputs, given)
     if given["record"] and given["cassette"] is None:
         raise BadInput("--record needs --cassette FILE")
-    if given["resume"] and not given["outputs"]:
+    if given["resume"] and set(outputs) <= {STDOUT}:
         raise BadInput("--resume continues the results in a file; name it with -o")
     if given["fail_on"] == "regression" and given["baseline"] is None:
         raise BadInput("--fail-on regression needs earlier results; name them with --baseline")
@@ -179,7 +191,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         models=models,
         runs=given["runs"],
         threshold=given["threshold"],
-        outputs=tuple((path, _format(path, given["file_format"])) for path in given["outputs"]),
+        outputs=tuple((path, _format(path, given["file_format"])) for path in outputs),
         samples=given["judge_samples"],
         concurrency=given["concurrency"],
         max_cost_usd=given["max_cost"],
@@ -200,7 +212,21 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
     )
 
 
+def _check_places(outputs: list[Path], given: dict[str, Any]) -> None:
+    """One file must not be two things: a report would overwrite what it is made of."""
+    if outputs.count(STDOUT) + given["as_json"] > 1:
+        raise BadInput("stdout can hold one result; give --json or -o - once, or name a file")
+    files = [path for path in outputs if path.is_file() or not path.exists()]
+    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
+    places = [os.path.realpath(path) for path in (*files, *others)]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
+
+
 def _format(path: Path, chosen: str | None) -> str:
+    if is_stdout(path):
+        return chosen or "json"
     check_place(path.absolute())
     if chosen is not None:
         return chosen
@@ -216,10 +242,13 @@ def _format(path: Path, chosen: str | None) -> str:
 
 def _listed(given: dict[str, Any]) -> str:
     if given["list_tiers"]:
-        return "\n".join(
-            f"{tier.number}  {tier.name:<13} {tier.what}"
-            + (f" ({', '.join(tier.models)})" if tier.models else "")
-            for tier in TIERS
+        return (
+            "\n".join(
+                f"{tier.number}  {tier.name:<13} {tier.what}"
+                + (f" ({', '.join(tier.models)})" if tier.models else "")
+                for tier in TIERS
+            )
+            + f"\n{_STAND_INS}"
         )
     if given["list_rules"]:
         from evalwright.prompts.rules.catalogue import CATALOGUE
@@ -233,13 +262,16 @@ def _listed(given: dict[str, Any]) -> str:
 
 
 def _providers(config: Path | None) -> str:
-    from evalwright.models.endpoints import known_providers
+    from evalwright.models.endpoints import is_retired, known_providers
 
     lines = []
-    for name, provider in known_providers(chosen_config(config)).items():
+    settings = chosen_config(config)
+    for name, provider in known_providers(settings).items():
         key = provider.key_env
         has_key = "no key needed" if not provider.needs_key else f"key from {key}"
         if key and os.environ.get(key):
             has_key = f"key from {key}, which is set"
+        if is_retired(provider, settings):
+            has_key += f"; retired on {provider.retired}, unless {provider.base_url_env} is set"
         lines.append(f"{name + ':MODEL':<20} {has_key}")
-    return "\n".join([*lines, f"{'PUBLISHER/MODEL':<20} GitHub Models, key from GITHUB_TOKEN"])
+    return "\n".join([*lines, f"{'PUBLISHER/MODEL':<20} the same as github:PUBLISHER/MODEL"])

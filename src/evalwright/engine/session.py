@@ -88,14 +88,14 @@ class ModelPool:
 
             self.cassette = cassettes.Cassette(cassette, record, self.redactor.redact_text)
         self._environment = environment
-        self._notify = notify
+        self.notify = notify
         self._loaded: dict[str, Model] = {}
 
     @functools.cached_property
     def _providers(self) -> "Providers":
         from evalwright.models.load import Providers  # a run without models needs none
 
-        return Providers(self.config, self._environment, self._notify)
+        return Providers(self.config, self._environment, self.notify)
 
     def name(self, name: str) -> "ModelName":
         """A model's name in full, `provider:model`; raises `BadInput`."""
@@ -103,6 +103,28 @@ class ModelPool:
         from evalwright.models.providers import parse_name
 
         return parse_name(name, known_providers(self.config))
+
+    def standing(self, name: str) -> "ModelName | None":
+        """The model of a name, and where its provider is no more the same one elsewhere.
+
+        None: it is offered nowhere that is configured. Raises `BadInput` for an unknown provider.
+        """
+        from evalwright.models.endpoints import is_retired, known_providers
+        from evalwright.models.providers import same_model_elsewhere
+
+        known, parsed = known_providers(self.config), self.name(name)
+        if not is_retired(known[parsed.provider], self.config, self._environment):
+            return parsed
+        return next(filter(self.is_set_up, (parsed, *same_model_elsewhere(parsed))), None)
+
+    def is_set_up(self, name: "ModelName") -> bool:
+        """Whether a model can be asked with what is configured, or was recorded."""
+        from evalwright.models import endpoints
+
+        if self.cassette is not None and not self.cassette.record:
+            return str(name) in self.cassette.models
+        provider = endpoints.known_providers(self.config)[name.provider]
+        return endpoints.is_set_up(provider, self.config, self._environment)
 
     def load(self, name: str) -> Model:
         """A model by its name; raises `BadInput` for an unknown provider or a missing key."""

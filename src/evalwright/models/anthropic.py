@@ -68,6 +68,8 @@ def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
         body["tools"] = tools
     if request.temperature is not None and "temperature" not in quirks.dropped:
         body["temperature"] = request.temperature
+    if request.top_p is not None and "top_p" not in quirks.dropped:
+        body["top_p"] = request.top_p
     if request.stop:
         body["stop_sequences"] = request.stop
     return msgspec.json.encode(body)

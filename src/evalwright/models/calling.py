@@ -76,19 +76,21 @@ class CalledModel:
 
     async def ask(self, request: Request) -> Reply:
         """Ask until there is a reply, or an error that asking again would not cure."""
+        made = 0  # calls that a quirk explains: the same question was put otherwise
         while True:
             quirks = self._quirks
-            answer, attempts = await self._answer(self._encode(request, quirks))
-            if answer.status == 200:
-                return self._decode(answer, request)
-            learnt = self._learn(quirks, request, answer)
-            if learnt is not None:
-                self._quirks = self._quirks.joined(learnt)
-                continue
-            refusal = self._refusal(answer)
-            if refusal is None:
-                raise self._failures.refused(answer, attempts)
-            return refusal
+            try:
+                answer, attempts = await self._answer(self._encode(request, quirks))
+                learnt = self._learn(quirks, request, answer)
+                if learnt is None:
+                    reply = self._reply(answer, request, attempts)
+                    retries = made + attempts - 1
+                    return msgspec.structs.replace(reply, retries=retries) if retries else reply
+            except ModelError as error:
+                error.retries += made
+                raise
+            made += attempts
+            self._quirks = self._quirks.joined(learnt)
 
     async def close(self) -> None:
         """Close the provider's connections; a later call opens new ones."""
@@ -100,12 +102,21 @@ class CalledModel:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise self._failures.unsendable(error) from None
 
-    def _decode(self, answer: HttpAnswer, request: Request) -> Reply:
+    def _reply(self, answer: HttpAnswer, request: Request, attempts: int) -> Reply:
+        if answer.status == 200:
+            return self._decode(answer, request, attempts)
+        refusal = self._refusal(answer)
+        if refusal is None:
+            raise self._failures.refused(answer, attempts)
+        return refusal
+
+    def _decode(self, answer: HttpAnswer, request: Request, attempts: int) -> Reply:
         try:
             return self._channel.dialect.decode(answer.body, request, self._meter)
         except ModelError as error:
             unreadable = self._failures.unreadable(error, answer)
             unreadable.usage = self._salvaged(answer)
+            unreadable.retries = attempts - 1
             raise unreadable from None
 
     def _salvaged(self, answer: HttpAnswer) -> ProviderUsage | None:

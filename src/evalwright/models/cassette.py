@@ -46,6 +46,7 @@ class Cassette:
         self._size = 0  # of the file as it was read
         self._unended = 0  # bytes of its last line, where that has no newline
         self._replies: dict[str, list[Reply]] = {}
+        self.models: set[str] = set()  # that replies were recorded of
         self._asked: dict[str, int] = {}
         self._file: int | None = None
         self._load()
@@ -77,7 +78,7 @@ class Cassette:
             "provider": provider,
             "model": model,
             "request": semantic_request(request),
-            "reply": msgspec.to_builtins(reply),
+            "reply": msgspec.to_builtins(msgspec.structs.replace(reply, retries=0)),
         }
         self._append(msgspec.json.encode(_masked(value, self.redact)) + b"\n")
 
@@ -134,6 +135,7 @@ class Cassette:
         usage = msgspec.structs.replace(entry.reply.usage, cache_hit=True)
         reply = msgspec.structs.replace(entry.reply, usage=usage)
         self._replies.setdefault(entry.key, []).append(reply)
+        self.models.add(f"{entry.provider}:{entry.model}")
 
     def _append(self, line: bytes) -> None:
         try:

@@ -106,6 +106,31 @@ def find_endpoint(
     )
 
 
+def is_retired(
+    provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Whether nobody answers for a provider any more, and no other address is given for it."""
+    if provider.retired is None:
+        return False
+    settings = config.models.get(provider.name, ProviderSettings())
+    given = environment.get(provider.base_url_env or "", "").strip()
+    return not (given or settings.base_url)
+
+
+def is_set_up(
+    provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Whether the user has given a provider a key, or an address where it needs no key."""
+    if is_retired(provider, config, environment):
+        return False
+    try:
+        find_endpoint(provider, config, environment)
+    except BadInput:
+        return False
+    is_named = provider.name in config.models or bool(environment.get(provider.base_url_env or ""))
+    return provider.needs_key or is_named
+
+
 def find_detour(
     provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
 ) -> str | None:

@@ -18,8 +18,25 @@ _CODES: dict[int, ModelErrorCode] = {
     404: "unavailable_model",
     408: "timeout",
     409: "internal_error",
+    410: "unavailable_model",
     429: "rate_limited",
 }
+_GONE = 410
+# What providers call a model that they do not run, whatever the status they answer with.
+_NOT_RUN = frozenset(
+    {
+        "deploymentnotfound",
+        "invalid_model",
+        "model_decommissioned",
+        "model_deprecated",
+        "model_not_available",
+        "model_not_found",
+        "model_not_supported",
+        "unavailable_model",
+        "unknown_model",
+        "unsupported_model",
+    }
+)
 _FILTERED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt"})
 
 
@@ -33,6 +50,11 @@ class Complaint(msgspec.Struct, frozen=True):
     def is_content_filter(self) -> bool:
         """Whether the provider refused because of what the messages say."""
         return self.code in _FILTERED
+
+    @property
+    def is_about_the_model(self) -> bool:
+        """Whether the provider does not run the model that was asked for."""
+        return self.code.lower() in _NOT_RUN
 
 
 def read_complaint(body: bytes) -> Complaint:
@@ -69,28 +91,38 @@ class Failures:
     def refused(self, answer: HttpAnswer, attempts: int) -> ModelError:
         """The error for an unsuccessful answer."""
         status = answer.status
-        code = _CODES.get(status) or _code_of(status)
         complaint = read_complaint(answer.body)
+        code = _CODES.get(status) or _code_of(status)
+        if complaint.is_about_the_model and code in ("invalid_input", "permission_denied"):
+            status, code = 404, "unavailable_model"
         words = self._shown(complaint.text)
-        message = f"{self._about} answered {status}{_tries(attempts)}{': ' if words else ''}{words}"
+        answered = f"answered {answer.status}{_tries(attempts)}"
+        message = f"{self._about} {answered}{': ' if words else ''}{words}"
         remedy = self._remedy(status, complaint.code)
         wait = retry_after_s(answer.headers) if status == 429 else None
-        return ModelError(code, f"{message}; {remedy}" if remedy else message, retry_after_s=wait)
+        error = ModelError(code, f"{message}; {remedy}" if remedy else message, retry_after_s=wait)
+        error.retries = attempts - 1
+        return error
 
     def failed(self, failure: CallFailed, attempts: int) -> ModelError:
         """The error for a call that got no answer."""
         words = f"{self._about}: {self._shown(failure.reason)}{_tries(attempts)}"
         where = f"[models.{self._endpoint.provider}] of evalwright.toml"
         if isinstance(failure, TimedOut):
-            return ModelError("timeout", f"{words}; timeout_s in {where} allows more")
-        if isinstance(failure, TooLong):
-            return ModelError("parse_error", words)
-        return ModelError("unavailable_model", f"{words}; {self._check_address()}")
+            error = ModelError("timeout", f"{words}; timeout_s in {where} allows more")
+        elif isinstance(failure, TooLong):
+            error = ModelError("parse_error", words)
+        else:
+            error = ModelError("unavailable_model", f"{words}; {self._check_address()}")
+        error.retries = attempts - 1
+        return error
 
     def no_turn(self, reason: str, attempts: int) -> ModelError:
         """The error for a call that waited for its turn in vain."""
         message = f"{self._about}: {reason}{_tries(attempts)}; {self._remedy(429, '')}"
-        return ModelError("rate_limited", message)
+        error = ModelError("rate_limited", message)
+        error.retries = max(0, attempts - 1)
+        return error
 
     def unreadable(self, error: ModelError, answer: HttpAnswer) -> ModelError:
         """The error for an answer that holds no reply."""
@@ -116,6 +148,8 @@ class Failures:
             return f"check the key in {endpoint.key_env}" if endpoint.key_env else "name a key_env"
         if status == 404:
             return f"check the model's name, or {self._check_address()}"
+        if status == _GONE:
+            return f"this endpoint is retired: name a model elsewhere, or {self._check_address()}"
         if code == NO_MONEY:
             return "check the plan and the billing of the account"
         if status == 429:

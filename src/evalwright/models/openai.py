@@ -119,6 +119,8 @@ def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
 def _add_settings(body: dict[str, Any], request: Request, quirks: Quirks) -> None:
     if request.temperature is not None and "temperature" not in quirks.dropped:
         body["temperature"] = request.temperature
+    if request.top_p is not None and "top_p" not in quirks.dropped:
+        body["top_p"] = request.top_p
     if request.max_tokens is not None:
         body[quirks.max_tokens_field] = request.max_tokens
     if request.seed is not None and "seed" not in quirks.dropped:

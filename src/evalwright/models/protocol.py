@@ -7,7 +7,7 @@ import msgspec
 from evalwright.contracts.events import ProviderUsage
 
 ModelErrorCode = Literal[
-    "unavailable_model",  # it does not exist, or cannot be reached
+    "unavailable_model",  # it does not exist any more or yet, or cannot be reached
     "permission_denied",
     "rate_limited",
     "timeout",
@@ -62,6 +62,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     seed: int | None = None
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None  # asked for where the provider offers them
+    top_p: float | None = None
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
@@ -81,6 +82,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     tool_uses: tuple[ToolUse, ...] = ()
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] | None = None
+    retries: int = 0  # how often the call was made again before this answer
 
 
 class ModelError(Exception):
@@ -92,6 +94,7 @@ class ModelError(Exception):
         self.code: ModelErrorCode = code
         self.message = message
         self.retry_after_s = retry_after_s
+        self.retries = 0  # how often the call was made again
         self.usage: ProviderUsage | None = None  # of a call that was paid for all the same
         super().__init__(f"{code}: {message}")
 

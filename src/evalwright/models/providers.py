@@ -1,7 +1,8 @@
 """The table of providers, and the names of models: `provider:model` or `publisher/model`."""
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -22,6 +23,7 @@ class Provider(msgspec.Struct, frozen=True):
     prices_as: str | None = None  # the provider's name in genai-prices
     listens_on: int | None = None  # a port: the address variable may hold `host` or `host:port`
     is_local: bool = False  # answers in this process: no address, no key
+    retired: str | None = None  # the day since which nobody answers at the usual address
 
 
 _TABLE = (
@@ -59,6 +61,7 @@ _TABLE = (
         "GITHUB_MODELS_BASE_URL",
         "GITHUB_TOKEN",
         needs_key=True,
+        retired="2026-07-30",
     ),
     Provider(
         "openrouter",
@@ -89,6 +92,22 @@ PROVIDERS = {provider.name: provider for provider in _TABLE}
 DECLARABLE = tuple(dict.fromkeys(row.dialect for row in _TABLE if not row.is_local))
 
 
+# Who else offers the models of a publisher on GitHub Models, and what their names begin with there.
+_OPENROUTER = {"meta": "meta-llama", "mistral-ai": "mistralai", "xai": "x-ai"}
+_ALSO_OFFERED_BY = {"openai": ("openai", "azure")}
+
+# `azureml://registries/azure-openai/models/gpt-4o/versions/2` was the id of `openai/gpt-4o`.
+_AZUREML = re.compile(
+    r"azureml://registries/([^/]+)/models/([^/]+)(?:/(?:versions|labels)/[^/]+)?/?"
+)
+_REGISTRIES = {
+    "azure-openai": "openai",
+    "azureml": "microsoft",
+    "azureml-ai21": "ai21-labs",
+    "azureml-mistral": "mistral-ai",
+}
+
+
 class ModelName(msgspec.Struct, frozen=True):
     """A model's name, taken apart; as text it is always `provider:model`."""
 
@@ -102,6 +121,8 @@ class ModelName(msgspec.Struct, frozen=True):
 def parse_name(text: str, known: Iterable[str] = PROVIDERS) -> ModelName:
     """Take a name apart; `publisher/model` is a model of GitHub Models."""
     known = list(known)
+    if text.startswith("azureml:"):
+        text = _github_name(text)
     provider, colon, model = text.partition(":")
     if "/" in provider or (not colon and "/" in text):
         provider, model = GITHUB, text
@@ -118,6 +139,25 @@ def parse_name(text: str, known: Iterable[str] = PROVIDERS) -> ModelName:
     if not model.strip() or not model.isprintable():
         raise BadInput(f"model {text!r}: after {provider}: the name of a model must follow")
     return ModelName(provider, model)
+
+
+def _github_name(text: str) -> str:
+    """The id of a model in an Azure registry as `publisher/model`."""
+    found = _AZUREML.fullmatch(text)
+    if found is None:
+        form = "azureml://registries/REGISTRY/models/MODEL/versions/VERSION"
+        raise BadInput(f"model {text!r}: not the id of a model; write {form}, or publisher/model")
+    registry, model = found[1].lower(), found[2].lower()
+    return f"{_REGISTRIES.get(registry, registry.removeprefix('azureml-'))}/{model}"
+
+
+def same_model_elsewhere(name: ModelName) -> Iterator[ModelName]:
+    """Other providers' names of a model of GitHub Models, the publisher's own first."""
+    publisher, slash, model = name.model.partition("/")
+    if name.provider == GITHUB and slash:
+        for provider in _ALSO_OFFERED_BY.get(publisher, ()):
+            yield ModelName(provider, model)
+        yield ModelName("openrouter", f"{_OPENROUTER.get(publisher, publisher)}/{model}")
 
 
 def _listed(known: list[str]) -> str:

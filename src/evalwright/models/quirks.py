@@ -18,6 +18,7 @@ _UNSUPPORTED = re.compile(
 _SCHEMA = re.compile(r"response_?format|json_?schema|structured outputs?", re.IGNORECASE)
 _OPTIONAL = {  # a reply is still useful without these parameters
     "temperature": re.compile(r"\btemperature\b"),
+    "top_p": re.compile(r"\btop_p\b"),
     "seed": re.compile(r"\bseed\b"),
     "logprobs": re.compile(r"\b(?:top_)?logprobs\b"),
 }

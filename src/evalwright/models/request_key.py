@@ -19,6 +19,7 @@ def semantic_request(request: Request) -> dict[str, Any]:
         "messages": [_message(message) for message in request.messages],
         "tools": _tools(request.tools) if request.tools else None,
         "temperature": request.temperature,
+        "topP": request.top_p,
         "responseFormat": _response_format(request.output) if request.output else None,
         "maxOutputTokens": request.max_tokens,
         "stop": list(request.stop) or None,
@@ -76,6 +77,7 @@ class RequestKeys:
             ("stop", _texts(request.stop) if request.stop else ""),
             ("temperature", _scalar(request.temperature)),
             ("tools", self._tools_text(request.tools)),
+            ("topP", _scalar(request.top_p)),
         ]
 
     def _tools_text(self, tools: tuple[ToolSpec, ...]) -> str:

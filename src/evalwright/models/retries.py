@@ -49,7 +49,13 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """What `retry-after-ms` or `Retry-After` (seconds or a date) asks for, in seconds."""
+    """What `retry-after-ms` or `Retry-After` (seconds or a date) asks for, in seconds.
+
+    `x-ratelimit-timeremaining` says the same where a limit is counted per minute or day.
+    """
+    remaining = _number(headers.get("x-ratelimit-timeremaining"))
+    if remaining is not None:
+        return remaining
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000

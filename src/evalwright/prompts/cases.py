@@ -40,7 +40,9 @@ EXPECTED = "expected"
 
 _UNFINISHED = {"refusal": "is a refusal", "length": "was cut off at the limit of its length"}
 
-Models = Callable[[str], Model]  # by name; raises `BadInput`. Whoever gives it closes the models.
+# A model by its name, None where its provider is no more; raises `BadInput`.
+# Whoever gives it closes the models.
+Models = Callable[[str], Model | None]
 
 
 class CaseRun(msgspec.Struct, frozen=True):
@@ -49,6 +51,7 @@ class CaseRun(msgspec.Struct, frozen=True):
     cases: list[PromptCase]
     usages: list[ProviderUsage]
     notes: list[str]
+    retries: int = 0
 
 
 async def run_cases(
@@ -66,15 +69,18 @@ async def run_cases(
     if not file.rows:
         return CaseRun([], [], ["the file has no testData, so no case was run"])
     _check_rows(file)
-    judges = _judges(file, judge, models)
+    named = _named_judges(file, models)
+    judges = [_judge(file, evaluator, named, judge) for evaluator in file.evaluators]
     rows = [_RowRun(file, number, row, run_index) for number, row in enumerate(file.rows, 1)]
     await _run_all(rows, subject, judges)
     usages = [usage for row in rows for usage in row.usages]
+    retries = sum(row.retries for row in rows)
     for row in rows:
         if row.failure is not None:
-            raise EvaluationFailed(row.failure.code, row.failure.message, usages)
+            raise EvaluationFailed(row.failure.code, row.failure.message, usages, retries)
     cases = [row.case for row in rows if row.case is not None]
-    return CaseRun(cases, usages, [*_notes(file, models), *(n for row in rows for n in row.notes)])
+    notes = [*_notes(file, named), *(note for row in rows for note in row.notes)]
+    return CaseRun(cases, usages, notes, retries)
 
 
 async def _run_all(
@@ -103,6 +109,7 @@ class _RowRun:
         self.case: PromptCase | None = None
         self.failure: Failure | None = None
         self.usages: list[ProviderUsage] = []
+        self.retries = 0
         self.notes: list[str] = []
         self._file = file
         self._number = number
@@ -134,6 +141,7 @@ class _RowRun:
             tuple(ChatMessage(said.role, fill(said.content, self._row)) for said in messages),
             output=self._file.output,
             temperature=self._file.parameters.temperature,
+            top_p=self._file.parameters.top_p,
             max_tokens=self._file.parameters.max_tokens,
         )
 
@@ -169,10 +177,12 @@ class _RowRun:
         try:
             reply = await model.ask(seeded)
         except ModelError as error:
+            self.retries += error.retries
             if error.usage is not None:
                 self.usages.append(error.usage)
             raise self._failed(error_code(error), f"{who} {model.name}: {error.message}") from error
         self.usages.append(reply.usage)
+        self.retries += reply.retries
         return reply
 
     def _failed(self, code: ErrorCode, message: str) -> EvaluationFailed:
@@ -195,14 +205,17 @@ def _check_rows(file: PromptFile) -> None:
             raise EvaluationFailed("invalid_input", message)
 
 
-def _judges(file: PromptFile, judge: Model | None, models: Models | None) -> list[Model | None]:
-    """The judge of each evaluator, None for those that need none."""
-    named: dict[str, Model] = {}
-    for evaluator in file.evaluators:
-        wanted = _model_id(evaluator)
-        if models is not None and wanted is not None and wanted not in named:
-            named[wanted] = _load(models, wanted, evaluator.name, file)
-    return [_judge(file, evaluator, named, judge) for evaluator in file.evaluators]
+def _named_judges(file: PromptFile, models: Models | None) -> dict[str, Model]:
+    """The models that evaluators name, by their names, as far as they are still offered."""
+    wanted = {_model_id(each): each.name for each in reversed(file.evaluators)}
+    if models is None:
+        return {}
+    loaded = {
+        name: load_named(models, name, f"{file.source}: evaluator {evaluator!r}")
+        for name, evaluator in wanted.items()
+        if name is not None
+    }
+    return {name: model for name, model in loaded.items() if model is not None}
 
 
 def _judge(
@@ -224,39 +237,38 @@ def _model_id(evaluator: Evaluator) -> str | None:
     return evaluator.model_id if isinstance(evaluator, LlmEvaluator) else None
 
 
-def _load(models: Models, name: str, evaluator: str, file: PromptFile) -> Model:
-    if name.startswith("scripted:"):  # a prompt must not bring its own judge
-        message = f"{file.source}: evaluator {evaluator!r}: a script cannot judge; name a model"
+def load_named(models: Models, name: str, where: str) -> Model | None:
+    """A model that a file names; raises `EvaluationFailed`."""
+    if name.startswith("scripted:"):  # a prompt must bring neither its own judge nor its answers
+        message = f"{where}: a script of replies is not a model; name a model"
         raise EvaluationFailed("invalid_input", message)
     try:
         return models(name)
     except BadInput as error:
-        message = f"{file.source}: evaluator {evaluator!r}: {error}"
+        message = f"{where}: {error}"
         code: ErrorCode = (
             "permission_denied" if isinstance(error, MissingKey) else "unavailable_model"
         )
         raise EvaluationFailed(code, message) from error
 
 
-def _notes(file: PromptFile, models: Models | None) -> Iterable[str]:
+def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
     """What was not done as the file may lead one to expect."""
     if not file.evaluators:
         yield "the file has no evaluators, so every case passed"
-    if file.parameters.top_p is not None:
-        yield f"topP {file.parameters.top_p:g} was not sent: models are asked without it"
     for evaluator in file.evaluators:
         if isinstance(evaluator, LlmEvaluator):
-            yield from _judge_notes(evaluator, models)
+            yield from _judge_notes(evaluator, named)
     yield from _undefined_notes(file)
 
 
-def _judge_notes(evaluator: LlmEvaluator, models: Models | None) -> Iterable[str]:
+def _judge_notes(evaluator: LlmEvaluator, named: Mapping[str, Model]) -> Iterable[str]:
     if COMPLETION not in placeholders(evaluator.prompt):
         yield (
             f"evaluator {evaluator.name!r}: its prompt has no {{{{completion}}}}, "
             "so the judge did not see what it judged"
         )
-    if evaluator.model_id and models is None:
+    if evaluator.model_id and evaluator.model_id not in named:
         yield f"evaluator {evaluator.name!r}: judged by the run's judge, not {evaluator.model_id}"
 
 

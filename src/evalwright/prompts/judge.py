@@ -1,33 +1,31 @@
 """Models as judges of prompts: by G-Eval, and a `.prompt.yml` by its own cases too."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.prompt_result import ModelFacts
 from evalwright.engine.session import ModelPool
 from evalwright.models.protocol import Model
-from evalwright.prompts.cases import CaseRun, run_cases
+from evalwright.prompts.cases import CaseRun, Models, load_named, run_cases
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.evaluate import EvaluationSettings
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, JudgeSettings
 from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
 from evalwright.prompts.judged import Evaluated, Judge
-from evalwright.prompts.prompt_yaml import parse_prompt_yaml
+from evalwright.prompts.prompt_yaml import PromptFile, parse_prompt_yaml
 from evalwright.prompts.results import Assessment, Failure
+from evalwright.prompts.tiers import standing
 
 # Ollama silently cuts what is longer than its context, which is 4096 tokens unless configured.
 OLLAMA_INPUT_TOKENS = 4_000
 REPEATED_TEMPERATURE = 0.7  # at 0, repeats would show less noise than there is
 
-LoadModel = Callable[[str], Model]
 _NO_CASES = CaseRun([], [], [])
 
 
 class PromptJudge:
-    """Judges prompts with one model, which also runs the cases of a `.prompt.yml`."""
+    """Judges prompts with one model; the cases of a `.prompt.yml` run on the model it names."""
 
     def __init__(
         self,
@@ -35,12 +33,13 @@ class PromptJudge:
         facts: ModelFacts,
         settings: EvaluationSettings,
         steps: StepStore,
-        load: LoadModel,
+        models: Models,
     ) -> None:
         judge_settings = _settings(settings, facts.provider)
         self._model = model
         self._geval = GEval(model, steps, judge_settings)
-        self._load = load
+        self._models = models
+        self._notes = settings.tier.notes
         parameters = {
             "temperature": judge_settings.sampling_temperature,
             "samples": judge_settings.samples,
@@ -53,8 +52,8 @@ class PromptJudge:
         try:
             made = await self._geval.judge(prompt, run_index)
         except EvaluationFailed as failed:
-            usages = [*ran.usages, *failed.usages]
-            raise EvaluationFailed(failed.code, failed.message, usages, failed.retries) from None
+            usages, retries = [*ran.usages, *failed.usages], ran.retries + failed.retries
+            raise EvaluationFailed(failed.code, failed.message, usages, retries) from None
         assessment = Assessment(
             rubric={name: (each.score, each.reasoning) for name, each in made.criteria.items()},
             summary=made.summary,
@@ -63,9 +62,9 @@ class PromptJudge:
             method=made.method,
             covered_mass=made.covered_mass,
             judge_overall=made.judge_overall,
-            notes=[*ran.notes, *made.notes],
+            notes=[*self._notes, *ran.notes, *made.notes],
         )
-        return Evaluated(assessment, [*ran.usages, *made.usages], made.retries)
+        return Evaluated(assessment, [*ran.usages, *made.usages], ran.retries + made.retries)
 
     async def _run_cases(self, prompt: Prompt, run_index: int) -> CaseRun:
         if prompt.type != "prompt_yaml":
@@ -74,11 +73,28 @@ class PromptJudge:
             file = parse_prompt_yaml(prompt.text, prompt.path)
         except UnfitPrompt as error:
             raise EvaluationFailed(error.code, error.message) from None
-        ran = await run_cases(file, self._model, self._model, self._load, run_index)
-        if file.model is None or file.model.endswith(self.facts.name):
+        subject = self._subject(file)
+        ran = await run_cases(file, subject, self._model, self._models, run_index)
+        if not file.rows or subject.name == file.model:
             return ran
-        note = f"the cases were run by {self.facts.name}, not by the file's model {file.model}"
+        named = f"the file names {file.model}" if file.model else "the file names no model"
+        note = f"the cases were run by {subject.name} ({named})"
         return msgspec.structs.replace(ran, notes=[*ran.notes, note])
+
+    def _subject(self, file: PromptFile) -> Model:
+        """The model that a file names for its cases, else the judge."""
+        if file.model is None or not file.rows:
+            return self._model
+        where = f"{file.source}: model {file.model}"
+        model = load_named(self._models, file.model, where)
+        if model is None:
+            message = (
+                f"{where}: GitHub Models is retired, and nobody else who offers it is configured; "
+                "set OPENAI_API_KEY or OPENROUTER_API_KEY, set GITHUB_MODELS_BASE_URL to a server "
+                "that runs it, or name another model in the file"
+            )
+            raise EvaluationFailed("unavailable_model", message)
+        return model
 
 
 def _settings(settings: EvaluationSettings, provider: str) -> JudgeSettings:
@@ -96,8 +112,16 @@ def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[Judge]:
     """The judges of a tier, each model once; with one that cannot be asked, every result fails."""
     # A cassette must hold all that an evaluation asks, so nothing comes from another store.
     steps = MemorySteps() if models.cassette else FileSteps(default_path())
+    asked = settings.tier.models
+    tier = standing(settings.tier, models)
+    settings = msgspec.structs.replace(settings, tier=tier)
+    for note in tier.notes:
+        models.notify(note)
+    if not tier.models:
+        reason = Failure("unavailable_model", tier.notes[0])
+        return [_unavailable(name, models, reason) for name in asked]
     judges: dict[str, Judge] = {}
-    for name in settings.tier.models:
+    for name in tier.models:
         try:
             parsed = models.name(name)
         except BadInput as error:
@@ -119,7 +143,22 @@ def _judge(
         return UnavailableJudge(facts, Failure("permission_denied", str(error)))
     except BadInput as error:
         return UnavailableJudge(facts, Failure("unavailable_model", str(error)))
-    return PromptJudge(model, facts, settings, steps, models.load)
+    return PromptJudge(model, facts, settings, steps, _named_model(models))
+
+
+def _named_model(models: ModelPool) -> Models:
+    """Gives the models that files name, those of a provider that is no more from another."""
+
+    def find(name: str) -> Model | None:
+        found = models.standing(name)
+        return None if found is None else models.load(str(found))
+
+    return find
+
+
+def _unavailable(name: str, models: ModelPool, reason: Failure) -> Judge:
+    parsed = models.name(name)
+    return UnavailableJudge(ModelFacts(parsed.model, parsed.provider), reason)
 
 
 class UnavailableJudge(msgspec.Struct):

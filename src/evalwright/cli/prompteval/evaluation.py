@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalwright.cli.output import Emit, Streams, say, tell, write_file
+from evalwright.cli.output import Emit, Streams, is_stdout, say, tell, write_file
 from evalwright.cli.parameters import chosen_config
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.documents import read_input
@@ -104,7 +104,8 @@ def _sources(request: EvaluationRequest, selected: Selection) -> list[Source]:
     special = [each.failure.message for each in sources if each.is_special and each.failure]
     if special:
         raise BadInput("\n".join([*special, "nothing was evaluated; remove it, or leave it out"]))
-    written = {os.path.realpath(path): path for path, _ in request.outputs}
+    files = (path for path, _ in request.outputs if not is_stdout(path))
+    written = {os.path.realpath(path): path for path in files}
     if request.cassette is not None:
         written[os.path.realpath(request.cassette)] = request.cassette
     for source in sources if written else ():
@@ -187,11 +188,15 @@ def _write(
     records = [minimal(each) for each in results] if request.minimal else shared
     for path, name in request.outputs:
         chosen = records if name in RECORD_FORMATS else shared
-        write_file(path, [renderer("prompts", name)(chosen, context)])
+        report = renderer("prompts", name)(chosen, context)
+        if is_stdout(path):
+            emit(report)
+        else:
+            write_file(path, [report])
     append_step_summary(results, context)
     if request.as_json and not request.streams:
         emit(renderer("prompts", "json")(records, context))
-    elif not request.quiet:
+    elif not (request.quiet or request.prints_result):
         _show(request, results, context, change)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from evalwright.cli.output import is_stdout
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.prompts.change import read_results
@@ -37,7 +38,11 @@ class Journal:
     @classmethod
     def beside(cls, outputs: Sequence[tuple[Path, str]], *, resume: bool) -> "Journal":
         """The journal of the first report that is a file; without one there is none."""
-        files = [(path, name) for path, name in outputs if path.is_file() or not path.exists()]
+        files = [
+            (path, name)
+            for path, name in outputs
+            if not is_stdout(path) and (path.is_file() or not path.exists())
+        ]
         if not files:
             return cls(None)
         first = files[0][0]

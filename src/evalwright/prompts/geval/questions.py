@@ -285,15 +285,18 @@ def _summary_of(value: Any) -> str:
 
 async def _ask(model: Model, request: Request, read: Read) -> Asked:
     usages: list[ProviderUsage] = []
+    tried = 0  # every call that was made, those that a provider turned away included
     while True:
         try:
             reply = await model.ask(request)
         except ModelError as error:
             message = f"judge {model.name}: {error.message}"
             spent = [*usages, error.usage] if error.usage is not None else usages
-            raise EvaluationFailed(error_code(error), message, spent, len(usages)) from error
+            retries = tried + error.retries
+            raise EvaluationFailed(error_code(error), message, spent, retries) from error
         usages.append(reply.usage)
-        retries = len(usages) - 1
+        tried += 1 + reply.retries
+        retries = tried - 1
         try:
             return Asked(read(reply), reply, tuple(usages), retries)
         except UnfitReply as problem:

@@ -191,7 +191,8 @@ async def _joined(generation: asyncio.Task[None]) -> None:
     try:
         await asyncio.shield(generation)
     except EvaluationFailed as failed:
-        raise EvaluationFailed(failed.code, failed.message) from failed
+        message, retries = failed.message, failed.retries
+        raise EvaluationFailed(failed.code, message, retries=retries) from failed
 
 
 def _replace(path: Path, content: bytes) -> None:
