@@ -80,7 +80,9 @@ def _retrieval(span: Span) -> Operation:
 
 def _model(span: Span, kind: Kind) -> Operation:
     sources = [span.attributes, *(each.attributes for each in span.events)]
-    operation = Operation(span, kind, usage=_usage(span.attributes))
+    named = [span.attributes.get(f"gen_ai.{side}.model") for side in ("response", "request")]
+    models = [each for each in named if isinstance(each, str)][:1]
+    operation = Operation(span, kind, usage=_usage(span.attributes), models=models)
     for said in sources:
         operation.history += _messages(said.get("gen_ai.input.messages"))
         operation.output += _messages(said.get("gen_ai.output.messages"))

@@ -59,6 +59,7 @@ def _model(span: Span) -> Operation:
         output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
         tools=tool_names([each.get("json_schema", each) for each in _dicts(offered)]),
         usage=_usage(said),
+        models=[name for name in [text(said.get("llm.model_name"))] if name],
     )
 
 

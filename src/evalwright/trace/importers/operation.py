@@ -28,6 +28,7 @@ class Operation(msgspec.Struct):
     instructions: list[str] = []
     tools: list[str] = []
     usage: dict[str, Json] = {}
+    models: list[str] = []
     asked: Json = None
     answered: Json = None
 

@@ -1,7 +1,7 @@
 """Spans grouped by trace: one case each."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from evalwright.trace.importers.dialogue import Dialogue, final_output
@@ -18,11 +18,27 @@ CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
 CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
 
 
-class SpanGroups:
-    """Collects the spans of a file, then gives its cases."""
+def _by_conventions(span: Span) -> Operation | None:
+    return read_openinference(span) or read_genai(span)
 
-    def __init__(self, name: str) -> None:
+
+class SpanGroups:
+    """Collects the spans of a file, then gives its cases.
+
+    `read` says what a span did, and `known` by what; `turns` counts those of each conversation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[Span], Operation | None] = _by_conventions,
+        known: str = "GenAI or OpenInference attributes",
+        turns: Counter[str] | None = None,
+    ) -> None:
         self._name = name
+        self._read = read
+        self._known = known
+        self._turns: Counter[str] = Counter() if turns is None else turns
         self._traces: dict[str, list[Span]] = {}
         self._logged: dict[tuple[str, str | None], list[SpanEvent]] = {}
         self._spans = 0
@@ -35,9 +51,14 @@ class SpanGroups:
             if isinstance(found, LogRecord):
                 self._logged.setdefault((found.trace_id, found.span_id), []).append(found.event)
             else:
-                self._spans += 1
-                self._traces.setdefault(found.trace_id, []).append(found)
+                self.add(found)
         return ()
+
+    def add(self, span: Span) -> None:
+        """Take one span."""
+        self._taken = True
+        self._spans += 1
+        self._traces.setdefault(span.trace_id, []).append(span)
 
     def pause(self) -> Iterable[Imported]:
         """No trace is complete before the end of the file."""
@@ -45,14 +66,13 @@ class SpanGroups:
 
     def rest(self) -> Iterator[Imported]:
         """One case for each trace in which an agent or a model did something."""
-        turns: Counter[str] = Counter()
         any_known = False
         self._join_logs()
         for trace_id, spans in self._traces.items():
-            operations = _operations(spans)
+            operations = self._operations(spans)
             if operations:
                 any_known = True
-                yield _imported(trace_id, spans, operations, turns)
+                yield _imported(trace_id, spans, operations, self._turns)
         if self._taken and not any_known:
             yield faulty(1, self._nothing_known())
 
@@ -71,15 +91,14 @@ class SpanGroups:
 
     def _nothing_known(self) -> str:
         return (
-            f"{self._name}: none of {self._spans} spans in {len(self._traces)} traces has GenAI or "
-            "OpenInference attributes; export the spans of the agent's instrumentation"
+            f"{self._name}: none of {self._spans} spans in {len(self._traces)} traces has "
+            f"{self._known}; export the spans of the agent's instrumentation"
         )
 
-
-def _operations(spans: list[Span]) -> list[Operation]:
-    ordered = sorted(spans, key=lambda each: each.start or 0.0)
-    found = (read_openinference(span) or read_genai(span) for span in ordered)
-    return [operation for operation in found if operation is not None]
+    def _operations(self, spans: list[Span]) -> list[Operation]:
+        ordered = sorted(spans, key=lambda each: each.start or 0.0)
+        found = map(self._read, ordered)
+        return [operation for operation in found if operation is not None]
 
 
 def _imported(
@@ -129,6 +148,8 @@ def _extras(timeline: Timeline, operations: list[Operation]) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if names := list(dict.fromkeys(name for each in operations for name in each.tools)):
         extras["tools_offered"] = names
+    if models := list(dict.fromkeys(name for each in operations for name in each.models)):
+        extras["models"] = models
     if usage := {**_duration(operations), **_spent(timeline, operations)}:
         extras["usage"] = usage
     return extras
