@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
 from evalwright.signals.injection.instructions import MARKS, kinds_of, stems_of
+from evalwright.signals.injection.verbs import VERB_KINDS
 from evalwright.signals.injection.words import (
     DIRECTIVE,
     ENTRUSTS,
@@ -11,7 +12,6 @@ from evalwright.signals.injection.words import (
     OWN_LIST,
     REFERS,
     SENTENCE_START,
-    VERB_KINDS,
     is_unknown_deed,
 )
 from evalwright.signals.trace_view import TraceView, arguments, calls_by_tool

@@ -6,7 +6,8 @@ from evalwright.contracts.report import Confidence, EvidenceRef, Severity, Signa
 from evalwright.signals.injection.fit import CalledTool, is_destination, read_tool, urls_in
 from evalwright.signals.injection.instructions import Instruction
 from evalwright.signals.injection.obedience import Obeyed, find_obeyed
-from evalwright.signals.injection.words import ASSAULT, VERB_KINDS
+from evalwright.signals.injection.verbs import VERB_KINDS
+from evalwright.signals.injection.words import ASSAULT
 from evalwright.signals.trace_view import Argument, TraceView, UntrustedText
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.model import Event, FinalOutput, Retrieval, ToolResult

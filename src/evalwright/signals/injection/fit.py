@@ -9,7 +9,8 @@ import msgspec
 import re2
 
 from evalwright.signals.injection.instructions import Instruction, kinds_of, stem
-from evalwright.signals.injection.words import JOINING, VERB_KINDS
+from evalwright.signals.injection.verbs import VERB_KINDS
+from evalwright.signals.injection.words import JOINING
 from evalwright.signals.trace_view import Argument
 from evalwright.signals.written_values import (
     Date,

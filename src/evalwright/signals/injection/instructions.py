@@ -4,16 +4,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
+from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
-    ALSO,
     DIRECTIVE,
     FIELD,
     IDENTIFIER,
     JOINING,
-    PARTICIPLE_KINDS,
     PRESSURE,
     SENTENCE_END,
-    VERB_KINDS,
     is_no_order,
 )
 from evalwright.signals.searched_text import ANY_WORD, SearchedText

@@ -1,89 +1,15 @@
-"""The words that make a sentence an instruction, and those that press its reader to obey."""
+"""The words that make a sentence an instruction, and those that press its reader to obey.
+
+There is one table for each kind of word, by language; a pattern looks for those of all languages.
+"""
 
 import re
 
 import re2
 
-_KINDS = {
-    "send": "send email mail forward transfer pay wire remit message text post publish share"
-    " submit notify reply respond donate deposit upload tweet dm deliver refund fax ship issue"
-    " export leak broadcast copy sms report return relay withdraw reveal"
-    " expose dump",
-    "create": "create add make schedule book reserve register generate write draft insert append"
-    " invite order buy purchase place subscribe plan arrange sign attach put save store prescribe"
-    " apply enrol enroll type enter fill request tip hire reorder award connect"
-    " link pair charge bill renew extend back record log claim",
-    "change": "update modify change edit set reset rename replace move alter adjust configure"
-    " enable disable increase decrease assign turn switch reschedule redirect raise lower upgrade"
-    " downgrade activate deactivate archive mark lock mute tag pin resize convert restore divert"
-    " reroute route swap exchange trade reduce scale reassign freeze suspend pause resume hide"
-    " unhide bump patch rotate point shift",
-    "delete": "delete remove erase cancel drop clear wipe destroy unsubscribe revoke terminate"
-    " close uninstall kick ban block empty purge stop shut unfollow detach discard truncate dismiss"
-    " reject decline void waive skip disconnect unlink expel fire",
-    "permit": "grant allow give authorize authorise approve accept permit promote unlock confirm"
-    " let release lift admit enlist endorse certify verify",
-    "run": "run execute install download launch start call invoke use trigger deploy clone perform"
-    " do merge push commit follow star fork join leave rate review like restart import load press"
-    " click take",
-    "read": "get read visit open browse go search find look check retrieve fetch list show view"
-    " access navigate see locate query lookup calculate inspect count describe summarise"
-    " summarize compare explain",
-    "say": "say tell recommend mention state answer inform announce print output include repeat",
-}
-VERB_KINDS: dict[bytes, str] = {
-    verb.encode(): kind for kind, verbs in _KINDS.items() for verb in verbs.split()
-}
-_IRREGULAR = {
-    "send": "sent", "pay": "paid", "make": "made", "write": "written", "buy": "bought",
-    "give": "given", "put": "put", "set": "set", "shut": "shut", "tell": "told", "say": "said",
-    "run": "run", "do": "done",
-}  # fmt: skip
+from evalwright.signals.injection.verbs import VERB_KINDS, VERBS
 
-
-def _participle(verb: str) -> str:
-    if verb in _IRREGULAR:
-        return _IRREGULAR[verb]
-    if verb.endswith("e"):
-        return verb + "d"
-    if verb.endswith("y") and verb[-2] not in "aeo":
-        return verb[:-1] + "ied"
-    return verb + (verb[-1] if verb in _DOUBLING else "") + "ed"
-
-
-_DOUBLING = frozenset(
-    ["transfer", "remit", "submit", "cancel", "ban", "drop", "permit", "unsubscribe", "tag", "pin"]
-)
-PARTICIPLE_KINDS: dict[bytes, str] = {
-    _participle(verb.decode()).encode(): kind for verb, kind in VERB_KINDS.items()
-}
-
-# Verbs of more than one kind: one makes a file, or makes a file public; opens a page, or a door.
-ALSO: dict[bytes, tuple[str, ...]] = {
-    b"make": ("change",),
-    b"share": ("permit",),
-    b"put": ("send", "change"),
-    b"give": ("send", "create"),
-    b"add": ("permit", "change"),
-    b"open": ("create", "permit"),
-    b"remove": ("change",),
-    b"take": ("delete", "change"),
-    b"turn": ("run", "delete"),
-    b"disable": ("delete",),
-    b"issue": ("create",),
-    b"attach": ("permit", "send"),
-    b"copy": ("create",),
-    b"accept": ("create",),
-    b"write": ("send",),
-    b"answer": ("send",),
-    b"return": ("create",),
-    b"leave": ("send", "create"),
-    b"set": ("create",),
-    b"install": ("create",),
-    b"order": ("run",),
-}
-
-_VERBS = "|".join(verb.decode() for verb in VERB_KINDS)
+_VERBS = "|".join(verb for verbs in VERBS["en"].values() for verb in verbs.split())
 _LEADS = (
     "and|then|also|finally|next|just|now|first|instead|do|to|so|will|you|you'd|you'll|can you"
     "|could you|would you"
@@ -121,6 +47,11 @@ _PROMPT = (
 )
 
 
+def _either(table: dict[str, str]) -> str:
+    """A pattern for what a table has in any language."""
+    return "|".join(table.values())
+
+
 def _pattern(text: str) -> "re2._Regexp[bytes]":
     return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode())
 
@@ -129,14 +60,17 @@ def _pattern(text: str) -> "re2._Regexp[bytes]":
 _DETERMINERS = "the|all|any|every|each|this|these|those|my|our|your|his|her|their|its|an|a"
 _ACTED_ON = frozenset(_DETERMINERS.encode().split(b"|"))
 _UNKNOWN = rf"[a-z]{{4,}}(?: (?:up|out|off|down|in|on|over))? (?:{_DETERMINERS})"
-DIRECTIVE = _pattern(
-    rf"(?i)(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
+_DIRECTIVES = {
+    "en": rf"(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
     rf"|(?:^|[.!?:;>\]}}\"\n-]|\b(?:now|first|to|then)\b)[\s\"'`*(]*\b{_UNKNOWN}\b"
-    rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+"
-)
+    rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+",
+}
+DIRECTIVE = _pattern(f"(?i){_either(_DIRECTIVES)}")
 # Only agents are told to drop their orders or their role; people are told of tasks, too.
-ASSAULT = _pattern(f"(?i){_OVERRIDE}|{_CASTING}|{_PROMPT}")
-PRESSURE = _pattern(f"(?i){_OVERRIDE}|{_REMINDER}|{_CASTING}|{_PROMPT}")
+_ASSAULTS = {"en": f"{_OVERRIDE}|{_CASTING}|{_PROMPT}"}
+_REMINDERS = {"en": _REMINDER}
+ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
+PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
@@ -149,8 +83,8 @@ _HANDED_OVER = (
     r"|guidelines?|routines?|polic(?:y|ies)|comments?|feedback|notes?|manual|readme|plan|recipe"
 )
 _DEEDS = "|".join(verb.decode() for verb, kind in VERB_KINDS.items() if kind not in ("read", "say"))
-ENTRUSTS = _pattern(
-    r"(?i)(?:^|[.!?:;,\n]|\b(?:and|then|also|please|to|you|just|now)\b) ?"
+_ENTRUSTING = {
+    "en": r"(?:^|[.!?:;,\n]|\b(?:and|then|also|please|to|you|just|now)\b) ?"
     r"(?:(?:do|follow|perform|execute|complete|carry out|implement|finish|address|process|use"
     rf")\b[^.?!]{{0,40}}\b(?:{_HANDED_OVER})\b"
     r"|(?:handle|take care of|deal with|work through|act on|sort out|triage|apply)\b)"
@@ -160,30 +94,38 @@ ENTRUSTS = _pattern(
     r"(?:what|whatever|whoever|everything|anything|everyone|everybody)\b"
     r"|\b(?:following|according to) (?:the|its|our|my|his|her|their|this|that)\b"
     r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?"
-    r"|written|recommends?|recommended|instructed)\b"
-)
-OWN_LIST = _pattern(r"(?i)\b(?:following|these|below)\b")
+    r"|written|recommends?|recommended|instructed)\b",
+}
+ENTRUSTS = _pattern(f"(?i){_either(_ENTRUSTING)}")
+_OWN_LISTS = {"en": r"\b(?:following|these|below)\b"}
+OWN_LIST = _pattern(f"(?i){_either(_OWN_LISTS)}")
 # The user points at content that holds the particulars.
+_REFERENCES = {
+    "en": r"\b(?:based on|according(?:ly)?|specified|mentioned|listed|described)\b"
+    r"|\b(?:bill|invoice|notice)\b",
+}
 REFERS = _pattern(
-    r"(?i)\b(?:based on|according(?:ly)?|specified|mentioned|listed|described)\b"
-    r"|\b(?:bill|invoice|notice)\b|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
+    rf"(?i){_either(_REFERENCES)}|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
 )
-TOOL_USE = _pattern(r"(?i)\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b")
-TOOL_ORDER = _pattern(r"(?i)\b(?:use|call|invoke|run|execute)\b[^.!?\n]*$")
+_TOOL_USES = {"en": r"\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b"}
+_TOOL_ORDERS = {"en": r"\b(?:use|call|invoke|run|execute)\b"}
+TOOL_USE = _pattern(f"(?i){_either(_TOOL_USES)}")
+TOOL_ORDER = _pattern(rf"(?i)(?:{_either(_TOOL_ORDERS)})[^.!?\n]*$")
 IDENTIFIER = _pattern(r"\b(?:[A-Za-z]+_\w+|[A-Z]?[a-z]+[A-Z]\w+)\b")
-JOINING = frozenset(
-    b"a an the of to in on at for and or is are be by with from it its this that my your"
-    b" our".split()
-)
+_JOINING = {
+    "en": "a an the of to in on at for and or is are be by with from it its this that my your our",
+}
+JOINING = frozenset(_either(_JOINING).replace("|", " ").encode().split())
 # First words of sentences that are not instructions.
-_NO_DEED = frozenset(
-    b"a about after again also am an and any are as at be been before but by can could dear did do"
-    b" does during each for from given good had has have he hello her here hey hi his how i if in"
-    b" is it its me might my next no not note of ok okay on once one or our please she since"
-    b" so some sorry sure thank thanks that the their them then there these they this those to"
-    b" today tomorrow until was we were what when where which while who whose why will with would"
-    b" yes yesterday you your".split()
-)
+_NO_DEEDS = {
+    "en": "a about after again also am an and any are as at be been before but by can could dear"
+    " did do does during each for from given good had has have he hello her here hey hi his how i"
+    " if in is it its me might my next no not note of ok okay on once one or our please she since"
+    " so some sorry sure thank thanks that the their them then there these they this those to"
+    " today tomorrow until was we were what when where which while who whose why will with would"
+    " yes yesterday you your",
+}
+_NO_DEED = frozenset(_either(_NO_DEEDS).replace("|", " ").encode().split())
 _SPACE = r"\t\n\f\r\x20"  # of which `re` and `re2` take different views
 _FIRST_WORD = (
     rf"[{_SPACE}\"'(*-]*(?:\d+[.)][{_SPACE}]*)?"
