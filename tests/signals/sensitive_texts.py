@@ -161,7 +161,7 @@ NAMED = [
     f"{name}{joint}{value}"
     for name in ("password", "DB_PASSWORD", "passwd", "pw", "pass", "passphrase", "password_hint")
     for joint in ("=", ": ", ' = "', " is ", " => '", "\n", ", ", "(")
-    for value in ("Tr0ub4dor&3", "abc1", "ab1", "abcdef1", "hunter", "open-sesame", "Abcde1", "a1b2c3d4e5")
+    for value in ("Tr0ub4dor&3", "qzk1", "qz1", "qzkvwm1", "hunter", "open-sesame", "Qzkvw1", "q1z7k3v9w5")
 ] + [
     f"{name}{joint}{value}"
     for name in ("api_key", "access token", "client_secret", "next_page_token", "token_type", "tokens")
@@ -173,7 +173,7 @@ NAMED = [
     "password https://a.example/x1y2z3", "password in src/app/x1y2z3.py:12", "password see config1.yaml:12",
     "password: hunter2;user=ann", "password=hunter2&user=ann", "<password>hunter2</password>", "--password hunter2",
     'password": "", "x": "q8Zr12"', "password('hunter2', 1)", "password `hunter2!` now", "password 'hunter2!x' now",
-    "the password was Abcde1 then", "the password was abcdef12345 then", "password = ****", "password=$PASSWORD1",
+    "the password was Qzkvw1 then", "the password was qzkvwm71384 then", "password = ****", "password=$PASSWORD1",
     "password: hunter", 'password: "hunter"', "password: hunter-two", "password: HUNTER-two!", "password = secret",
     "the secret q8ZrW1xvK2mnP3tU is here", "token q8zrw1xvk2mnp3tu", "token: a.b.c.d.q8ZrW1xvK2mn", "secret: ./q8ZrW1xvK2mnP3tU",
     "secret = q8 ZrW1xvK2mnP3tUv5", 'secret = "q8 ZrW1xvK2mnP3tUv5"', "token: aaaaaaaaaaaaaaa1", "api key: a://q8ZrW1xvK2mnP3",

@@ -258,3 +258,77 @@ def test_hexadecimal_secrets_need_a_name_that_says_so():
     value = some(32, HEX)
     assert secrets_in(f"ETag: {value}") == []
     assert [each.rule for each in secrets_in(f"api_secret: {value}")] == ["assigned-secret"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api_key=Zx81kLmNopQ29",
+        "API key: 8f3kd02lsdk3f9",
+        "the admin password is Sommer2024",
+        "The API key you need is Zx81kLmNopQ29, keep it safe",
+        'My password is "tulip garden 7"',
+        '<add key="ApiKey" value="Zk81Lmq02PqrS7" />',
+        '{"name": "DB_PASSWORD", "value": "gR4ss-h0pper"}',
+        "the PIN for the door is 7391",
+        "recovery code: 8F3K-2L9Q",
+        "credentials: admin:Xy12kLmn!",
+        "mysql -u root -pGr4ss-h0pper db",
+        "sshpass -p 'Gr4ss-h0pper' ssh host",
+    ],
+)
+def test_a_secret_is_found_where_people_write_it(text):
+    assert len(secrets_in(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Das Kennwort ist Blau7Himmel",
+        "la contraseña es Girasol2024",
+        "le mot de passe est Tournesol_88",
+        "a senha é Girassol99!",
+        "la password è Gatt0Nero!",
+        "hasło: Zielony7Kot",
+        "şifre: Mavi2024Deniz",
+        "Пароль администратора — Kx72mQ9p",
+        "密码是 Fl0wer2024!",
+        "パスワードは Sakura1995! です",
+        "비밀번호: Bada2024!",
+    ],
+)
+def test_a_password_is_found_in_other_languages(text):
+    assert [each.rule for each in secrets_in(text)] == ["password"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Set max_tokens to gpt-4o-2024-05-13 limits",
+        "Culture=neutral, PublicKeyToken=b77a5c561934e089",
+        "password: password123",
+        "password: P@ssw0rd",
+        "password: test1234",
+        "api_key = sk_live_abc123def456",
+        "api_key=0123456789abcdef0123456789abcdef",
+        'token = "test-token-1234567890"',
+        "secretName: prod-tls-cert-2024",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod/db-AbCdEf",
+        "private_key = ed25519.Ed25519PrivateKey.from_private_bytes",
+        "Secure password hashing (Argon2id)",
+        "Password should be latin-1",
+        '["login", "password", "encoding"]',
+        "postgres://postgres:postgres@localhost/test",
+        "the MFA 2023 report, a one-time 2500",
+        "PWD=/home/ann/projects1",
+        "bypass=true123",
+        "Das Passwort muss mindestens 8 Zeichen haben",
+        "la contraseña debe tener al menos 8 caracteres",
+        "Пароль должен содержать не менее 8 символов",
+        "密码必须至少8个字符",
+        "パスワードは8文字以上で入力してください",
+        "api_key: 您的密钥2024key",
+    ],
+)
+def test_talk_about_secrets_samples_and_names_are_none(text):
+    assert secrets_in(text) == []

@@ -11,7 +11,7 @@ from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
 from evalwright.signals.matching import Engine, best_engine
 from evalwright.signals.pii import PII_KINDS, SHAPES, PiiFinder
-from evalwright.signals.secrets.context import CONTEXT_RULES
+from evalwright.signals.secrets.context_rules import CONTEXT_RULES
 from evalwright.signals.secrets.finder import GATE, SecretFinder
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive_part import SensitivePart

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import math
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
@@ -12,28 +11,19 @@ from zlib import crc32
 import msgspec
 
 from evalwright.contracts.report import CONFIDENCES, Confidence
+from evalwright.signals.secrets.samples import COMMON_WORDS, is_placeholder
 
 # The confidence that a value deserves, given the one its rule has; None if it is not a secret.
 Check: TypeAlias = Callable[[bytes, Confidence], Confidence | None]
 
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-_PLACEHOLDER = re.compile(
-    rb"example|placeholder|redacted|masked|change_?me|your|my[_-]|dummy|insert|sample|todo|"
-    rb"xxxx|\*\*\*|\.\.\.|here\b|[<>{}\[\]]|\$[A-Z(]|%[A-Z(]",
-    re.IGNORECASE,
-)
 
 
 def entropy(value: bytes) -> float:
     """Shannon entropy in bits per byte."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
-
-
-def is_placeholder(value: bytes) -> bool:
-    """Whether a value is a placeholder for a secret."""
-    return _PLACEHOLDER.search(value) is not None or len(set(value)) <= 2
 
 
 def lower(confidence: Confidence) -> Confidence:
@@ -119,6 +109,8 @@ def anthropic(value: bytes, confidence: Confidence) -> Confidence | None:
 
 def jwt(value: bytes, confidence: Confidence) -> Confidence | None:
     """The header is a JSON object that names its algorithm."""
+    if is_placeholder(value):
+        return None
     header = _base64_json(value.split(b".", 1)[0])
     return confidence if isinstance(header, dict) and "alg" in header else "low"
 
@@ -151,12 +143,3 @@ def pypi(value: bytes, confidence: Confidence) -> Confidence | None:
         return random_looking(value, lower(confidence))
     right = macaroon.startswith((b"\x02\x01\x08pypi.org", b"\x02\x01\x0dtest.pypi.org"))
     return random_looking(value, confidence if right else lower(confidence))
-
-
-COMMON_WORDS = frozenset(
-    b"password passwd pass pwd secret token key value string str text none null nil true false "
-    b"required optional hidden user username admin root test testing guest default unknown "
-    b"undefined empty invalid incorrect wrong expired missing reset field input type object "
-    b"boolean integer number varchar bytes any your the and for self this prompt login email "
-    b"foobar foo bar baz enter forgot new old current confirm".split()
-)

@@ -2,34 +2,57 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.secrets.checks import COMMON_WORDS, entropy, is_placeholder
+from evalwright.signals.secrets.checks import entropy
+from evalwright.signals.secrets.samples import COMMON_WORDS, is_name, is_placeholder, is_sample
 
-# What may stand between a name and its value: a separator as in code, files, tables and tags,
-# or a few words as in prose. Escaped quotes have become a quote with spaces before it.
-_JOINT = (
-    r"[\w.-]{0,24}\s{0,7}[\"'`)\]]{0,2}"
-    r"(?:\s{0,3}(?:=>|\?=|\.=|:{1,3}=|={1,3}|:|\||>|,|\()\s{0,7}|"
-    r"(?:\s[A-Za-z']{1,12}){0,5}\s?[:=]?\s)\(?"
-)
-# Whole up to the closing quote: half a password would still say much.
-_QUOTED = r"\"([^\"\n\x01]{4,256})|'([^'\"\n\x01]{4,256})|`([^`\"\n\x01]{4,256})"
 _NEXT_PAIR = re.compile(rb"</|[;&,](?=[\w.-]{1,40}\s?[=:])")
+_NAME = re.compile(
+    rb"(?i)(?:passw(?:or)?[dt]|pwd|passphrase|passcode|pass|pw|secret|token|credential|"
+    rb"[a-z]{3,10}[_ -]?key)"
+)
+_OTHER_KEYS = (
+    "page|next|previous|prev|continuation|continue|cursor|sync|max|min|num|count|public|csrf|"
+    "xsrf|cancel|idempotency|primary|foreign|sort|partition|cache|row|lookup|public[ _.-]?key|"
+    "pad|eos|bos|sep|unk|cls|special|hash(?:ed)?|encrypted"
+)
+_CAPITAL_KEYS = "|".join(each.title() for each in re.findall(r"[a-z]{3,}", _OTHER_KEYS))
 _NOT_A_NAME = re.compile(
-    rb"(?i)(?:page|next|previous|prev|continuation|continue|cursor|sync|max|min|num|count|public|"
-    rb"csrf|cancel|idempotency|primary|foreign|sort|partition|cache|row|lookup)[ _.-]?$"
+    rf"(?:(?<![A-Za-z])(?i:{_OTHER_KEYS})|(?:{_CAPITAL_KEYS}|PublicKey))[ _.-]?$".encode()
+)
+_WITHIN_A_WORD = re.compile(
+    rb"(?<![A-Za-z])(?!(?i:db|user|usr|smtp|ftp|mail|email|admin|root|login|my|sql|redis|ssh|wifi|"
+    rb"pg|app|new|old|the|proxy|api|your)$)[A-Za-z]{1,16}$"
 )
 _OTHER_THING = re.compile(
-    rb"(?i)^[_.-]?(?:s\b|id|ids|name|names|type|url|uri|path|file|count|limit|length|size|usage|"
-    rb"budget|expir|ttl|hash|endpoint|version|format|policy|field|label|hint|used|per|rotation)"
+    rb"(?i)^[_.-]?(?:s\s+[a-z]|ids?\b|id_|name|type|ur[il]|path|file|count|limit|length|size|usage|"
+    rb"budget|expir|ttl|hash|endpoint|version|format|polic|field|label|hint|used|per\b|rotation|"
+    rb"s?manager|(?:key)?_?refs?\b|i[sz](?:e|ing|ation)|less|store|provider|header|param|source|scope|status|"
+    rb"error|class|service|strength|generat|encod|require|valid)"
 )
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
-_AFTER_A_CLOSING_QUOTE = (b"", b",", b":", b"]", b"}")
+_LINKED = re.compile(
+    rb"(?i)(?:\s(?:is|was|are|to|as|be|reads|ist|lautet|\xc3\xa8)|(?:'|\xe2\x80\x99)s)$"
+)
+_OF_THE_KIND = re.compile(
+    rb"(?i)secret|token|passw|credential|(?:api|private|public|access|shared)[_-]?key|-----BEGIN"
+)
+_ALGORITHM = re.compile(
+    rb"(?i)(?:sha|md|aes|des|base|argon|bcrypt|scrypt|pbkdf|utf|latin|iso|rsa|ed|hmac|pkcs|oauth|"
+    rb"http|tls|ssl|v|version)[-_#]?\d"
+)
+_CALL_OR_MEMBER = re.compile(
+    rb"[A-Za-z_]\w*(?:\(\)|\[\d*\])?(?:\.(?:[a-z_][A-Za-z_]{2,}\d?|[a-z_][a-z0-9_]{2,})(?:\(.*)?)+"
+)
+_AFTER_A_CLOSING_QUOTE = (b"", b",", b":", b"]", b"}", b"+")
 _PUNCTUATION = b".,;:)]}|'\"` \t"
 _PRIVATE_KEY_REACH = 16_384
+_LONG = 16
+_FEWEST_CHANGES = 4
 
 
 class NamedValue(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +67,29 @@ class NamedValue(msgspec.Struct, frozen=True, gc=False):
         """Whether the value is assigned to the name, not just written after it."""
         joint = self.name.rstrip(b"\"'`( \t\n")
         return joint.endswith((b"=", b":", b"|", b">")) or self.before.endswith(b"--")
+
+    @property
+    def said(self) -> bool:
+        """Whether a sentence says that the name is, was or is set to the value."""
+        return _LINKED.search(self._joint) is not None
+
+    @property
+    def told(self) -> bool:
+        """Whether it is said, given to a call, or shown just after the name.
+
+        Anything else between them is about the name: "password hashing (Argon2)".
+        """
+        given = self.name.rstrip(b"\"'` \t\n").endswith((b",", b"("))
+        return given or self.said or _NAME.fullmatch(self._joint) is not None
+
+    @property
+    def _joint(self) -> bytes:
+        return self.name.rstrip(b"\"'` \t\n").removesuffix(b"(").rstrip(b"\"'` \t\n")
+
+    @property
+    def short_name(self) -> bool:
+        """Whether the name is one that other words end in, such as `bypass`."""
+        return self.name[:4].lower().rstrip(b":= \"'") in (b"pass", b"pw", b"pwd")
 
     @property
     def quoted(self) -> bool:
@@ -79,26 +125,41 @@ def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
     )
 
 
-def _judge_password(given: NamedValue) -> Confidence | None:
+def judge_password(given: NamedValue) -> Confidence | None:
+    """A password by its name."""
     value = given.value
-    if len(value) < 4 or _is_no_secret(given) or b"://" in value or value.endswith(b"()"):
-        return None
-    if not given.assigned and _is_path(value):
+    if len(value) < 4 or _is_no_password(given):
         return None
     if re.search(rb"\s", value):
-        return "low" if given.assigned and given.quoted and value.count(b" ") < 5 else None
+        told = given.quoted and (given.assigned or given.said)
+        return "low" if told and value.count(b" ") < 5 else None
     small, capital, digit, other = _kinds(value)
     if digit and (small or capital):
-        strong = len(value) >= 6 and (other or (small and capital) or len(value) >= 10)
-        return "medium" if given.assigned or strong else None
+        strong = len(value) >= 6 and (other or (small and capital) or len(value) >= 8)
+        return "medium" if given.assigned or (strong and given.told) else None
     named = given.assigned and len(value) >= 6
     if given.quoted:
-        return "low" if named and (small or capital) else None
+        return "low" if (named or given.said) and (small or capital) else None
     return "low" if named and other and (small or capital) and not _is_code(value) else None
 
 
+def _is_no_password(given: NamedValue) -> bool:
+    value = given.value
+    if _is_no_secret(given) or is_sample(value) or b"://" in value or value.endswith(b"()"):
+        return True
+    if given.short_name and _WITHIN_A_WORD.search(given.before):
+        return True
+    if _CALL_OR_MEMBER.fullmatch(value) or (b"|" in value and not given.quoted) or b"(?" in value:
+        return True
+    if re.search(rb"(?i)passw|secret", value) and value.isalpha():
+        return True
+    if given.name[:3].lower() == b"pwd" and value[:1] in b"/~":
+        return True
+    return not given.assigned and (_is_path(value) or _ALGORITHM.match(value) is not None)
+
+
 def _is_no_secret(given: NamedValue) -> bool:
-    suffix = re.sub(rb"(?i)^[a-z]+", b"", given.name, count=1)
+    suffix = _NAME.sub(b"", given.name, count=1)
     return (
         given.value.lower() in COMMON_WORDS
         or is_placeholder(given.value)
@@ -119,115 +180,94 @@ def _is_path(value: bytes) -> bool:
     return b"/" in value or re.fullmatch(rb"\w+\.[A-Za-z]{1,8}(?::\d+)?", value) is not None
 
 
-def _judge_secret(given: NamedValue) -> Confidence | None:
+def judge_secret(given: NamedValue) -> Confidence | None:
+    """A key, token or secret by its name."""
     value = given.value
-    if len(value) < 16 or _is_no_secret(given) or _UUID.match(value) or re.search(rb"\s", value):
+    if len(value) < 10 or _is_no_secret(given) or _UUID.match(value) or re.search(rb"\s", value):
         return None
     if b"://" in value or value.startswith((b"/", b"./")) or value.count(b".") > 3:
         return None
-    if not given.assigned and _is_path(value):
+    if is_name(value) or _OF_THE_KIND.search(value) or _CALL_OR_MEMBER.fullmatch(value):
+        return None
+    if not given.assigned and (_is_path(value) or not given.told):
         return None
     small, capital, digit, _ = _kinds(value)
     digits = sum(byte in b"0123456789" for byte in value)
     mixed = small and capital
-    if not digit or not (small or capital) or (digits < 2 and not mixed) or entropy(value) < 3:
+    if not digit or not (small or capital) or (digits < 2 and not mixed):
+        return None
+    if len(value) < _LONG:
+        dull = digits < 2 or _changes(value) < _FEWEST_CHANGES or entropy(value) < 2.7
+    else:
+        dull = entropy(value) < 3
+    if dull:
         return None
     return "medium" if given.assigned or mixed else "low"
 
 
-def _judge_code(given: NamedValue) -> Confidence | None:
+def _changes(value: bytes) -> int:
+    """How often small letters, capitals, digits and signs take turns."""
+    kinds = [_kinds(bytes([byte])) for byte in value]
+    return sum(one != other for one, other in pairwise(kinds))
+
+
+def judge_code(given: NamedValue) -> Confidence | None:
+    """A code to log in with, once."""
+    name = given.name
+    told = re.search(rb"(?i)(?:code|otp|pin|passcode)\b.*(?:is|was|[=:])[\"'`\s]*$", name)
+    if not told and not re.match(rb"(?i)otp|passcode", name) and len(given.value) < 6:
+        return None  # a year, an amount
     return "medium" if len(set(given.value)) > 1 else "low"
 
 
-def _judge_cookie(given: NamedValue) -> Confidence | None:
-    looks_random = entropy(given.value) >= 3 and not is_placeholder(given.value)
+def judge_cookie(given: NamedValue) -> Confidence | None:
+    """The cookie of a session."""
+    value = given.value
+    looks_random = entropy(value) >= 3 and not is_placeholder(value) and not is_name(value)
     return "medium" if looks_random and _kinds(given.value)[2] else None
 
 
-def _judge_url_password(given: NamedValue) -> Confidence | None:
-    word = given.value.lower() in COMMON_WORDS
-    return (
-        None if not given.before[-1:].isalnum() or word or is_placeholder(given.value) else "high"
-    )
+def judge_url_password(given: NamedValue) -> Confidence | None:
+    """A password in an address."""
+    value, user = given.value, given.name.removeprefix(b"://").removesuffix(b":")
+    if (
+        value == user
+        or is_sample(value.replace(b"%20", b" "))
+        or is_placeholder(value)
+        or value.isdigit()
+    ):
+        return None
+    return "high" if given.before[-1:].isalnum() and len(value) > 3 else None
 
 
-def _judge_command_line(given: NamedValue) -> Confidence | None:
-    word = given.value.lower() in COMMON_WORDS
-    return None if word or is_placeholder(given.value) else "medium"
+def judge_command_line(given: NamedValue) -> Confidence | None:
+    """A password given to a command."""
+    return None if is_sample(given.value) or is_placeholder(given.value) else "medium"
 
 
-CONTEXT_RULES = (
-    ContextRule(
-        "password",
-        "password",
-        (
-            *(b"password", b"passwd", b"pwd", b"passphrase", b"passcode", b"passwort"),
-            *(b"pass:", b"pass=", b"pw:", b"pw="),
-        ),
-        (
-            r"(?i:(?:passw(?:or)?[dt]|pwd|passphrase|passcode)|pass|pw)"
-            rf"{_JOINT}(?:{_QUOTED}|([^\s\"'`\x01]{{4,128}}))"
-        ).encode(),
-        _judge_password,
-    ),
-    ContextRule(
-        "assigned-secret",
-        "secret by its name",
-        (
-            *(b"secret", b"token", b"api_key", b"apikey", b"api-key", b"api key", b"access_key"),
-            *(b"access-key", b"accesskey", b"access key", b"private_key", b"privatekey"),
-            *(b"auth_key", b"signing_key", b"encryption_key", b"master_key", b"credential"),
-            *(b"app_key", b"client_key", b"service_key", b"account_key", b"authkey"),
-            *(b"signing key", b"encryption key", b"license_key", b"webhook_key"),
-        ),
-        (
-            r"(?i:secret|token|(?:api|access|private|auth|signing|encryption|master|app|client|"
-            rf"service|account|license|webhook)[_ -]?key|credential){_JOINT}"
-            rf"(?:{_QUOTED}|([\w+/=.~$@!#%^*:-]{{16,512}}))"
-        ).encode(),
-        _judge_secret,
-    ),
-    ContextRule(
-        "one-time-code",
-        "one-time code",
-        (
-            *(b"verification code", b"security code", b"2fa", b"mfa", b"otp", b"one-time"),
-            *(b"authentication code", b"login code", b"access code", b"sign-in code", b"passcode"),
-            *(b"verification_code", b"security_code", b"one time", b"auth code", b"pin code"),
-            *(b"authenticator code", b"two-factor code", b"backup code", b"recovery code"),
-            b"your code",
-        ),
-        (
-            rb"(?i:(?:verification|security|authentication|authenticator|login|sign-in|access|auth|"
-            rb"pin|two-factor|backup|recovery)[_ ]code|[2m]fa|otp|one[- ]time|passcode|your code)"
-            rb"(?:(?:[ _][A-Za-z]{1,12}){0,4}[\"'`]?\s?(?:(?:is|was|=|:)\s?){1,2}[\"'`]?|\s)"
-            rb"((?:G-)?\d{4,8}|\d{3}[- ]\d{3})\b"
-        ),
-        _judge_code,
-    ),
-    ContextRule(
-        "session-cookie",
-        "session cookie",
-        (b"cookie",),
-        rb"(?i:cookie)[\"'`]{0,2}\s?[:=]\s?[\"'`]{0,2}[\w.-]{1,40}=([\w%.+/=-]{16,512})",
-        _judge_cookie,
-    ),
-    ContextRule(
-        "command-line-password",
-        "password on a command line",
-        (b"curl ",),
-        rb"(?i:curl)\s[^\n\x01]{0,200}?(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:"
-        rb"([^\s\x01\"']{3,128})",
-        _judge_command_line,
-    ),
-    ContextRule(
-        "url-password",
-        "password in a URL",
-        (b"://",),
-        rb"://[^\s\x01/:@\"'<>?#]{0,64}:([^\s\x01/@\"'<>]{3,128})@[\w\[]",
-        _judge_url_password,
-    ),
-)
+def judge_told_password(given: NamedValue) -> Confidence | None:
+    """A password that a sentence or a command tells."""
+    value = given.value
+    small, capital, digit, other = _kinds(value)
+    if not digit or not (small or capital) or is_sample(value) or is_placeholder(value):
+        return None
+    if b"/" in value or b"://" in value or _ALGORITHM.match(value) or _UUID.match(value):
+        return None
+    return "medium" if other or (small and capital) or len(value) >= 8 else None
+
+
+def judge_pair(given: NamedValue) -> Confidence | None:
+    """The password of a user and a password in one breath: both kinds of letters, or a sign."""
+    _, _, _, other = _kinds(given.value)
+    if is_name(given.value) or not (other or _changes(given.value) >= _FEWEST_CHANGES):
+        return None
+    return judge_told_password(given)
+
+
+def judge_recovery(given: NamedValue) -> Confidence | None:
+    """A code that lets its holder in when the rest is lost."""
+    return "medium" if any(byte in b"0123456789" for byte in given.value) else None
+
 
 _HEADER = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BODY = re.compile(rb"[\sA-Za-z0-9+/=:,.\-]{0,2000}")

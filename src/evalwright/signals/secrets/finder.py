@@ -7,13 +7,13 @@ from typing import TypeAlias
 from evalwright.contracts.report import Confidence, Severity
 from evalwright.signals.matching import Engine
 from evalwright.signals.secrets.context import (
-    CONTEXT_RULES,
     PRIVATE_KEY_LITERAL,
     ContextRule,
     NamedValue,
     private_key_end,
     whole_value,
 )
+from evalwright.signals.secrets.context_rules import CONTEXT_RULES
 from evalwright.signals.secrets.rules import RULES, TokenRule
 from evalwright.signals.sensitive_part import SensitivePart
 

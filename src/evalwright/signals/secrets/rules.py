@@ -54,6 +54,9 @@ CLOUD = (
     TokenRule("google-api-key", "Google API key", "aiza", rf"AIza{_D}{{35}}"),
     TokenRule("google-oauth-secret", "Google OAuth client secret", "gocspx-", rf"GOCSPX-{_D}{{28}}"),
     TokenRule("google-oauth-token", "Google OAuth access token", "ya29.", r"ya29\.[\w-]{20,400}"),
+    TokenRule("google-refresh-token", "Google OAuth refresh token", "1//0", rf"1//0{_D}{{40,120}}"),
+    TokenRule("firebase-server-key", "Firebase server key", "aaaa", rf"AAAA{_D}{{7}}:APA91{_D}{{120,160}}", gate="aaaa[a-z0-9_-]{7}:apa91"),
+    TokenRule("azure-devops-token", "Azure DevOps token", "azdo", rf"{_W}{{76}}AZDO{_W}{{4}}", "critical", "high", checks.random_looking, (76,)),
     TokenRule(
         "azure-storage-key", "Azure storage or bus key", "accountkey sharedaccesskey",
         r"(?i:AccountKey|SharedAccessKey)\"?\s?[=:]\s?\"?([A-Za-z0-9+/]{42,86}={1,2})", "critical",
@@ -87,6 +90,10 @@ CLOUD = (
     TokenRule("doppler-token", "Doppler token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", rf"dp\.(?:pt|ct|sa|scim|audit|st(?:\.[a-z0-9_-]{{2,35}})?)\.{_W}{{40,44}}"),
     TokenRule("age-key", "age private key", "age-secret-key-1", r"AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}", "critical", "high", checks.age_key),
     TokenRule("onepassword-token", "1Password token", "ops_eyj a3-", r"(?:ops_eyJ[A-Za-z0-9+/]{250,}={0,3}|A3-[A-Z0-9]{6}-[A-Z0-9]{11}(?:-[A-Z0-9]{5}){3})", "critical"),
+    TokenRule("tailscale-key", "Tailscale key", "tskey-", rf"tskey-(?:auth|api|client|scim|webhook)-{_W}{{8,24}}-{_W}{{24,48}}"),
+    TokenRule("render-key", "Render key", "rnd_", rf"rnd_{_W}{{28,40}}"),
+    TokenRule("neon-key", "Neon key", "napi_", r"napi_[a-z0-9]{64}"),
+    TokenRule("xata-key", "Xata key", "xau_", rf"xau_{_W}{{30,50}}"),
 )  # fmt: skip
 
 CODE = (
@@ -144,10 +151,12 @@ MODELS = (
     _near("cohere-key", "Cohere key", "cohere", rf"{_W}{{40}}"),
     _near("mistral-key", "Mistral key", "mistral", rf"{_W}{{32}}"),
     _near("deepseek-key", "DeepSeek key", "deepseek", rf"sk-{_HEX}{{32}}"),
+    TokenRule("cerebras-key", "Cerebras key", "csk-", r"csk-[a-z0-9]{48}"),
+    TokenRule("elevenlabs-key", "ElevenLabs key", "sk_", rf"sk_{_HEX}{{48}}", gate="sk_[0-9a-f]{48}"),
 )  # fmt: skip
 
 MESSAGES = (
-    TokenRule("slack-token", "Slack token", "xox", rf"xox[abeoprs](?:\.xox[bp])?-(?:\d{{1,13}}-){{1,4}}{_D}{{8,200}}"),
+    TokenRule("slack-token", "Slack token", "xox", rf"xox[abcdeoprs](?:\.xox[bp])?-(?:\d{{1,13}}-){{1,4}}{_D}{{8,200}}"),
     TokenRule("slack-app-token", "Slack app token", "xapp-", rf"xapp-\d-[A-Z0-9]{{6,14}}-\d{{6,16}}-{_W}{{20,80}}"),
     TokenRule("slack-webhook", "Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,80}"),
     TokenRule("teams-webhook", "Teams webhook", ".webhook.office.com", rf"\.webhook\.office\.com/webhookb2/{_HEX}{{8}}-[\w@/-]{{80,190}}"),
@@ -161,7 +170,9 @@ MESSAGES = (
     _near("mailgun-key", "Mailgun key", "mailgun", rf"{_HEX}{{32}}-{_HEX}{{8}}-{_HEX}{{8}}|{_HEX}{{32}}"),
     TokenRule("mailchimp-key", "Mailchimp key", "-us", rf"{_HEX}{{32}}-us\d{{1,2}}", "high", "high", checks.random_looking, (32,)),
     TokenRule("brevo-key", "Brevo key", "xkeysib-", rf"xkeysib-{_HEX}{{64}}-{_W}{{16}}"),
+    TokenRule("resend-key", "Resend key", "re_", rf"re_{_W}{{8}}_{_W}{{24}}", gate="re_[a-z0-9]{8}_"),
     TokenRule("notion-token", "Notion token", "ntn_ secret_", rf"(?:ntn_\d{{11}}{_W}{{35}}|secret_{_W}{{43}})", "high", "high", checks.mixed_case),
+    TokenRule("airtable-token", "Airtable token", "pat", rf"pat{_W}{{14}}\.{_HEX}{{64}}", gate=r"pat[a-z0-9]{14}\.[0-9a-f]{64}"),
     _near("airtable-token", "Airtable token", "airtable", rf"(?:pat|key){_W}{{14}}(?:\.{_HEX}{{64}})?"),
     _near("asana-token", "Asana token", "asana", r"[12]/\d{16}(?:/\d{16})?:[0-9a-f]{32}|[0-9a-z]{32}"),
     TokenRule("figma-token", "Figma token", "figd_", rf"figd_{_D}{{38,48}}"),
