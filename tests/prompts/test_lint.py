@@ -10,6 +10,7 @@ from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.findings import Fix
 from evalwright.prompts.lint import (
     ALL_RULES,
+    MOST_OF_ONE_RULE,
     apply_fixes,
     fix_prompt,
     lint,
@@ -69,6 +70,15 @@ def test_findings_come_in_the_order_of_the_text_and_the_same_every_time():
     places = [(each.line, each.column) for each in first[0]]
     assert places == sorted(places)
     assert {"PE205", "PE206", "PE210"} <= {each.rule for each in first[0]}
+
+
+def test_at_most_twenty_findings_of_a_rule_are_shown_and_the_rest_are_counted():
+    shown = findings_of("PE206", with_front_matter("Give a few examples.\n" * 33))
+    all_shown = findings_of("PE206", with_front_matter("Give a few examples.\n" * 20))
+
+    assert len(shown) == len(all_shown) == MOST_OF_ONE_RULE == 20
+    assert shown[-1].message.endswith("There are 13 more findings of PE206 in this file.")
+    assert not any("more findings" in each.message for each in [*shown[:-1], *all_shown])
 
 
 def test_each_prompt_gets_its_own_findings():

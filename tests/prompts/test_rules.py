@@ -11,6 +11,7 @@ from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 
 from evalwright.contracts.prompt_result import WEIGHTS, FindingSeverity
 from evalwright.prompts import rules
+from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.lint import lint, selection
 from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.prompts.rules.reading import Reading
@@ -24,10 +25,14 @@ WALL = "Compare the drafts. " + "Look at the tone of each one. " * 30
 
 # For each rule: texts with exactly one finding, and the words at which it points.
 HITS = {
-    "PE001": [("Summarize the text.", "Summarize")],
+    "PE001": [
+        ("Summarize the text.", "Summarize", "skills/summary/SKILL.md"),
+        ("Use tabs in SQL.", "Use", ".github/sql.instructions.md"),
+    ],
     "PE002": [
         ("---\ntitle: A\n---\nSummarize the text.", "---"),
-        ("---\nintro: A text.\n---\nSummarize the text.", "---"),
+        ("---\nintro: A text.\ntags: [a]\n---\nSummarize the text.", "---"),
+        ("---\nname: a\ninputs:\n  a: {}\n---\nsystem:\nSort.\n\nuser:\n{{a}}\n", "---"),
     ],
     "PE003": [
         ("---\ntitle: ''\nintro: A\n---\nSort it.", "title:"),
@@ -35,6 +40,7 @@ HITS = {
         ("---\ntitle: A\nintro: B\ndate: '2025-13-01'\n---\nSort it.", "date:"),
         ("---\ntitle: [A, B]\nintro: B\n---\nSort it.", "title:"),
     ],
+    "PE004": [("---\nname: a\ndescription: Use it for: sums\n---\nSort it.", "description")],
     "PE101": [
         (
             PAGE.format("Greet {{name}} in {{city}}.", "## Variables\n\n- `{{name}}`: who\n"),
@@ -62,6 +68,14 @@ HITS = {
         (F + "Summarize it.\n\nTODO: say how long.", "TODO"),
         (F + "Summarize it. Lorem ipsum dolor.", "Lorem"),
         (F + "## Tips\n\n[Tips to be added]\n", "[Tips"),
+        (F + "## Output\n\nTBD\n", "TBD"),
+        (F + "> **Work in progress.** Sort it.", "Work"),
+        (F + "# Role: Your_Role_Name\n\nSort it.", "Your_Role_Name"),
+        (F + "Define the tasks you would like the model to complete.", "Define"),
+        (F + "Rate it. Please keep this document open while reviewing.", "keep this"),
+        (F + "An answer is right if it is complete. =\nRate it.", "="),
+        (F + "Sort it.\n\nThis prompt sorts well. Let me know if it needs changes!", "This prompt"),
+        (F + "Сортируйте.\n\nЭта подсказка хороша. Сообщите, если нужны правки!", "Эта"),
     ],
     "PE206": [
         (F + "Provide several options for the title.", "several"),
@@ -84,14 +98,41 @@ HITS = {
         (F + "Always cite sources. Never cite sources.", "Never"),
         (F + "List exactly three risks. Rank exactly five risks.", "exactly five"),
         (F + "Use emojis. Do not use emojis.", "Do not"),
+        (F + 'Return "reason": why.\nNo words or explanation is needed.', "No words"),
+        (F + "Return the number only and any reasoning you had.", "only and"),
+    ],
+    "PE213": [
+        (F + "Eres un profesor de historia. Por favor, respóndeme en chino.", "respóndeme"),
+        (
+            F + "- **Lingua**: Cinese\n\nRispondi con una fonte per ogni domanda che non è della "
+            "lista.",
+            "Lingua",
+        ),
+    ],
+    "PE214": [
+        (
+            "# system:\nAnswer in json.\n\n# user:\n2+2\n# assistant:\n{answer: 4}\n# user:\n{{q}}",
+            "{answer",
+        )
     ],
     "PE301": [(F + "Sort it.\n\n```json\n{}\n", "```json")],
     "PE302": [(F + "```text\nSort it.\n```text\n\n## Tips\n\nNone.\n", "```text\n\n##")],
     "PE303": [(F + "# A\n\nSort it.\n\n### B\n\nNow.\n", "### B")],
     "PE304": [(F + "# A\n\n## B\n\nSort.\n\n## B\n\nRank.\n", "## B\n\nRank")],
-    "PE305": [(F + "# A\n\nSort.\n\n## B\n\n---\n\n## C\n\nRank.\n", "## B")],
-    "PE306": [(F + "# A\n\nSort.\n\n##B\n\nRank.\n", "##B")],
+    "PE305": [
+        (F + "# A\n\nSort.\n\n## B\n\n---\n\n## C\n\nRank.\n", "## B"),
+        (F + "Build the app.\n\nFollow these rules:\n", "Follow"),
+    ],
+    "PE306": [
+        (F + "# A\n\nSort.\n\n##B\n\nRank.\n", "##B"),
+        (F + "\\###Rules###\n\nSort.\n", "\\###"),
+    ],
     "PE307": [(F + "Sort.\n\n>>>>>>> main\n\nRank.\n", ">>>>>>>")],
+    "PE308": [
+        (F + "Sort it.\n\n\\<text>\n{{text}}\n", "\\<text>"),
+        (F + "Sort {{user\\_names}}.", "{{user"),
+        (F + "Sort it.\n\\=====\n", "\\==="),
+    ],
     "PE401": [(F + f"Call the service with {KEY} and sort.", "sk_live_")],
     "PE402": [
         (F + "Write to maria.lopez@posteo.de about it.", "maria"),
@@ -100,6 +141,8 @@ HITS = {
     "PE403": [
         (F + "Summarize the email.\n\nEmail: {{email_text}}\n", "{{email"),
         (F + "Summarize the following text:\n\n{{it}}\n", "{{it}}"),
+        (F + "{{$input}}\n\nSummarize it in a sentence.", "{{$input"),
+        ("# system:\nSummarize.\n\n# user:\nText: {{text}}\nSummary:", "{{text}}"),
     ],
     "PE404": [
         (F + "Sort it\u200b now.", "\u200b"),
@@ -107,6 +150,10 @@ HITS = {
         (F + "Sort it\U000e0041\U000e0042 now.", "\U000e0041"),
     ],
     "PE501": [(F + "Sort these names. " * TOKEN_BUDGET, "Sort")],
+    "PE504": [
+        (F + "Save it to E:\\Shop\\src\\list.ts now.", "E:"),
+        (F + "Read /home/mlopez/shop/list.ts first.", "/home"),
+    ],
     "PE503": [
         (F + "<!-- prompteval-ignore PE999: no such rule -->\nSort it.", "<!--"),
         (F + "<!-- prompteval-ignore: nothing named -->\nSort it.", "<!--"),
@@ -116,8 +163,10 @@ HITS = {
 
 # For each rule: texts that come close.
 MISSES = {
-    "PE001": [F + "Summarize the text."],
+    "PE001": [F + "Summarize the text.", "Summarize the text.", "<task>Sort {{names}}.</task>"],
     "PE002": [
+        "---\ndescription: Rules for SQL\nglobs: **/*.sql\n---\nUse tabs.",
+        "---\ndescription: Sorts\ntools: [read]\n---\nSort it.",
         F + "Summarize.",
         "---\ntitle: A\nintro: B\n---\nSort it.",
         "---\nname: A\nsummary: B\n---\nSort it.",
@@ -127,7 +176,12 @@ MISSES = {
         "---\ntitle: A\nintro: B\ndate: 2025-11-26\n---\nSort it.",
         "---\ntitle: 2001\nintro: B\n---\nSort it.",
     ],
+    "PE004": ["---\nglobs: **/*\nalwaysApply: false\n---\nUse tabs.", F + "Sort it."],
     "PE101": [
+        (
+            "---\nname: a\ndescription: b\ninputs:\n  rows: {}\n---\nsystem:\nSort.\n"
+            "{% for row in rows %}\n{{row.role}}:\n{{row.text}}\n{% endfor %}\n"
+        ),
         PAGE.format("Greet {{name}}.", "## Variables\n\n- `{{name}}`: who\n"),
         F + "Greet {{name}}: nothing is declared, so nothing is missing.",
         PAGE.format("Rate [DOC_1] and [DOC_2].", "## Variables\n\n- `[DOC_X]`: a document\n"),
@@ -143,6 +197,11 @@ MISSES = {
     ],
     "PE103": [
         F + "Greet {{name}} of {{city}}.",
+        F + "{% if name %}Greet {{ name }} of {city_name}.{% endif %}",
+        F + "Greet ${{ name }} and ${{ title }}.",
+        F + "{{#names}}Greet {{name}}, {city_name}.{{/names}}",
+        F + 'Greet {{full_name}}. Answer: {"score": <the_score>, "reason": [your_reason]}',
+        F + "Greet {{name}}.\n\n```\nid: ${APP_ID}\n```\n",
         F + "Greet {{name}}.\n\nAnswer as:\n- Summary: [one sentence]\n",
     ],
     "PE104": [F + "Greet {{ name }} and {{ title }}.", F + "Greet {{name}}."],
@@ -152,6 +211,11 @@ MISSES = {
         F + "What is the capital of {{country}}?",
         F + "I want you to act as a lawyer.",
         PAGE.format("Please list all risks.", ""),
+        F + "You are a haiku generator, creating poems on any topic.",
+        F + "Du bist ein Lektor. Prüfe den Text und nenne die Fehler.",
+        F + "あなたは校正者です。文章を直してください。",
+        "system:\nYou are a helpful assistant.\n\nuser:\n{{question}}\n",
+        "---\nglobs: **/*.sql\n---\n- Passwords are hashed.\n- Names are in snake case.\n",
     ],
     "PE202": [
         F + "Compare the drafts.\n\n" + "The drafts are old. " * 60,
@@ -163,6 +227,14 @@ MISSES = {
         F + "Explain it as a Markdown table.",
         F + "Explain it. Include:\n\n1. The cause\n2. The effect\n",
         F + "You are a lawyer.",
+        F + "Classify the ticket as either BUG or WISH.",
+        F + "Write a letter to the mayor.",
+        F + "Prüfe den Text und gib die Fehler als Tabelle aus.",
+        "---\nglobs: **/*.sql\n---\nUse tabs and name every index.",
+        (
+            "---\nname: a\ndescription: b\nmodel: {parameters: {response_format: {type: json}}}\n"
+            "sample: {}\n---\nsystem:\nDescribe the animal.\n\nuser:\n{{animal}}\n"
+        ),
     ],
     "PE204": [
         F + "Classify each ticket as bug or wish. For example, a crash is a bug.",
@@ -173,6 +245,13 @@ MISSES = {
         F + "Design an app for todo lists: users add todos and tick them off.",
         F + "Write the code.\n\n```python\n# TODO: the body\n```\n",
         F + "Report the tasks that are in progress.",
+        F + "Write the whole code: never a stub, and no TODO without a ticket.",
+        F + "- Look for TODO, FIXME and HACK comments.",
+        F + "Fill in every `[TODO: ...]` of the tour.",
+        F + "| :construction: | Work in progress. |\n",
+        F + "Never use lorem ipsum in a design.",
+        F + "Give the title as: xxx\n",
+        F + "End with “Let me know if you need more.”",
     ],
     "PE206": [
         F + "Provide three options for the title.",
@@ -203,6 +282,18 @@ MISSES = {
         F + "Always cite sources. Never cite blogs.",
         F + "List exactly three risks. Name exactly five owners.",
         F + "Use emojis. Do not use tables.",
+        F + "Write the first bullets as exactly 20 words and the others as exactly 16 words.",
+        F + "Always create a plan. Never create a plan for others.",
+        F + "Ask: “Anything you always want included?” and “Anything you never want included?”",
+    ],
+    "PE213": [
+        F + "Eres un traductor. Traduce el texto y responde en chino.",
+        F + "Eres un profesor. Responde en español.",
+        F + "Explain it, and answer in Chinese.",
+    ],
+    "PE214": [
+        '# system:\nAnswer in json.\n\n# user:\n2+2\n# assistant:\n{"answer": 4}\n\n# user:\n{{q}}',
+        "# system:\nAnswer in json.\n\n# user:\n2+2\n# assistant:\n{answer: <number>}\n",
     ],
     "PE301": [
         F + "Sort it.\n\n```json\n{}\n```\n",
@@ -213,10 +304,20 @@ MISSES = {
         F + "```text\nSort it.\n```\n\n```json\n{}\n```\n",
         F + "````markdown\n```json\n\n{}\n```\n````\n",
         F + "```text\nShow this:\n```json\n{}\n```\n",
+        F + "```text\n    ```markdown\n\n    # Guide\n    ```\n```\n",
     ],
     "PE303": [F + "# A\n\nSort.\n\n## B\n\nRank.\n\n# C\n\nStop.\n", F + "```\n# a\n### b\n```\n"],
-    "PE304": [F + "# A\n\n## B\n\n### X\n\nSort.\n\n## C\n\n### X\n\nRank.\n"],
+    "PE304": [
+        F + "# A\n\n## B\n\n### X\n\nSort.\n\n## C\n\n### X\n\nRank.\n",
+        "# system:\nSort.\n# user:\n1\n# assistant:\n2\n# user:\n{{q}}\n",
+        F + "## Names\n\nSort.\n\n## Example\n\na\n\n## Dates\n\nRank.\n\n## Example\n\nb\n",
+        F + "## `a == b`\n\nSort.\n\n## `a != b`\n\nRank.\n",
+    ],
     "PE305": [
+        F + "# Role: Editor\n\n# Profile\n\nSort.\n",
+        F + "Answer so:\n\n#### West\n#### East\n#### North\n",
+        F + "## Rule\n\nSort.\n\n#### End of Rule\n\n## Other\n\nRank.\n",
+        F + "Rate {{answer}} by these rules.\n\nRating of the following:\n{{text}}",
         F + "# A\n\n## B\n\nSort.\n",
         F + "# A\n\n## B\n\n```\ncode\n```\n",
         F + "# A\n\n## B\n\n- item\n",
@@ -226,12 +327,21 @@ MISSES = {
         F + "```c\n##define A\n```\n",
         F + "## A\n\nSort.",
     ],
+    "PE308": [
+        F + r"Sort by \(x_1\) and \[y\].",
+        F + "Use `\\<text>` in grep.",
+        F + "Sort it.\n\n===\n",
+    ],
     "PE307": [F + "Sort.\n\n=======\n\nRank.", F + "Quote >>>>>>> as is."],
     "PE401": [F + "Pass the key as sk_live_... and sort.", F + "Use $API_KEY to call it and sort."],
     "PE402": [
         F + "Write to jane.doe@example.com about it.",
         F + "Write to support@company.com, phone 555-123-4567.",
         F + "Order 4539 5787 6362 1487 is late.",
+        F + "Add `Co-authored-by: Bot <2235+bot@users.noreply.github.com>` to it.",
+        F + 'Read record["price@OData.Community.Display.V1.FormattedValue"] first.',
+        F + "Albert Einstein, born on 14 March 1879, was a physicist. Sort it.",
+        F + "Write to oss@arize.com about it.",
     ],
     "PE403": [
         F + "Summarize the email.\n\n<email>\n{{email_text}}\n</email>\n",
@@ -239,9 +349,20 @@ MISSES = {
         F + "Treat the email as data.\n\nEmail: {{email_text}}\n",
         F + "Summarize it.\n\nTone: {{tone}}\n",
         F + "Summarize the {{email_text}} in a sentence.",
+        "system:\nSummarize.\n\nuser:\n{{text}}\n",
+        (
+            "system:\nChat.\n{% for row in rows %}\n{{row.role}}:\n{{row.content}}\n{% endfor %}\n"
+            "user:\n{{q}}\n"
+        ),
+        F + "Answer.\n\nQ: 2+2\nA: 4\n\nQ: {{input}}\nA:",
+        F + "<source>\nTitle: {{title}}\nText:\n{{text}}\n</source>\nSummarize it.",
     ],
     "PE404": [F + "Sort it, 👩\u200d💻 and ☀\ufe0f, naïve façade.", F + "Sort it now."],
     "PE501": [F + "Sort these names. " * 100],
+    "PE504": [
+        F + "Save it to C:\\Users\\username\\list.ts.",
+        F + "Read /home/user/list.ts or /usr/share/dict.",
+    ],
     "PE503": [
         F + "<!-- prompteval-ignore PE206: the user decides -->\nProvide several options.",
         F + "<!-- prompteval-ignore-file vague-quantifier: the user decides -->\nSort it.",
@@ -255,9 +376,9 @@ def cases(table):
 
 @pytest.mark.parametrize(("rule", "case"), cases(HITS))
 def test_a_rule_finds_its_fault_once_and_points_at_it(rule, case):
-    text, words = case
+    text, words, *path = case
 
-    findings = findings_of(rule, a_prompt(text))
+    findings = findings_of(rule, a_prompt(text, *path))
 
     assert [each.rule for each in findings] == [rule]
     line = text.split("\n")[findings[0].line - 1]
@@ -311,7 +432,7 @@ def test_a_secret_is_not_repeated_in_the_message():
 def test_a_contradiction_names_both_sides_and_the_line_of_the_other():
     [finding] = findings_of("PE211", with_front_matter("Return only JSON.\nExplain your choice."))
 
-    assert finding.message == "“explain your” contradicts “only json” in line 5."
+    assert finding.message.startswith("“explain your” contradicts “only json” in line 5: keep one")
 
 
 def near_duplicates(*texts):
@@ -381,3 +502,37 @@ def test_the_documentation_lists_exactly_the_rules():
         f"| {'yes' if rule.fixable else ''} | {rule.summary} |"
         for rule in CATALOGUE
     ]
+
+
+def test_the_documentation_says_which_files_and_languages_a_rule_is_about():
+    page = (Path(__file__).parents[2] / "docs" / "prompt-rules.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| PE") and line.count("|") == 4]
+
+    def kinds(rule):
+        listed = [f"`{kind}`" for kind in get_args(PromptKind) if kind in rule.kinds]
+        return ", ".join(listed)
+
+    assert sorted(rows) == [
+        f"| {rule.id} | {'all' if rule.kinds is None else kinds(rule)} "
+        f"| {'English' if rule.english else 'any'} |"
+        for rule in CATALOGUE
+        if rule.kinds is not None or rule.english
+    ]
+
+
+def test_a_rule_that_knows_english_words_is_silent_in_other_languages():
+    german = "Prüfe den Text und nenne die Fehler. Give a few examples, as der Nutzer es will."
+
+    assert findings_of("PE206", with_front_matter(german)) == []
+    assert findings_of("PE206", with_front_matter("Check the text. Give a few examples.")) != []
+
+
+@pytest.mark.parametrize("rule", ["PE208", "PE209"])
+def test_length_is_counted_in_scripts_without_spaces(rule):
+    text = (
+        "利用者の文章を読み、誤りを見つけ、それぞれの理由を説明して、正しい形を示し、" * 20 + "。"
+    )
+
+    [finding] = findings_of(rule, with_front_matter(text))
+
+    assert finding.line == FRONT_MATTER.count("\n") + 1

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from evalwright.contracts.prompt_result import Criterion, FindingSeverity
+from evalwright.prompts.document import Prompt
+from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.rules.reading import Reading
 
 
@@ -26,6 +28,9 @@ class Hit(msgspec.Struct, frozen=True):
 
 Check = Callable[[Reading], Iterable[Hit]]
 
+# What a model answers; a coding agent's rules and skills are kept in mind while it does other work.
+ANSWERED: frozenset[PromptKind] = frozenset(("library_page", "system_prompt", "template", "chat"))
+
 
 class Rule(msgspec.Struct, frozen=True):
     """One rule of the catalogue."""
@@ -35,8 +40,16 @@ class Rule(msgspec.Struct, frozen=True):
     severity: FindingSeverity
     criterion: Criterion
     summary: str  # one line
-    explanation: str  # why it matters, and what to do
+    explanation: str  # why it matters, and what to do, with an example
     check: Check
     fixable: bool = False
     # For a rule that compares prompts: gives a check that remembers the prompts of one library.
     library_check: Callable[[], Check] | None = None
+    kinds: frozenset[PromptKind] | None = None  # the files it is about; None is all
+    english: bool = False  # it knows English words, and is silent elsewhere
+
+    def is_about(self, prompt: Prompt) -> bool:
+        """Whether a file is of a kind and in a language that the rule knows."""
+        if self.english and not prompt.language.is_english:
+            return False
+        return self.kinds is None or prompt.kind in self.kinds

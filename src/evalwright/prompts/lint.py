@@ -1,5 +1,6 @@
 """The linter: which rules are asked for, what they find in a library, and what they repair."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
@@ -20,6 +21,7 @@ from evalwright.prompts.rules.catalogue import (
 from evalwright.prompts.rules.reading import Reading
 
 CATALOGUE_IDS = frozenset(rule.id for rule in CATALOGUE)
+MOST_OF_ONE_RULE = 20  # findings in a file; the rest are counted
 _ROUNDS = 10  # a repair can bring another to light, as a closed fence does for a heading below it
 
 
@@ -78,7 +80,7 @@ class Linter:
         findings = []
         line = 1
         counted = 0
-        for rule, hit in _hits(reading, self._checks):  # in the order of their offsets
+        for rule, hit in _first_of_each(_hits(reading, self._checks)):  # in the order of offsets
             line += text.count("\n", counted, hit.offset)
             counted = hit.offset
             column = counted - text.rfind("\n", 0, counted)
@@ -95,10 +97,31 @@ def lint(prompts: Sequence[Prompt], selected: Selection = ALL_RULES) -> list[lis
 
 
 def _hits(reading: Reading, checks: list[tuple[Rule, Check]]) -> list[tuple[Rule, Hit]]:
-    found = [(rule, hit) for rule, check in checks for hit in check(reading)]
+    prompt = reading.prompt
+    found = [
+        (rule, hit) for rule, check in checks if rule.is_about(prompt) for hit in check(reading)
+    ]
     found.sort(key=lambda each: (each[1].offset, each[0].id, each[1].message))
     comments = ignore_comments(reading)
     return _not_silenced(reading, found, comments) if comments else found
+
+
+def _first_of_each(found: list[tuple[Rule, Hit]]) -> list[tuple[Rule, Hit]]:
+    """The first findings of each rule; the last of them says how many more there are."""
+    counts = Counter(rule.id for rule, _ in found)
+    if all(count <= MOST_OF_ONE_RULE for count in counts.values()):
+        return found
+    seen: Counter[str] = Counter()
+    kept = []
+    for rule, hit in found:
+        seen[rule.id] += 1
+        more = counts[rule.id] - MOST_OF_ONE_RULE
+        if seen[rule.id] < MOST_OF_ONE_RULE or (seen[rule.id] == MOST_OF_ONE_RULE and more <= 0):
+            kept.append((rule, hit))
+        elif seen[rule.id] == MOST_OF_ONE_RULE:
+            message = f"{hit.message} There are {more} more findings of {rule.id} in this file."
+            kept.append((rule, msgspec.structs.replace(hit, message=message)))
+    return kept
 
 
 def _not_silenced(

@@ -13,14 +13,16 @@ PROSE_FENCES = frozenset({"", "text", "txt", "plaintext", "plain", "prompt", "ma
 # bracket, which is three times as fast.
 _CANDIDATE = re.compile(
     r"[\[{<$`](?:"
-    r"(?<=\{)\{[ \t]*[A-Za-z_][\w.\- ]{0,59}\}\}"
+    r"(?<=\{)\{[-~]?[ \t]*\$?[^\W\d][\w.\- ]{0,59}(?:\|[^{}\n]{0,80})?\}\}"
     r"|(?<=\{)[A-Za-z_]\w{0,59}\}"
     r"|(?<=\$)\{[A-Za-z_][\w.\-]{0,59}\}"
     r"|(?<=\[)[A-Za-z][^\[\]\n|`<>\"{}=;]{1,59}\]"
     r"|(?<=<)[A-Za-z_][\w \-]{0,59}>"
     r"|(?<=`)`*)"
 )
-_DOUBLE = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.\- ]{0,59})\}\}")
+# Also of Jinja, with a filter or trimmed (`{{- name | upper -}}`), and with a `$`.
+_DOUBLE = re.compile(r"\{\{[-~]?[ \t]*\$?([^\W\d][\w.\- ]{0,59})(?:\|[^{}\n]{0,80})?\}\}")
+_KEYWORDS = frozenset(("else", "end", "endif", "endfor", "this"))  # of templates, not names
 _NOT_A_SPAN = 3  # so many backticks are a fence
 
 # What may be in square brackets without being a blank to fill in.
@@ -65,7 +67,7 @@ def find_placeholders(
         code_start, code_end = starts[block.start], min(starts[block.end], len(text))
         found.extend(prose.placeholders(at, code_start))
         found.extend(
-            Placeholder(match[1].strip(), "{{}}", match.start())
+            Placeholder(_name(match), "{{}}", match.start())
             for match in _DOUBLE.finditer(text, code_start, code_end)
         )
         at = code_end
@@ -102,7 +104,9 @@ class _Prose:
     def placeholder(self, start: int, end: int) -> Placeholder | None:
         candidate = self.text[start:end]
         if candidate.startswith("{{"):
-            return Placeholder(candidate[2:-2].strip(), "{{}}", start)
+            double = _DOUBLE.match(candidate)
+            name = _name(double) if double is not None else candidate[2:-2].strip()
+            return None if name in _KEYWORDS else Placeholder(name, "{{}}", start)
         if candidate[0] == "$":
             return Placeholder(candidate[2:-1], "${}", start)
         name = candidate[1:-1]
@@ -145,6 +149,10 @@ class _Prose:
         if _clings(self.text[start - 1 : start], "_{$\\/(=%.@&])"):
             return False
         return not _CODE_FOLLOWS.match(self.text, end)
+
+
+def _name(double: re.Match[str]) -> str:
+    return double[1].strip(" \t-~")
 
 
 def _clings(neighbour: str, signs: str) -> bool:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 
 import msgspec
 
@@ -26,7 +25,7 @@ _FEATURE = (
     r"(?:any )?(markdown|tables|bullet points|emojis?|headings|citations|code blocks|code examples)"
     r"(?=\s*[.;,\n])"
 )
-_THING = r"([a-z]+\s+(?:[a-z-]+\s*){1,2})"
+_THING = r"([a-z]+ (?:[a-z-]+ ?){1,4})(?=[.,;\n])"  # all of it, up to the end of the clause
 
 _SHORT = Phrase(
     "keep be",
@@ -67,7 +66,23 @@ _NO_QUESTIONS = Phrase(
         r"(?:do not|don't|never) ask (?:me |the user )?(?:any |clarifying |follow-up )*questions\b"
     ),
 )
+_REASONS = Phrase(
+    "reason reasoning reasons explanation rationale",
+    re.compile(
+        r"(?:(?<=[\"'])reason(?:ing)?[\"'](?:\s*:|\s+keys?\b)"
+        r"|(?:(?<=provide a )|(?<=provide an )|(?<=provide your )|(?<=give a )|(?<=give your )"
+        r"|(?<=comprehensive )|(?<=detailed )|(?<=brief ))(?:reason|explanation|rationale)\b)"
+    ),
+)
+_NO_REASONS = Phrase(
+    "no without",
+    re.compile(
+        r"(?:no|without(?: any)?) (?:words or )?explanations?\b"
+        r"(?: (?:is|are) (?:needed|required|necessary)|\.| at all)"
+    ),
+)
 _OPPOSITES = (
+    (_REASONS, _NO_REASONS),
     (_SHORT, _LONG),
     (_BARE_FORMAT, _WORDS_AROUND),
     (_QUESTIONS, _NO_QUESTIONS),
@@ -95,6 +110,13 @@ _USE_NOT = Phrase(
 # What is forbidden, and the same asked for.
 _OPPOSITE_IN_THING = ((_NEVER, _ALWAYS), (_USE_NOT, _USE))
 
+# Both in one breath: “the answer only and any reasoning”.
+_ONLY_AND_MORE = re.compile(
+    r"\bonly and (?:any|the|your|an?)\b[^.\n]{0,30}\b(?:reasoning|explanations?|rationale)\b"
+)
+_SIZES = frozenset(
+    "words characters sentences bullets items lines points paragraphs pages columns rows".split()
+)
 _NEGATED = re.compile(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
 _EXACTLY = Phrase(
     "exactly",
@@ -117,6 +139,12 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
             if opposite is not None:
                 yield _hit(reading, match, opposite)
     yield from _in_number(reading)
+    for match in _ONLY_AND_MORE.finditer(reading.lowered):
+        yield Hit(
+            reading.place(match.start()),
+            f"“{_cited(match)}” asks for one thing alone and for another: name both parts of the "
+            "answer, such as “first the number, then the reasoning”.",
+        )
 
 
 def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
@@ -128,14 +156,15 @@ def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
 
 
 def _essence(phrase: str) -> tuple[str, ...]:
-    return tuple(islice((word for word in phrase.split() if word not in _FILLERS), 2))
+    return tuple(word for word in phrase.split() if word not in _FILLERS)
 
 
 def _in_number(reading: Reading) -> Iterator[Hit]:
     counts: dict[str, re.Match[str]] = {}
     for match in _asked(reading, _EXACTLY):
         first = counts.setdefault(match[2], match)
-        if first[1] != match[1]:
+        # Parts of an answer have sizes of their own.
+        if first[1] != match[1] and match[2] not in _SIZES:
             yield _hit(reading, match, first)
 
 
@@ -144,12 +173,13 @@ def _hit(reading: Reading, one: re.Match[str], other: re.Match[str]) -> Hit:
     line = reading.line(reading.place(first.start()))
     return Hit(
         reading.place(second.start()),
-        f"“{_cited(second)}” contradicts “{_cited(first)}” in line {line}.",
+        f"“{_cited(second)}” contradicts “{_cited(first)}” in line {line}: keep one, or say when "
+        "each holds.",
     )
 
 
 def _cited(match: re.Match[str]) -> str:
-    return " ".join(match[0].split())
+    return " ".join(match[0].replace('"', "").replace("'", "").split()).strip(":.")
 
 
 RULES = (
@@ -160,10 +190,12 @@ RULES = (
         criterion="clarity",
         summary="Two instructions that cannot both be followed.",
         explanation=(
-            "Brief and exhaustive, JSON alone and an explanation in prose, always and never the "
-            "same thing, exactly three and exactly five: a model obeys one of them, and which "
-            "one changes. Keep one, or say when each holds."
+            "Brief and exhaustive, JSON alone and an explanation in prose, no explanation and a "
+            "reason, always and never the same thing, exactly three and exactly five: a model "
+            "obeys one of them, and which one changes. Keep one, or say when each holds: “JSON "
+            "alone; put the explanation into the field `reason`”."
         ),
         check=_contradictions,
+        english=True,
     ),
 )

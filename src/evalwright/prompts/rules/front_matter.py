@@ -17,23 +17,52 @@ _UNFILLED = re.compile(
     re.IGNORECASE,
 )
 _SHORT = 60
+# Formats whose tool reads nothing else than front matter to know when to use a file.
+_NEEDING = ("skill.md", ".instructions.md", ".mdc", ".agent.md", ".chatmode.md")
+_READ_LOOSELY = re.compile(r"line (\d+)(?:, column \d+)?: front matter: ")
 _CHECKED = ("title", "shortTitle", "author", *_DESCRIPTIONS)
 
 
 def _missing(reading: Reading) -> Iterator[Hit]:
     prompt = reading.prompt
-    if prompt.type == "markdown" and prompt.frontmatter is None:
-        yield Hit(0, "The file has no front matter: add a title and a description between `---`.")
+    if prompt.frontmatter is None and prompt.path.lower().endswith(_NEEDING):
+        yield Hit(
+            0,
+            "The file has no front matter, from which its tool learns what it is for: start it "
+            "with `---`, a line such as `description: Rules for SQL migrations`, and `---`.",
+        )
 
 
 def _incomplete(reading: Reading) -> Iterator[Hit]:
     fields = reading.prompt.frontmatter
     if fields is None:
         return
-    required = (("title", ("title", "name")), ("description", _DESCRIPTIONS))
-    lacking = [name for name, keys in required if not any(key in fields for key in keys)]
+    has_title = reading.prompt.kind != "library_page" or bool({"title", "name"} & fields.keys())
+    has_description = not fields.keys().isdisjoint(_DESCRIPTIONS)
+    lacking = [
+        line
+        for line, is_there in (
+            ("title: Review a contract", has_title),
+            ("description: Lists the risks of a contract", has_description),
+        )
+        if not is_there
+    ]
     if lacking:
-        yield Hit(0, f"The front matter has no {' and no '.join(lacking)}.")
+        names = " and no ".join(line.partition(":")[0] for line in lacking)
+        example = " and ".join(f"`{line}`" for line in lacking)
+        yield Hit(0, f"The front matter has no {names}: add a line such as {example}.")
+
+
+def _loose(reading: Reading) -> Iterator[Hit]:
+    prompt = reading.prompt
+    found = map(_READ_LOOSELY.match, prompt.notes)
+    for line in {int(each[1]) for each in found if each is not None}:
+        start = sum(map(len, prompt.text.splitlines(keepends=True)[: line - 1]))
+        yield Hit(
+            min(start, len(prompt.text)),
+            "This line is no YAML, and some tools will refuse the file: put the value in quotes, "
+            'as in `description: "Use it for: reviews"`.',
+        )
 
 
 def _unfit(reading: Reading) -> Iterator[Hit]:
@@ -74,10 +103,11 @@ RULES = (
         name="missing-front-matter",
         severity="warning",
         criterion="completeness",
-        summary="A Markdown prompt without front matter.",
+        summary="A file without front matter, in a format that needs it.",
         explanation=(
-            "Title, description and version in front matter let a library be searched, sorted and "
-            "reviewed. Start the file with a block of YAML between two lines of `---`."
+            "Skills, agents, `.mdc` and `.instructions.md` files are chosen by their front matter. "
+            "Start the file with a block of YAML between two lines of `---`, for example with "
+            "`description: Rules for SQL migrations`. Other formats need none."
         ),
         check=_missing,
     ),
@@ -86,12 +116,14 @@ RULES = (
         name="incomplete-front-matter",
         severity="warning",
         criterion="completeness",
-        summary="Front matter without a title or without a description.",
+        summary="Front matter without a description, or a library's page without a title.",
         explanation=(
-            "Readers choose a prompt by its title and its description (`description`, `intro`, "
-            "`summary` or `purpose`). Add the one that is missing."
+            "Readers and agents choose a prompt by its description (`description`, `intro`, "
+            "`summary` or `purpose`), readers of a library also by its title. Add the one that is "
+            "missing, for example `description: Lists the risks of a contract`."
         ),
         check=_incomplete,
+        kinds=frozenset(("library_page", "skill", "chat")),
     ),
     Rule(
         id="PE003",
@@ -104,5 +136,19 @@ RULES = (
             "front matter was never finished. Fill the value in, or remove its key."
         ),
         check=_unfit,
+    ),
+    Rule(
+        id="PE004",
+        name="loose-front-matter",
+        severity="info",
+        criterion="structure",
+        summary="A line of front matter that only lenient tools can read.",
+        explanation=(
+            "A colon within a value, a leading `*` or `@`, a stray quote: it is read as the text "
+            "it looks like, but not by every tool. Put the value in quotes: "
+            '`description: "Use it for: reviews"`.'
+        ),
+        check=_loose,
+        kinds=frozenset(("library_page", "skill", "chat", "system_prompt", "template")),
     ),
 )

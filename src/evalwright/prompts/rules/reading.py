@@ -49,6 +49,7 @@ _BLANK_NEXT = re.compile(r"\Z|\n[ \t\r]*(?:\n|\Z)")
 _DECORATION = re.compile(r"[^\w/&' -]+")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
 _NOT_SPACE = re.compile(r"[^\s]")
+_CLOSING_INDENT = 3  # spaces
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
@@ -174,6 +175,13 @@ class Reading:
         found = index >= 0 and offset < self.fences[index].end
         return self.fences[index] if found else None
 
+    def is_code_at(self, offset: int) -> bool:
+        """Whether an offset lies in a fence or between backticks."""
+        if self.fence_at(offset) is not None:
+            return True
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        return self.text.count("`", line_start, offset) % 2 == 1
+
 
 @cache
 def quick_pattern(pattern: bytes) -> Pattern:
@@ -205,7 +213,11 @@ def _closes(text: str, opened: re.Match[str], match: re.Match[str]) -> bool:
     """Whether a mark ends the open fence; words after it are a slip where a blank line follows."""
     if not match[3].startswith(opened[3]):
         return False
-    return not match[4].strip() or _BLANK_NEXT.match(text, match.end()) is not None
+    if not match[4].strip():
+        return True
+    # One that is set further in opens a block within this one.
+    deeper = match.start(3) - match.start() - (opened.start(3) - opened.start())
+    return deeper <= _CLOSING_INDENT and _BLANK_NEXT.match(text, match.end()) is not None
 
 
 def _fence(opened: re.Match[str], closing: re.Match[str] | None, length: int) -> Fence:

@@ -9,7 +9,21 @@ from evalwright.prompts.rules.reading import Fence, Reading, Section
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
 _AFTER_A_FENCE = re.compile(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")
-_GLUED_HEADING = re.compile(r"\n(#{2,6})(?=[A-Za-z0-9])")
+# A role that opens a message of a chat template, and titles that every part of a text may have.
+_ROLE_TITLE = re.compile(
+    r"(?:system|user|assistant|developer|tool|function|human|ai|you|me|bot|model|\w*gpt)\b.{0,3}$"
+)
+_REPEATED_BY_HABIT = re.compile(
+    r"(?:examples?|samples?|input|output|usage|notes?|steps?|start|end\b.*|done|question|answer|q|a"
+    r"|when|why|how|avoid|good|bad|do|don't|code|result|solution|problem|description|prompt)\d*$"
+)
+_CARRIES_CONTENT = re.compile(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}")
+_MARK_OF_AN_END = re.compile(r"(?:end|start|begin|done|stop)\b", re.IGNORECASE)
+_FOLLOWED_AT_ONCE = re.compile(r"[^\n]*\n[ \t]{0,3}#")
+_PROMISE = re.compile(
+    r"(?:following|these|below)\b[^\n:.]{0,60}[:：][*_ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+_GLUED_HEADING = re.compile(r"\n(\\?#{2,6})(?=[^\W_])")
 _NOTHING = re.compile(r"(?>\s+|-{3,}|\*{3,}|_{3,}|<!--.*?-->)*+\Z", re.DOTALL)
 _CONFLICT = re.compile(r"\n(?:<{7} |>{7} )[^\n]*")
 
@@ -69,31 +83,78 @@ def _heading_jump(reading: Reading) -> Iterator[Hit]:
 
 
 def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
+    groups: dict[tuple[int, str], list[Section]] = {}
     parents: list[Section] = []
-    seen: dict[tuple[int, str], Section] = {}
     for section in reading.sections:
         while parents and parents[-1].level >= section.level:
             parents.pop()
-        key = (parents[-1].start if parents else -1, section.key)
-        first = seen.setdefault(key, section)
-        if first is not section and section.key:
-            line = reading.line(first.start)
-            yield Hit(
-                section.start, f"The heading “{_shown(section)}” is already used in line {line}."
-            )
+        title = section.title.strip().lower()  # with its symbols: `a == b` is not `a != b`
+        groups.setdefault((parents[-1].start if parents else -1, title), []).append(section)
         parents.append(section)
+    for same in groups.values():
+        # What is repeated more often is a pattern, as in rules with an example each.
+        if len(same) == _TWICE and _is_title(same[0].key):
+            first, second = same
+            yield Hit(
+                second.start,
+                f"The heading “{_shown(second)}” is already used in line "
+                f"{reading.line(first.start)}: merge the two, or name each after what sets it "
+                f"apart, such as “{_shown(second)}: exceptions”.",
+            )
+
+
+_TWICE = 2
+
+
+def _is_title(key: str) -> bool:
+    return bool(key) and not _ROLE_TITLE.match(key) and not _REPEATED_BY_HABIT.match(key)
 
 
 def _empty_section(reading: Reading) -> Iterator[Hit]:
+    empty = [_is_empty(reading, number) for number in range(len(reading.sections))]
     for number, section in enumerate(reading.sections):
-        # A second heading of the first level is more often a comment in code than a title. Long
-        # sections are not looked through: nothing but rules and comments is short.
-        if (
-            (section.level > 1 or number == 0)
-            and section.end - section.body < 2000
-            and _NOTHING.match(reading.text, section.body, section.end)
-        ):
-            yield Hit(section.start, f"The section “{_shown(section)}” is empty.")
+        # Several in a row are an outline that the answer is to fill in.
+        alone = not any(empty[max(0, number - 1) : number]) and not any(empty[number + 1 :][:1])
+        if empty[number] and alone:
+            yield Hit(
+                section.start,
+                f"The section “{_shown(section)}” is empty: write what it promises below the "
+                "heading, or remove it.",
+            )
+    yield from _broken_promise(reading)
+
+
+def _is_empty(reading: Reading, number: int) -> bool:
+    section = reading.sections[number]
+    # A second heading of the first level is more often a comment in code than a title. Long
+    # sections are not looked through: nothing but rules and comments is short.
+    if (section.level == 1 and number) or section.end - section.body >= _LONG_SECTION:
+        return False
+    if not _NOTHING.match(reading.text, section.body, section.end):
+        return False
+    titles = [each.title for each in reading.sections[number : number + 1 + (section.level == 1)]]
+    if any(map(_CARRIES_CONTENT.match, titles)) or _MARK_OF_AN_END.match(section.title):
+        return False
+    if _ROLE_TITLE.match(section.key):
+        return False
+    return section.level > 1 or _FOLLOWED_AT_ONCE.match(reading.text, section.start) is None
+
+
+_LONG_SECTION = 2000
+
+
+def _broken_promise(reading: Reading) -> Iterator[Hit]:
+    """A prompt that ends where it announces a list."""
+    ended = reading.text.rstrip()
+    last = ended.rfind("\n") + 1
+    if reading.prompt.kind in ("template", "chat") or last < reading.prompt.body_offset:
+        return
+    if _PROMISE.search(ended, last):
+        yield Hit(
+            last,
+            "The prompt ends where it announces something: write what follows the colon, such as "
+            "“1. Name the file before you change it.”",
+        )
 
 
 def _glued_heading(reading: Reading) -> Iterator[Hit]:
@@ -101,8 +162,14 @@ def _glued_heading(reading: Reading) -> Iterator[Hit]:
         return
     for match in _GLUED_HEADING.finditer("\n" + reading.text, reading.prompt.body_offset):
         start, end = match.start(), match.end() - 1
+        hashes = match[1].lstrip("\\")
         if reading.fence_at(start) is None:
-            yield Hit(start, "A heading needs a space after its `#`.", Fix(end, end, " "))
+            yield Hit(
+                start,
+                "Without a space after its `#`, and with a backslash before it, a line is no "
+                f"heading: write `{hashes} Title`.",
+                Fix(start, end, f"{hashes} "),
+            )
 
 
 def _merge_conflict(reading: Reading) -> Iterator[Hit]:

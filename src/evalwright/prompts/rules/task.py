@@ -1,34 +1,37 @@
 """Rules about the task, the form of the answer, and examples of it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
-from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.rules.reading import Reading, lowered_in_place
 
 # Verbs that ask for something where they start a sentence or a line.
 TASK_VERBS = frozenset(
     """
-    act adapt add address advise aggregate align analyse analyze answer apply articulate ask assess
-    assist assume audit automate balance begin break brainstorm build calculate capture categorise
-    categorize change check choose cite clarify classify clean coach code collect combine compare
-    compile complete compose compute conduct configure consider construct continue convert correct
-    create critique customize debug decide decompose deduplicate define deliver demonstrate derive
-    describe design detail detect determine develop diagnose discuss display document draft draw
-    edit employ enhance ensure enumerate establish estimate evaluate examine execute expand explain
-    explore extract facilitate find fix follow forecast format formulate gather generate give group
-    guide handle help highlight identify imagine implement improve include infer inspect integrate
-    interpret investigate iterate justify keep label lead let list locate look make manage map match
-    measure merge migrate mirror model modernize monitor name negotiate note offer optimise optimize
-    organise organize outline output paraphrase parse perform pick plan play polish predict prepare
-    present print prioritise prioritize process produce proofread propose provide question rank rate
-    read reason recommend record refactor refine reflect remove rephrase replace reply report
-    represent research resolve respond restate restructure return review revise rewrite role-play
-    roleplay run scan schedule scope score search select send show simulate simplify solve sort
-    specify split standardize start state structure study suggest summarise summarize support
-    synthesise synthesize tag take teach tell test think track train transcribe transform translate
-    triage troubleshoot update use validate verify visualise visualize walk write
+    act adapt add address advise aggregate align analyse analyze answer apply articulate ask
+    assess assist assume audit automate balance begin brainstorm break build calculate capture
+    categorise categorize change check choose cite clarify classify clean coach code collect
+    combine compare compile complete compose compute conduct configure consider construct
+    continue convert correct create critique customize debug decide decompose deduplicate define
+    deliver demonstrate derive describe design detail detect determine develop diagnose discuss
+    display document draft draw edit employ encourage engage enhance ensure enumerate establish
+    estimate evaluate examine execute expand experiment explain explore extract facilitate find
+    fix follow forecast format formulate gather generate give group guide handle help highlight
+    identify imagine implement improve include infer inspect inspire integrate interpret
+    investigate iterate justify keep label lead let list locate look make manage map match
+    measure merge migrate mirror model modernize monitor name negotiate note offer optimise
+    optimize organise organize outline output paraphrase parse perform pick plan play polish
+    predict prepare present print prioritise prioritize process produce proofread propose
+    provide question rank rate read reason recommend record refactor refine reflect remove
+    rephrase replace reply report represent research resolve respond restate restructure return
+    review revise rewrite role-play roleplay run scan schedule scope score search select send
+    share show simplify simulate solve sort specify split standardize start state structure
+    study suggest summarise summarize support synthesise synthesize tag take teach tell test
+    think track train transcribe transform translate triage troubleshoot update use validate
+    verify visualise visualize walk write
     """.split()
 )
 # Words that say what an answer looks like.
@@ -40,8 +43,14 @@ _FORMAT_WORDS = frozenset(
     code-block matrix
     """.split()
 )
+# “For each ticket, decide …”: what comes before the verb, up to a comma.
+_INTRODUCTION = (
+    r"(?:(?:based|given|for|using|after|when|whenever|if|once|in|to|as|with|from|according|therefore|so)"
+    r"\b[^,.;:!?\n]{0,160},\s*)?"
+)
 _FIRST_WORD = re.compile(
-    r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z-]+)"
+    rf"[\n.!?:;][\s>*_#\d.()\-•]{{0,40}}{_INTRODUCTION}"
+    r"(?:please |then |next, |now,? |always |only )?([a-z-]+)"
 )
 # Other ways to ask, by the word with which they begin.
 _ASKING = ("you", "your", "i", "we", "help", "can", "could", "would")
@@ -61,7 +70,7 @@ _ANSWERS = (
     *("deliverables", "format"),
 )
 _FORM_OF_ANSWER = re.compile(
-    r"\w+\b[^\n.]{0,40}\b(?:format|structure|schema|template|sections?)\b"
+    r"\w+\b[^\n.]{0,40}\b(?:format|structure|schema|template|sections?|contract)\b"
     r"|(?:respond|reply|answer|return|output)\b[^\n.]{0,30}\b(?:with|only|exactly|as|in)\b"
     r"|(?:output|response|deliverables|format)\b[^\n]{0,30}[:\n]"
 )
@@ -90,6 +99,40 @@ _EXAMPLES = (
     b"input:",
 )
 _SHOWN_SHAPE = re.compile(r"```|[{\[]\s*\"|\n\s*\|.*\|")
+
+# A task that is no order: “a generator, creating poems”, “who helps users”, “each one should …”.
+_IMPLIED = re.compile(
+    r",\s+[a-z]+ing\b|\b(?:who|that|which)\s+[a-z]+s\b|\b(?:should|must|shall|will|never|always|please"
+    r"|do not|don't|only|need to|has to|have to|required|able to|designed to|task|goal)\b"
+)
+# An answer that has a form by what it is: classes, tags, a letter, a question.
+_FORM_IMPLIED = re.compile(
+    r"\b(?:either|one of|nothing else|yes or no|true or false|style of|inside <|between <)"
+    r"|\bonly\b[^\n.]{0,60}\breturn"
+    r"|\b(?:classify|categori[sz]e|label|rate|score|rank|translate|convert)\b"
+    r"|\b(?:ask|writ|draft|compos|generat|creat|craft|produc|search|build|implement)\w*\b[^\n.]{0,40}"
+    r"\b(?:questions?|letters?|e-?mails?|poems?|haikus?|sonnets?|dialogues?|essays?|stor(?:y|ies)|query"
+    r"|queries|functions?|scripts?|programs?|classes|components?|tests?|tweets?|titles?|lists?|code|sql)\b"
+)
+# Words on the form of an answer in other languages; any of them is enough to stay silent.
+_FORM_ELSEWHERE = re.compile(
+    r"json|yaml|xml|csv|html|markdown|tabel|tabl|tabul|tableau|list[aeo]|формат|таблиц|список|списк|абзац"
+    r"|предложени|form[aá]t|biçim|liste|madde|định dạng|bảng|danh sách|câu"
+    r"|جدول|قائمة|تنسيق|فهرست|قالب"
+    r"|格式|表格|列表|段落|形式|箇条書き|リスト|表で|一覧|문장|형식|목록|표로|satz|sätze|absatz|phrase|paragraph"
+    r"|frase|oraci|párraf|parágraf|paragraf|akapit|zdani|cümle|stichpunkt|punkt|beispiel|exempl|ejempl"
+    r"|esempi|przykład|пример|例|예시|مثال|نمونه|örnek|ví dụ|code|код|代码|コード|코드|كود"
+)
+_FORMAT_KEYS = (
+    "responseFormat",
+    "response_format",
+    "jsonSchema",
+    "outputs",
+    "outputSchema",
+    "schema",
+)
+SHORT_PROMPT = 120  # words; a longer one shows in many ways what is wanted
+BARE_PROMPT = 40  # words; so few say nothing of the form, in any language
 
 BURIED_SHARE = 0.6
 BURIED_WORDS = 120
@@ -141,36 +184,89 @@ def has_example(reading: Reading) -> bool:
 
 
 def _no_task(reading: Reading) -> Iterator[Hit]:
-    if first_task(reading) is not None:
+    if first_task(reading) is not None or _is_asked_by_variable(reading):
         return
     section = reading.core_section
     offset = reading.prompt.body_offset if section is None else section.start
-    short = len(reading.word_list) <= _FEW_WORDS
-    what = "The prompt is empty." if short else "The prompt never says what to do."
-    yield Hit(offset, f"{what} State the task in the imperative.")
+    if len(reading.word_list) <= _FEW_WORDS:
+        yield Hit(offset, f"The prompt is empty. {_ADVICE}")
+    elif reading.prompt.language.is_english and _IMPLIED.search(reading.lowered) is None:
+        yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")
+
+
+_ADVICE = "Add the task, with a verb: “Compare the two drafts and list what differs.”"
+
+
+def _is_asked_by_variable(reading: Reading) -> bool:
+    """Whether the task comes in from outside, as a user's message does in a chat."""
+    return bool(reading.placeholders) and reading.prompt.kind in ("chat", "template")
 
 
 def _buried_task(reading: Reading) -> Iterator[Hit]:
     if len(reading.word_list) < BURIED_WORDS:
         return
     task = first_task(reading)
-    if task is not None and task > BURIED_SHARE * len(reading.prose.rstrip()):
+    if task is None or task <= BURIED_SHARE * len(reading.prose.rstrip()):
+        return
+    if not reading.outline.examples and not _IMPLIED.search(reading.lowered, 0, task):
         share = round(100 * task / len(reading.prose))
         yield Hit(
             reading.place(task),
-            f"The first instruction comes after {share} % of the prompt: move it to the top.",
+            f"The first instruction comes after {share} % of the prompt: move it to the top, "
+            "above the material that it is about.",
         )
 
 
 def _no_output_format(reading: Reading) -> Iterator[Hit]:
-    if len(reading.word_list) <= _FEW_WORDS or not _FORMAT_WORDS.isdisjoint(reading.words):
+    count = len(reading.word_list)
+    if not _FEW_WORDS < count <= SHORT_PROMPT:
         return
-    task = first_task(reading)
-    if task is not None and format_signs(reading) == 0:
+    prompt = reading.prompt
+    if prompt.language.is_english:
+        task = first_task(reading)
+        is_open = task is not None and format_signs(reading) == 0
+    else:
+        task = len(reading.lowered) - len(reading.lowered.lstrip())
+        is_open = count <= BARE_PROMPT and _is_bare(reading)
+    if is_open and task is not None and not _has_stated_form(reading):
         yield Hit(
             reading.place(task),
-            "Nothing says what the answer should look like: name its form, parts and length.",
+            "Nothing says what the answer should look like: add its form, parts or length, such "
+            "as “Answer in at most three sentences.”",
         )
+
+
+def _has_stated_form(reading: Reading) -> bool:
+    """Whether settings, an example or the kind of the answer say what it looks like."""
+    core = lowered_in_place(reading.core)
+    if not _FORMAT_WORDS.isdisjoint(core.split()):
+        return True
+    if any(fence.is_code for fence in reading.fences) and reading.core_section is None:
+        return True
+    if reading.outline.examples:
+        return True
+    if reading.prompt.language.is_english and _FORM_IMPLIED.search(core) is not None:
+        return True
+    return _names_format(reading.prompt.frontmatter or {})
+
+
+def _names_format(fields: Mapping[str, Any]) -> bool:
+    """Whether settings ask for a format, also those of the model inside."""
+    if any(fields.get(key) not in (None, "", "text") for key in _FORMAT_KEYS):
+        return True
+    inner = (fields.get(key) for key in ("model", "parameters", "options", "configuration"))
+    return any(_names_format(each) for each in inner if isinstance(each, Mapping))
+
+
+def _is_bare(reading: Reading) -> bool:
+    """Whether there is nothing but a sentence or two: no list, no number, no word on the form."""
+    text = reading.lowered.strip()
+    return (
+        not reading.outline.items
+        and not reading.outline.steps
+        and not any(map(str.isdecimal, text))
+        and _FORM_ELSEWHERE.search(text) is None
+    )
 
 
 def _no_examples(reading: Reading) -> Iterator[Hit]:
@@ -197,11 +293,12 @@ RULES = (
             "two drafts and list what differs.”"
         ),
         check=_no_task,
+        kinds=ANSWERED,
     ),
     Rule(
         id="PE202",
         name="buried-task",
-        severity="warning",
+        severity="info",
         criterion="actionability",
         summary="The first instruction comes after most of the text.",
         explanation=(
@@ -209,6 +306,8 @@ RULES = (
             "repeat it after long material."
         ),
         check=_buried_task,
+        kinds=ANSWERED,
+        english=True,
     ),
     Rule(
         id="PE203",
@@ -221,6 +320,7 @@ RULES = (
             "the length: “a Markdown table with one row per risk, at most ten rows”."
         ),
         check=_no_output_format,
+        kinds=ANSWERED,
     ),
     Rule(
         id="PE204",
@@ -233,5 +333,7 @@ RULES = (
             "examples of an input and the wanted answer."
         ),
         check=_no_examples,
+        kinds=ANSWERED,
+        english=True,
     ),
 )

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from evalwright.prompts.document import Placeholder
-from evalwright.prompts.findings import Fix, Hit, Rule
+from evalwright.prompts.findings import ANSWERED, Fix, Hit, Rule
 from evalwright.prompts.rules.reading import Reading, Section
 
 _KEYS = ("variables", "inputs", "arguments", "parameters", "placeholders", "input_variables")
@@ -29,12 +29,19 @@ _IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z
 # A set of first characters, so that `re` can skip to the next of them.
 _NUMBER = re.compile(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
 _CERTAIN_STYLES = frozenset(("{{}}", "${}"))
+_FILLED_STYLES = frozenset(("{{}}", "${}", "{}"))  # by programs; other brackets are for people
+# What a template names itself: the variables of its loops, blocks and assignments.
+_LOCAL = re.compile(r"\{%[-+~]?[ \t]*(?:for|set|macro|with|import|from)\b([^%\n]{1,200})%\}")
+_WORD = re.compile(r"[^\W\d]\w*")
+_SECTION_OF_TEMPLATE = re.compile(r"\{\{~?[#^>]")  # of mustache: names inside are fields
+_GIVEN = frozenset(("loop", "self", "super", "caller", "range", "now", "time", "env", "input"))
 # Below a line with one of these words near its start, brackets are slots of the answer.
 _ANSWER_WORDS = (
     *("output", "outputs", "format", "template", "response", "report", "structure"),
     *("example", "examples", "deliverable", "deliverables", "formatted", "structured"),
 )
 _LABEL_LENGTH = 60
+_ENGINES = frozenset(("jinja", "mustache", "expression", "erb"))  # braces mean other things there
 
 
 @lru_cache(maxsize=1)
@@ -84,14 +91,27 @@ _key = lru_cache(maxsize=4096)(_normalised)
 
 def _undefined(reading: Reading) -> Iterator[Hit]:
     declared = declared_variables(reading)
-    if not declared:
+    if not declared or _SECTION_OF_TEMPLATE.search(reading.text):
         return
-    seen = set(declared)
+    seen = {*declared, *(_key(name) for name in _locals(reading.text))}
     for each in core_variables(reading):
         name = _key(each.name)
-        if name not in seen:
+        base = _key(each.name.partition(".")[0])
+        if name not in seen and base not in seen:
             seen.add(name)
-            yield Hit(each.offset, f"The variable “{each.name}” is used, but not declared.")
+            nearest = next(iter(declared))
+            yield Hit(
+                each.offset,
+                f"The variable “{each.name}” is used, but not declared: declare it next to "
+                f"“{_written(reading, nearest, declared[nearest])}”, or correct its name.",
+            )
+
+
+def _locals(text: str) -> Iterator[str]:
+    if "{%" in text:
+        for match in _LOCAL.finditer(text):
+            yield from _WORD.findall(match[1])
+        yield from _GIVEN
 
 
 @lru_cache(maxsize=1)
@@ -127,18 +147,27 @@ def declared_share(reading: Reading) -> float:
 def _unused(reading: Reading) -> Iterator[Hit]:
     if reading.prompt.type != "markdown":
         return  # a key of a row may be for the evaluators alone
-    used = {_key(each.name) for each in reading.placeholders}
-    doubtful = declared_variables(reading).keys() - used - {""}
+    declared = declared_variables(reading)
+    if reading.core_section is None:  # what the body lists is part of the prompt: that is its use
+        declared = {name: offset for name, offset in declared.items() if not offset}
+    used = {_key(part) for each in reading.placeholders for part in _parts(each.name)}
+    doubtful = declared.keys() - used - {""}
     if not doubtful:
         return
     # A name may also be used without brackets, or in brackets of another kind.
     text = _outside(reading)
-    for name, offset in declared_variables(reading).items():
+    for name, offset in declared.items():
         if name in doubtful and name not in text:
             written = _written(reading, name, offset)
             yield Hit(
-                offset, f"The variable “{written}” is declared, but the prompt never uses it."
+                offset,
+                f"The variable “{written}” is declared, but the prompt never uses it: write "
+                f"`{{{{{written}}}}}` where its value belongs, or remove the declaration.",
             )
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return (name, name.partition(".")[0]) if "." in name else (name,)
 
 
 def _written(reading: Reading, name: str, offset: int) -> str:
@@ -163,16 +192,20 @@ def _mixed_styles(reading: Reading) -> Iterator[Hit]:
     certain = [
         each
         for each in reading.placeholders
-        if each.style in _CERTAIN_STYLES or _IDENTIFIER.match(each.name)
+        if each.style in _FILLED_STYLES
+        and (each.style in _CERTAIN_STYLES or _IDENTIFIER.match(each.name))
+        and reading.fence_at(each.offset) is None
     ]
     styles = Counter(each.style for each in certain)
-    if len(styles) < 2:
+    if len(styles) < 2 or reading.prompt.template in _ENGINES:
         return
     usual = max(styles, key=lambda style: (styles[style], style))
     odd = next(each for each in certain if each.style != usual)
+    opening, closing = usual[: len(usual) // 2 + (usual == "${}")], usual[-(len(usual) // 2) :]
     yield Hit(
         odd.offset,
-        f"“{odd.name}” is written as {odd.style}, the other variables as {usual}: use one style.",
+        f"“{odd.name}” is written as {odd.style}, the other variables as {usual}: write "
+        f"`{opening}{odd.name}{closing}`.",
     )
 
 
@@ -204,8 +237,9 @@ RULES = (
         summary="A variable that the prompt uses, but the file does not declare.",
         explanation=(
             "Where a file declares variables, in its front matter or in a section, each one that "
-            "the prompt uses should be among them, or nobody fills it in. Declare it, or correct "
-            "its name. Files that declare none are left alone."
+            "the prompt uses should be among them, or nobody fills it in. Declare it, as in "
+            "`variables: [name, tone]`, or correct its name. Files that declare none are "
+            "left alone, and so are the variables of a template's own loops."
         ),
         check=_undefined,
     ),
@@ -216,22 +250,26 @@ RULES = (
         criterion="completeness",
         summary="A variable that the file declares, but the prompt never uses.",
         explanation=(
-            "What is filled in for it never reaches the model. Use it in the prompt, or remove "
-            "its declaration."
+            "What is filled in for it never reaches the model. Use it in the prompt, as in "
+            "`Write in a {{tone}} tone`, or remove its declaration."
         ),
         check=_unused,
+        kinds=ANSWERED,
     ),
     Rule(
         id="PE103",
         name="mixed-placeholder-styles",
-        severity="warning",
+        severity="info",
         criterion="clarity",
         summary="Variables in more than one style of brackets.",
         explanation=(
             "Templating fills one style and leaves the other as it is. Write all variables in "
-            "the same brackets."
+            "the same brackets, `{{name}}` and `{{city}}`. Square and angle brackets, which people "
+            "and models fill in, are no style; templates of Jinja, mustache and `${{ }}` are left "
+            "alone."
         ),
         check=_mixed_styles,
+        kinds=ANSWERED,
     ),
     Rule(
         id="PE104",

@@ -6,7 +6,8 @@ from functools import lru_cache
 from string import ascii_lowercase
 
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import Reading, lowered_in_place, quick_pattern
+from evalwright.prompts.language import words
+from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.task import TASK_VERBS
 
 LONG_SENTENCE = 50  # words
@@ -22,7 +23,7 @@ _VAGUE_AMOUNT = re.compile(
     r"(?:(?<=reasonable )|(?<=appropriate ))(?:number|amount) of)\s+(?:[a-z-]+\s+){0,2}"
     r"(?:examples?|options?|ideas?|alternatives?|suggestions?|recommendations?|points?|items?|"
     r"questions?|paragraphs?|sentences?|words|bullets?|steps?|sections?|variations?|versions?|"
-    r"scenarios?|details?|headlines?|metrics|tips|reasons?)\b"
+    r"scenarios?|details?|headlines?|metrics|tips|reasons?|keywords?)\b"
 )
 _COMPLETE = ("several", "various", "some")
 _VAGUE_CONDITIONS = ("needed", "appropriate", "necessary")
@@ -44,29 +45,22 @@ _WITHIN_A_SENTENCE = tuple(f" {word} " for word in _SHORT_CAPITALS)
 _EXCLAMATION = re.compile(r"!{3,}")
 _PARAGRAPH = re.compile(r"[^\n]+(?:\n(?![ \t]*(?:\n|[-*+•|>#]|\d+[.)]|```|\*\*))[^\n]+)*")
 _NO_PARAGRAPH = re.compile(r"[ \t]*(?:[|>#]|```)")
-_SENTENCE_END = re.compile(r"[.!?:;](?=[\s*_\"'”)]|$)|\s[\u2013\u2014-]\s|\n")
-_LEFTOVER = re.compile(
-    r"\bTODO\b(?=[:\s(\]])|\bFIXME\b|\bLorem ipsum\b|"
-    r"\[[^\]\n]{0,60}\b(?:to be (?:added|written|defined|completed|determined)|TBD|TODO)\b"
-    r"[^\]\n]{0,40}\]"
-    r"|\bWORK IN PROGRESS\b|\bcurrently under development\b"
-    r"|\[(?:Use case|Tip) 1\]",
-    re.IGNORECASE,
-)
-_LEFTOVER_SIGNS = (
-    *("todo", "fixme", "lorem ipsum", "tbd", "to be added", "to be written", "to be defined"),
-    *("to be completed", "to be determined", "work in progress", "currently under development"),
-    *("[use case 1]", "[tip 1]"),
-)
-_ANY_LEFTOVER_SIGN = b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _LEFTOVER_SIGNS)
+_SENTENCE_END = re.compile(r"[.!?:;](?=[\s*_\"'”)]|$)|[。！？：；؟۔।]|\s[\u2013\u2014-]\s|\n|</")
+_ENDS_LINE = (*".!?:;,*_|>", *"。！？：；，、؟", "...", "…")
+_NO_PROSE = re.compile(r"[(){}\[\]=<>|;/\\│├└─$#@]")
+_CODE_SHARE = 0.04  # of characters; more signs than that are code, a tree of files or a table
+_OF_A_KOREAN_WORD = 1.4  # a word there holds particles that are words elsewhere
+_POINTS = 3  # lines
+_POINT_WORDS = 25  # of a line, on average
+_TEMPLATE = re.compile(r"\{[{%][^{}\n]{0,200}\}|[\"'`]")
 
 
 def _vague(reading: Reading) -> Iterator[Hit]:
-    for pattern, words in (
+    for pattern, starts in (
         (_VAGUE_AMOUNT, _VAGUE_AMOUNTS),
         (_VAGUE_CONDITION, _VAGUE_CONDITIONS),
     ):
-        for place in reading.places(*words):
+        for place in reading.places(*starts):
             match = pattern.match(reading.lowered, place)
             if match is not None and _is_instruction(reading, place):
                 yield _vague_hit(reading, match)
@@ -79,7 +73,8 @@ def _vague_hit(reading: Reading, match: re.Match[str]) -> Hit:
     phrase = " ".join(reading.lowered[start : match.end()].split())
     return Hit(
         reading.place(start),
-        f"“{phrase}” leaves open how many or when: give a number or a condition.",
+        f"“{phrase}” leaves open how many or when: give a number or a condition, such as “three” "
+        "or “if the text is longer than a page”.",
     )
 
 
@@ -96,7 +91,11 @@ def _double_negative(reading: Reading) -> Iterator[Hit]:
         match = _DOUBLE_NEGATIVE.match(reading.lowered, place)
         if match is not None:
             phrase = " ".join(match[0].split())
-            yield Hit(reading.place(place), f"“{phrase}” negates twice: say what to do instead.")
+            yield Hit(
+                reading.place(place),
+                f"“{phrase}” negates twice: say what to do, as in “give the date” for “do not omit "
+                "the date”.",
+            )
 
 
 def _shouting(reading: Reading) -> Iterator[Hit]:
@@ -105,7 +104,8 @@ def _shouting(reading: Reading) -> Iterator[Hit]:
         if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
             yield Hit(
                 reading.place(match.start()),
-                f"“{_cited(match[0])}” is shouted: emphasis on everything is emphasis on nothing.",
+                f"“{_cited(match[0])}” is shouted: write it in small letters, and keep capitals "
+                "for a single word.",
             )
     for match in _EXCLAMATION.finditer(reading.prose) if "!!!" in reading.prose else ():
         yield Hit(reading.place(match.start()), "One exclamation mark is enough.")
@@ -126,65 +126,69 @@ def _is_bracketed(text: str, index: int) -> bool:
 def _long_sentence(reading: Reading) -> Iterator[Hit]:
     for start, end in _paragraphs(reading):
         at = start
-        for sentence in _SENTENCE_END.split(reading.prose[start:end].replace("\n", " ")):
-            count = len(sentence.split())
-            if count > LONG_SENTENCE:
+        for sentence in _SENTENCE_END.split(_joined(reading.prose[start:end])):
+            count = _length(sentence) if len(sentence) > LONG_SENTENCE else 0
+            if count > LONG_SENTENCE and _is_prose(sentence):
                 place = reading.prose.find(sentence[:20].strip(), at, end)
                 yield Hit(
                     reading.place(max(place, at)),
-                    f"A sentence of {count} words: split it, or make a list of it.",
+                    f"A sentence of {count} words: split it at “and” or “which”, or make a list of "
+                    "its points.",
                 )
             at = min(at + len(sentence), end)
 
 
 def _wall(reading: Reading) -> Iterator[Hit]:
     for start, end in _paragraphs(reading):
-        count = len(reading.prose[start:end].split())
-        if count > LONG_PARAGRAPH:
+        paragraph = reading.prose[start:end]
+        count = max(map(_length, paragraph.split("\n") if _is_list(paragraph) else (paragraph,)))
+        if count > LONG_PARAGRAPH and _is_prose(paragraph):
             yield Hit(
                 reading.place(start),
-                f"A paragraph of {count} words: break it up or list its points.",
+                f"A paragraph of {count} words: begin a new one for each point, or list the "
+                "points with `-`.",
             )
+
+
+def _joined(paragraph: str) -> str:
+    """A paragraph in one line, unless its lines are points of their own."""
+    return paragraph if _is_list(paragraph) else paragraph.replace("\n", " ")
+
+
+def _is_list(paragraph: str) -> bool:
+    """Whether each line is a point; lines that are only wrapped end anywhere."""
+    lines = [line.rstrip() for line in paragraph.split("\n") if line.strip()]
+    ended = sum(line.endswith(_ENDS_LINE) for line in lines)
+    is_short = paragraph.count(" ") <= _POINT_WORDS * len(lines)
+    return len(lines) >= _POINTS and is_short and ended * 2 > len(lines)
+
+
+def _is_prose(text: str) -> bool:
+    text = _TEMPLATE.sub("", text)
+    return len(_NO_PROSE.findall(text)) <= _CODE_SHARE * len(text)
+
+
+def _length(text: str) -> int:
+    """The length in words, in any script."""
+    if text.isascii():
+        return len(text.split())
+    count = max(len(text.split()), len(words(text.lower())))
+    return round(count * _OF_A_KOREAN_WORD) if _HANGUL.search(text) else count
+
+
+_HANGUL = re.compile("[\uac00-\ud7af]{2}")
 
 
 @lru_cache(maxsize=1)
 def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
     """Paragraphs and list items that are long enough to hold a long sentence."""
     spans = (match.span() for match in _PARAGRAPH.finditer(reading.prose))
+    shortest = 4 * LONG_SENTENCE if reading.prose.isascii() else LONG_SENTENCE
     return [
         (start, end)
         for start, end in spans
-        if end - start > 4 * LONG_SENTENCE and _NO_PARAGRAPH.match(reading.prose, start) is None
+        if end - start > shortest and _NO_PARAGRAPH.match(reading.prose, start) is None
     ]
-
-
-def _leftover(reading: Reading) -> Iterator[Hit]:
-    text = reading.text
-    if quick_pattern(_ANY_LEFTOVER_SIGN).search(reading.data) is None:
-        return
-    lowered = lowered_in_place(text)
-    lines = {
-        lowered.rfind("\n", 0, found.start()) + 1
-        for sign in _LEFTOVER_SIGNS
-        for found in re.finditer(re.escape(sign), lowered)
-    }
-    for start in sorted(lines):
-        end = text.find("\n", start)
-        match = _LEFTOVER.search(text, start, len(text) if end < 0 else end)
-        if match is not None and not _is_topic(reading, match):
-            yield Hit(
-                match.start(), f"“{_cited(match[0])}” is a leftover: finish this part or remove it."
-            )
-
-
-def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
-    """Whether the words are what a prompt is about, or how an answer marks what is open."""
-    word = match[0].strip("[]").lower()
-    if reading.prompt.type != "markdown":
-        return match[0] not in reading.core
-    if word == "todo" and match[0].strip("[]") != "TODO":
-        return True
-    return word in ("todo", "tbd") and reading.fence_at(match.start()) is not None
 
 
 def _over_budget(reading: Reading) -> Iterator[Hit]:
@@ -192,8 +196,8 @@ def _over_budget(reading: Reading) -> Iterator[Hit]:
     if tokens > TOKEN_BUDGET:
         yield Hit(
             reading.place(0),
-            f"The prompt takes about {tokens} tokens, more than {TOKEN_BUDGET}: shorten it or "
-            "load parts of it when they are needed.",
+            f"The prompt takes about {tokens} tokens, more than {TOKEN_BUDGET}: move reference "
+            "material to files that are read when needed, and drop what changes no answer.",
         )
 
 
@@ -203,15 +207,6 @@ def _cited(text: str) -> str:
 
 
 RULES = (
-    Rule(
-        id="PE205",
-        name="leftover",
-        severity="warning",
-        criterion="completeness",
-        summary="TODO, lorem ipsum, “to be added”.",
-        explanation=("A model reads leftovers as part of the task. Finish the part, or remove it."),
-        check=_leftover,
-    ),
     Rule(
         id="PE206",
         name="vague-quantifier",
@@ -224,6 +219,7 @@ RULES = (
             "instruction count."
         ),
         check=_vague,
+        english=True,
     ),
     Rule(
         id="PE207",
@@ -236,6 +232,7 @@ RULES = (
             "write “give the date”."
         ),
         check=_double_negative,
+        english=True,
     ),
     Rule(
         id="PE208",

@@ -14,7 +14,6 @@ from evalwright.trace.importers.message_logs import MessageLogs
 from evalwright.trace.importers.records import (
     Imported,
     ImportRecord,
-    PassedOver,
     faulty,
     numbered,
     read_records,
@@ -52,7 +51,7 @@ class Importer(Protocol):
         """A record of another format follows, or nothing: gives the cases that end with that."""
         ...
 
-    def rest(self) -> Iterable[Imported | PassedOver]:
+    def rest(self) -> Iterable[Imported]:
         """The file has ended: gives the cases that only now are complete."""
         ...
 
@@ -154,23 +153,12 @@ FORMATS: tuple[TraceFormat, ...] = (
 )
 
 
-def import_responses(
-    chunks: Iterable[bytes], name: str, notes: list[str] | None = None
-) -> Iterator[Imported]:
+def import_responses(chunks: Iterable[bytes], name: str) -> Iterator[Imported]:
     """The cases of a file of recorded traffic, in the order of the file.
 
     `chunks` are its lines, or blocks of it cut anywhere; `name` stands in faults. Lines are read
     one by one; only spans wait until the end, because a trace may be spread over the whole file.
-    What is no case and was passed over is told in `notes`.
     """
-    for found in _import(chunks, name):
-        if isinstance(found, Imported):
-            yield found
-        elif notes is not None:
-            notes.append(f"{name}: passed over: {found.reason}")
-
-
-def _import(chunks: Iterable[bytes], name: str) -> Iterator[Imported | PassedOver]:
     importers = {each.name: each.importer(name) for each in FORMATS}
     for record in _unwrapped(read_records(chunks, name)):
         found = None if record.fault else format_of(record.value)

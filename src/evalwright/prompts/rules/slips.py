@@ -1,0 +1,335 @@
+"""Slips: what was left in a prompt by accident, or keeps it from working as it is written."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.rules.reading import Reading, lowered_in_place, quick_pattern
+
+_SHOWN = 40  # characters of a cited passage
+_OPENING = r"^[ \t>#*+\-\d.)]*(?:\[[ x]?\][ \t]*)?(?:\*\*|__)?[^\w\s`\"'|]{0,3}[ \t]*"
+
+# Where a line is a note of its author to himself, and not a rule about such notes.
+_NOTE = re.compile(
+    rf"(?:{_OPENING}|[:：][ \t]*(?:\*\*)?[ \t]*)\[?(?P<note>TODO|FIXME|TBD)\]?"
+    r"(?:[ \t]*(?:[:\-–—(]|$))"
+    r"|\b(?P<fixme>FIXME)\b"
+    r"|(?P<lorem>\b[Ll]orem ipsum(?: dolor\b|[ \t]*$))"
+    r"|(?P<bracket>\[[^\]\n`]{0,60}\bto be (?:added|written|defined|completed|determined)\b"
+    r"[^\]\n`]{0,40}\]|\[(?:TBD|TODO)\b[^\]\n]{0,40}\])"
+    rf"|{_OPENING}(?P<progress>[Ww]ork in progress|WORK IN PROGRESS)\b"
+    r"|(?P<development>\bcurrently under development\b)"
+    r"|(?P<number>\[(?:Use case|Tip) 1\])",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ABOUT_NOTES = re.compile(
+    r"(?i)\b(?:todo|hack|xxx|comments?|notes?|marks?|markers?|tags?|search|find|grep)\b|[\"'“`]"
+)
+_SMALL_TODO = re.compile(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
+# A scaffold that was never filled in: it tells an author what to write.
+_SCAFFOLD = re.compile(
+    r"(?:[,:，：]|^)[ \t]*(?P<blank>x{3,5})[ \t]*[.。]?$"
+    r"|\b(?P<name>your_\w{1,30}_name|your_\w{1,30}_here|insert_\w{1,30}_here)\b"
+    r"|\b(?:description|name|title|author|role|profile|background)\W{0,4}[:：][ \t]*"
+    r"(?P<told>(?:describe|enter|insert|write|fill in|define) (?:your|the)\b[^\n]{0,60})"
+    r"|^[ \t>*\-]*(?P<author>(?:define|describe|specify|explain|state|list)\b[^\n.]{0,120}"
+    r"\byou (?:would like|want|expect) (?:the|this|your)"
+    r" (?:model|assistant|llm|chatbot|agent) to\b)"
+    r"|(?P<rater>\bkeep this document open\b)",
+    re.MULTILINE,
+)
+# A remark of the model that wrote the prompt: on “this prompt”, and at the reader's service.
+_THIS_PROMPT = re.compile(
+    r"\bth(?:is|e above) prompt\b|dieser prompt|ce prompt|cett?e (?:invite|instruction)|este prompt"
+    r"|esta instrucción|questo prompt|ten prompt|эт(?:а|от) (?:подсказк|промпт|запрос)"
+    r"|bu (?:istem|prompt)|(?:这个|此|该)提示词?|このプロンプト|이 프롬프트"
+    r"|هذا (?:الموجه|المطالبة)|prompt này"
+)
+_LET_ME_KNOW = re.compile(
+    r"let me know if|feel free to (?:adjust|modify|ask)|lass(?:en sie)? (?:es )?mich wissen"
+    r"|(?:dites|faites)[- ]le?[- ]?moi|faites-moi savoir|avísame si|házmelo saber|avise-me|me avise"
+    r"|fammi sapere|daj mi znać|(?:сообщите|дайте знать|скажите),? если|bana bildirin|haber ver"
+    r"|请告诉我|告诉我|お知らせください|알려\s?주세요|أخبرني|hãy cho (?:tôi|mình) biết"
+)
+_STRAY = re.compile(r"[a-z][.!?][ \t]+(?P<stray>[=~^])[ \t]*$", re.MULTILINE)
+
+_SIGNS = (
+    *("todo", "fixme", "lorem ipsum", "tbd", "to be added", "to be written", "to be defined"),
+    *("to be completed", "to be determined", "work in progress", "currently under development"),
+    *("[use case 1]", "[tip 1]"),
+)
+_ANY_SIGN = b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _SIGNS)
+_ANY_SCAFFOLD = (
+    rb"(?i)xxx|your_|insert_|[:\x9a] *(?:describe|enter|insert|write|fill in|define) "
+    rb"|(?:model|assistant|llm|chatbot|agent) to |document open"
+)
+_NAMES = ("note", "fixme", "lorem", "bracket", "progress", "development", "number")
+
+# Signs that an editor escaped: a tag, a variable, a line across the page; and what it left behind.
+_ESCAPED = re.compile(
+    r"(?P<tag>\\</?[A-Za-z][\w\\-]{0,40}>)|(?P<variable>\{\{[^{}\n]{0,60}\\_[^{}\n]{0,60}\}\})"
+    r"|^[ \t]*(?P<line>\\[=~-]{3,})[ \t\r]*$|^(?P<comment><!---->)[ \t\r]*$",
+    re.MULTILINE,
+)
+_MACHINE_PATH = re.compile(
+    r"(?<![\w/\\$}])(?:[A-Z]:\\(?:Users\\)?(?P<drive>[\w. -]{1,40})\\[\w. -]{1,60}[\\.]"
+    r"|/(?:Users|home)/(?P<home>[A-Za-z][\w.-]{0,40})/[\w.-])"
+)
+# Folders that stand for anybody's, or that every machine has.
+_ANYBODY = frozenset(
+    """
+    user users username you your yourname name me someone path to folder example project projects
+    runner vscode ubuntu node app default public shared dev developer windows program temp tmp
+    john jane alice bob admin root coder codespace jovyan workspace appdata src code repo repos
+    """.split()
+)
+_ASSISTANT = re.compile(r"^[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0,4}$", re.IGNORECASE)
+_STAND_IN = ("{{", "{%", "<", "...", "…", "|")
+
+# Names of languages, in the languages that prompts are written in.
+_LANGUAGE_NAMES = {
+    "zh": r"chinese|chines[ei]\w*|chinois\w*|chino\b|cines[ei]\w*|chinesisch|китайск"
+    r"|中文|中国語|汉语|중국어|chińsk|çince|trung quốc|tiếng trung|الصينية|چینی",
+    "en": r"english|anglais|inglés|inglês|inglese|englisch|английск|英语|英文|英語|영어|angielsk"
+    r"|i̇ngilizce|ingilizce|tiếng anh|الإنجليزية|انگلیسی",
+    "ja": r"japanese|japonais|japonés|japonês|giapponese|japanisch|японск"
+    r"|日语|日文|日本語|일본어|japońsk|japonca|tiếng nhật|اليابانية|ژاپنی",
+}
+_ANSWER = (
+    r"answers?|respond|reply|rispond|respond|respónd|répond|antwort|отвеча|ответ|回答|返答|답변|대답"
+    r"|odpowi|cevap|yanıt|trả lời|أجب|الرد|پاسخ"
+)
+_LABEL = r"language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان"
+_TRANSLATION = re.compile(
+    r"translat|tradu[cz]|tradui|übersetz|перев|翻译|翻譯|翻訳|번역|tłumacz|çevir|dịch|ترجم"
+)
+_NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
+
+
+def _leftovers(reading: Reading) -> Iterator[Hit]:
+    if quick_pattern(_ANY_SIGN).search(reading.data) is not None:
+        yield from _notes(reading)
+    if reading.prompt.language.is_english and quick_pattern(_ANY_SCAFFOLD).search(reading.data):
+        yield from _scaffolds(reading)
+    yield from _remark(reading)
+    for match in _STRAY.finditer(reading.lowered):
+        place = reading.place(match.start("stray"))
+        yield Hit(place, f"A stray “{match['stray']}” ends the line: remove it.")
+
+
+def _notes(reading: Reading) -> Iterator[Hit]:
+    text = reading.text
+    lowered = lowered_in_place(text)
+    lines = {
+        lowered.rfind("\n", 0, found.start()) + 1
+        for sign in _SIGNS
+        for found in re.finditer(re.escape(sign), lowered)
+    }
+    for start in sorted(lines):
+        end = text.find("\n", start)
+        match = _NOTE.search(text, start, len(text) if end < 0 else end)
+        if match is not None and not _is_topic(reading, match):
+            group = next(name for name in _NAMES if match[name])
+            yield Hit(
+                match.start(group),
+                f"“{_cited(match[group])}” is a leftover: write this part, or remove it together "
+                "with its heading.",
+            )
+
+
+def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
+    """Whether the words are what a prompt is about, or how an answer marks what is open."""
+    group = next(name for name in _NAMES if match[name])
+    if reading.prompt.type != "markdown" and match[0].strip() not in reading.core:
+        return True
+    line = reading.text[reading.text.rfind("\n", 0, match.start()) + 1 : match.end() + 40]
+    if group == "fixme" and _ABOUT_NOTES.search(line):
+        return True
+    if group == "note" and _SMALL_TODO.search(match[group]):
+        return True
+    if group in ("note", "fixme", "bracket") and reading.is_code_at(match.start(group)):
+        return True
+    return group in ("note", "progress", "development") and line.lstrip().startswith("|")
+
+
+def _scaffolds(reading: Reading) -> Iterator[Hit]:
+    if reading.prompt.kind in ("skill", "agent_rules"):
+        return  # they show scaffolds to the agent that is to fill them in
+    matches = list(_SCAFFOLD.finditer(reading.lowered))
+    for match in matches:
+        group = match.lastgroup or "blank"
+        place = reading.place(match.start(group))
+        # One blank alone may be how an answer is meant to look.
+        if reading.is_code_at(place) or (group in _UNSURE and len(matches) == 1):
+            continue
+        words = _cited(reading.text[place : place + match.end(group) - match.start(group)])
+        yield Hit(place, f"“{words}” is left from {_ORIGINS.get(group, _SCAFFOLDING)}")
+
+
+_UNSURE = ("blank", "told")
+_SCAFFOLDING = (
+    "a scaffold: write what it stands for, such as “You review contracts for small companies.”"
+)
+_ORIGINS = {"rater": "instructions for people, and a model opens no document: remove the sentence."}
+
+
+def _remark(reading: Reading) -> Iterator[Hit]:
+    """The last paragraph, if it speaks about the prompt to somebody who ordered one."""
+    ended = reading.lowered.rstrip()
+    start = ended.rfind("\n\n") + 2
+    if start > 1 and _THIS_PROMPT.search(ended, start) and _LET_ME_KNOW.search(ended, start):
+        words = _cited(reading.prose[start:])
+        yield Hit(
+            reading.place(start),
+            f"“{words}” is a remark on the prompt by the model that drafted it: remove it.",
+        )
+
+
+def _cited(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1].rstrip() + "…"
+
+
+def _escaped(reading: Reading) -> Iterator[Hit]:
+    if "\\" not in reading.text and "<!---->" not in reading.text:
+        return
+    lines: set[int] = set()
+    for match in _ESCAPED.finditer(reading.text, reading.prompt.body_offset):
+        place = match.start(match.lastgroup or 0)
+        line = reading.line(place)
+        if line in lines or reading.is_code_at(place):
+            continue
+        lines.add(line)
+        found = match[match.lastgroup or 0]
+        if match.lastgroup == "comment":
+            yield Hit(place, "An empty comment that an editor left behind: remove it.")
+        else:
+            plain = found.replace("\\", "")
+            yield Hit(place, f"“{found}” was escaped, and nothing reads it so: write `{plain}`.")
+
+
+def _machine_path(reading: Reading) -> Iterator[Hit]:
+    text = reading.text
+    if ":\\" not in text and "/Users/" not in text and "/home/" not in text:
+        return
+    lines: set[int] = set()
+    for match in _MACHINE_PATH.finditer(text, reading.prompt.body_offset):
+        owner = match[match.lastgroup or 0].lower()
+        line = reading.line(match.start())
+        if line not in lines and _ANYBODY.isdisjoint(re.split(r"[\W_]+", owner)):
+            lines.add(line)
+            yield Hit(
+                match.start(),
+                f"The path “{match[0]}…” exists on one machine alone: write it from the root of "
+                "the project, such as `src/routes/`, or as a variable.",
+            )
+
+
+def _unsound_json(reading: Reading) -> Iterator[Hit]:
+    if "json" not in reading.words:
+        return
+    lines = reading.text.split("\n")
+    at = 0
+    for before, line in zip(["", *lines], lines, strict=False):
+        answer = line.strip()
+        if answer[:1] == "{" and answer[-1:] == "}" and _ASSISTANT.match(before.strip()):
+            try:
+                msgspec.json.decode(answer)
+            except msgspec.DecodeError as error:
+                if not any(sign in answer for sign in _STAND_IN):
+                    yield Hit(
+                        at,
+                        f"JSON is asked for, but this example of an answer is none ({error}): put "
+                        'keys and texts in double quotes, as in `{"answer": "1/105"}`.',
+                    )
+        at += len(line) + 1
+
+
+def _foreign_answer(reading: Reading) -> Iterator[Hit]:
+    own = reading.prompt.language.code
+    text = reading.lowered
+    if own in ("en", "und") or _TRANSLATION.search(text):
+        return
+    for code, names in _LANGUAGE_NAMES.items():
+        if code == own:
+            continue
+        order = (
+            rf"(?:\b(?:{_LABEL})\b[*_ ]*[:：][*_ ]*|(?:{_ANSWER})\w*{_NO_OTHER_WORD})(?:{names})"
+        )
+        match = re.search(order, text)
+        if match is not None:
+            yield Hit(
+                reading.place(match.start()),
+                f"“{' '.join(match[0].split())}”: the prompt is written in another language than "
+                "its answers. If that was kept from a translation, name the reader's language.",
+            )
+
+
+RULES = (
+    Rule(
+        id="PE205",
+        name="leftover",
+        severity="warning",
+        criterion="completeness",
+        summary="TODO, lorem ipsum, “to be added”, the blanks of a scaffold.",
+        explanation=(
+            "A model reads leftovers as part of the task. Finish the part, or remove it. Words "
+            "about such notes (“no TODO without a ticket”), code and answers that mark what is "
+            "open are left alone; the blanks of scaffolds are known in English."
+        ),
+        check=_leftovers,
+    ),
+    Rule(
+        id="PE213",
+        name="foreign-answer-language",
+        severity="info",
+        criterion="clarity",
+        summary="Answers are asked for in another language than the prompt's.",
+        explanation=(
+            "Often kept from the original of a translation: a Spanish prompt that orders answers "
+            "in Chinese. Name the language of the readers, or say “in the language of the user”. "
+            "Prompts in English and prompts that translate are left alone."
+        ),
+        check=_foreign_answer,
+        kinds=ANSWERED,
+    ),
+    Rule(
+        id="PE214",
+        name="unsound-json-example",
+        severity="warning",
+        criterion="clarity",
+        summary="An example of an answer in JSON that is no JSON.",
+        explanation=(
+            "A model copies its examples, faults included. Put keys and texts in double quotes: "
+            '`{"answer": "1/105"}`. Examples with blanks to fill in are left alone.'
+        ),
+        check=_unsound_json,
+    ),
+    Rule(
+        id="PE308",
+        name="escaped-markup",
+        severity="warning",
+        criterion="structure",
+        summary="Tags, variables or lines that an editor escaped with a backslash.",
+        explanation=(
+            r"`\<text>` is no tag and `{{user\_name}}` no variable: nothing fills it in. Remove "
+            "the backslashes: `<text>`, `{{user_name}}`."
+        ),
+        check=_escaped,
+        kinds=ANSWERED,
+    ),
+    Rule(
+        id="PE504",
+        name="machine-path",
+        severity="info",
+        criterion="safety",
+        summary="An absolute path that exists on one machine alone.",
+        explanation=(
+            "It tells who wrote the prompt, and sends everybody else's agent astray. Write paths "
+            "from the root of the project (`src/routes/`), or use a variable."
+        ),
+        check=_machine_path,
+    ),
+)
