@@ -5,9 +5,10 @@ from concurrent.futures import Future
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import grows_at_most
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
-from evalwright.store.writes import FEW, MANY, Flush, Write, due_flushes, fair_part
+from evalwright.store.writes import FEW, MANY, Flush, WaitingWrites, Write, due_flushes
 
 runs = st.lists(st.sampled_from([None, "a", "b", "c"]), max_size=4 * MANY)
 
@@ -17,43 +18,68 @@ def writes(names: list[str | None]) -> list[Write]:
     return [Write(name, [NewEvent("t", None, n, b"{}")], ()) for n, name in enumerate(names)]
 
 
-@given(names=runs, few_first=st.booleans())
+def waiting_for(names: list[str | None]) -> WaitingWrites:
+    """Such writes, all of which wait."""
+    waiting = WaitingWrites()
+    for write in writes(names):
+        waiting.add(write)
+    return waiting
+
+
+@given(names=runs, put_back=st.lists(st.integers(0, 5), max_size=5))
 def test_nothing_is_lost_and_each_run_stays_in_order(
-    *, names: list[str | None], few_first: bool
+    names: list[str | None], put_back: list[int]
 ) -> None:
-    waiting = writes(names)
-    now, later = fair_part(list(waiting), few_first=few_first)
-    assert now or not waiting
+    waiting, taken = waiting_for(names), list[Write]()
+    while waiting:
+        some = waiting.take()
+        assert some
+        if put_back and put_back.pop():  # the disk was full
+            waiting.put_back(some)
+        else:
+            assert None not in waiting, "documents never wait"
+            taken += some
     for name in ("a", "b", "c", None):
-        assert [w for w in now + later if w.run_id == name] == [
-            w for w in waiting if w.run_id == name
+        assert [w for w in taken if w.run_id == name] == [
+            w for w in writes(names) if w.run_id == name
         ]
-    assert all(write.run_id is not None for write in later)
 
 
-def test_few_writes_and_those_of_one_run_are_written_together() -> None:
-    for waiting in (writes(["a", "b"] * (MANY // 2)), writes(["a"] * 1000)):
-        assert fair_part(waiting, few_first=True) == (waiting, [])
+def test_few_writes_and_those_of_one_run_are_written_together_in_order() -> None:
+    for names in (["a", None, "b"] * (MANY // 3), ["a"] * 1000):
+        waiting = waiting_for(names)
+        assert waiting.take() == writes(names)
+        assert not waiting
 
 
 def test_of_many_writes_each_run_gets_as_many() -> None:
-    now, later = fair_part(writes(["a"] * 500 + ["b"] * 500), few_first=False)
-    assert [write.run_id for write in now] == ["a"] * (MANY // 2) + ["b"] * (MANY // 2)
-    assert len(now) + len(later) == 1000
+    waiting = waiting_for(["a"] * 500 + ["b"] * 500)
+    assert [write.run_id for write in waiting.take()] == ["a"] * (MANY // 2) + ["b"] * (MANY // 2)
+    assert len(waiting) == 1000 - MANY
 
 
-def test_the_few_writes_of_a_run_go_ahead_every_second_time() -> None:
-    waiting = writes(["long"] * 500 + ["short"] * FEW)
-    now, _ = fair_part(list(waiting), few_first=True)
-    assert {write.run_id for write in now} == {"short"}
-    now, _ = fair_part(list(waiting), few_first=False)
-    assert {write.run_id for write in now} == {"short", "long"}
+def test_the_few_writes_of_a_run_go_ahead_unless_others_have_just_waited() -> None:
+    waiting = waiting_for(["long"] * 500)
+    for write in writes(["short"] * FEW + ["other"] * 100):
+        waiting.add(write)
+    assert {write.run_id for write in waiting.take()} == {"short"}
+    waiting.add(writes(["short"])[0])
+    assert {write.run_id for write in waiting.take()} == {"short", "long", "other"}
+
+
+def test_taking_some_costs_the_same_however_many_wait() -> None:
+    def take_often(count: int) -> None:
+        for _ in range(100):
+            waiting[count].take()
+
+    waiting = {count: waiting_for(["a", "b"] * count) for count in (5_000, 100_000)}
+    assert grows_at_most(3, take_often, 5_000, 100_000, floor=0.05)
 
 
 def test_a_flush_waits_for_what_is_written_later() -> None:
     flushes = [Flush((None, "a"), Future()), Flush(("acme", "b"), Future())]
-    assert due_flushes(flushes, []) == (flushes, [])
-    assert due_flushes(flushes, writes(["b"])) == (flushes[:1], flushes[1:])
+    assert due_flushes(flushes, WaitingWrites()) == (flushes, [])
+    assert due_flushes(flushes, waiting_for(["b"])) == (flushes[:1], flushes[1:])
 
 
 def test_many_writes_of_many_runs_are_all_durable_when_flushed(log: SqliteLog) -> None:

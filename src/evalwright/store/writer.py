@@ -16,7 +16,7 @@ from evalwright.store.location import Anchor, Outage, Patience, WrongTenant, bla
 from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
 from evalwright.store.records import LOCAL_TENANT, RecordChange
 from evalwright.store.schema import ENTER_RUN
-from evalwright.store.writes import MANY, Flush, View, Write, due_flushes, fair_part
+from evalwright.store.writes import Flush, View, WaitingWrites, Write, due_flushes
 
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
 GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
@@ -63,10 +63,9 @@ class Writer:
         self._entered = entered  # called with the number of a run that has new events
         self.outage: Outage | None = None  # while writes fail
         self._queue = threading.Lock()  # guards the next three
-        self.waiting: list[Write] = []
+        self.waiting = WaitingWrites()
         self._flushes: list[Flush] = []
         self._closed = False
-        self._few_first = False
         self._arrived = threading.Event()
         self._hurry = threading.Event()
         self._broken: dict[View, StoreError] = {}  # runs that lost events
@@ -89,7 +88,7 @@ class Writer:
             if self._closed or (tenant, run_id) in self._broken:
                 self._refuse_closed()
                 raise self._broken[tenant, run_id].with_traceback(None)
-            self.waiting.append(Write(run_id, events, changes, tenant))
+            self.waiting.add(Write(run_id, events, changes, tenant))
         if not self._arrived.is_set():
             self._arrived.set()
 
@@ -102,7 +101,7 @@ class Writer:
                 raise self._broken[write.tenant, write.run_id].with_traceback(None)
             if write.is_request and self.outage is not None:
                 self.outage.refuse_after(self._patience.requests)
-            self.waiting.append(write._replace(done=done))
+            self.waiting.add(write._replace(done=done))
         self._hurry.set()
         self._arrived.set()
         return done
@@ -162,34 +161,23 @@ class Writer:
             self._arrived.clear()
             self._hurry.clear()
             with self._queue:
-                writes, self.waiting = self.waiting, []
-                flushes, self._flushes = self._flushes, []
+                writes = self.waiting.take()
+                flushes, self._flushes = due_flushes(self._flushes, self.waiting)
                 closed = self._closed
-                if len(writes) > MANY:
-                    writes, flushes = self._hold_back(writes, flushes)
+                if self.waiting:
+                    self._hurry.set()
+                    self._arrived.set()
             if self.outage is not None and not writes:
                 writes = [Write(None, (), [records.TRIAL])]
             left = self._commit(writes)
             if left and (left := self._give_up(left, is_closing=closed)):
                 with self._queue:
-                    self.waiting[:0] = left
+                    self.waiting.put_back(left)
                     self._flushes[:0] = flushes
             else:
                 for view, done in flushes:
                     _settle(done, self._broken.get(view))
             is_over = closed and not left and not self.waiting
-
-    def _hold_back(
-        self, writes: list[Write], flushes: list[Flush]
-    ) -> tuple[list[Write], list[Flush]]:
-        """What is written next of very much, and the flushes that it settles; the rest waits."""
-        self._few_first = not self._few_first
-        writes, self.waiting = fair_part(writes, few_first=self._few_first)
-        flushes, self._flushes = due_flushes(flushes, self.waiting)
-        if self.waiting:
-            self._hurry.set()
-            self._arrived.set()
-        return writes, flushes
 
     def _commit(self, writes: list[Write]) -> list[Write]:
         """Write all together; one that would break its log breaks its own run only.

@@ -4,9 +4,10 @@ What is written together becomes durable together. Were it always all that waits
 wait for thousands of events of long ones whenever it waits for an event of its own.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from operator import itemgetter
 from typing import NamedTuple
 
 from evalwright.store.protocol import NewEvent
@@ -37,40 +38,72 @@ class Write(NamedTuple):
     done: "Future[None] | None" = None
 
 
-def fair_part(waiting: list[Write], *, few_first: bool) -> tuple[list[Write], list[Write]]:
-    """What is written next, and what has to wait: of many writes, as many of each run.
+class WaitingWrites:
+    """Writes in the order in which they came, and which of them are next."""
 
-    With `few_first` only those of runs that have few, if there are any. Those of a run stay in
-    order, and so do those of documents alone, which never wait.
-    """
-    if len(waiting) <= MANY:
-        return waiting, []
-    runs = Counter(write.run_id for write in waiting if write.run_id is not None)
-    if len(runs) < 2:
-        return waiting, []
-    most = max(FEWEST_OF_RUN, MANY // len(runs))
-    allowed = {run_id: count if count <= FEW else 0 for run_id, count in runs.items()}
-    if not few_first or not any(allowed.values()):
-        allowed = dict.fromkeys(runs, most)
-    return _split(waiting, allowed)
+    def __init__(self) -> None:
+        self._runs: dict[str | None, deque[tuple[int, Write]]] = {}  # each with its number
+        self._count = 0
+        self._last = 0  # number; those that are put back get lower numbers again
+        self._first = 0
+        self._were_few = False  # those taken last, of runs that have few
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
+    def add(self, write: Write) -> None:
+        """Add the latest write."""
+        self._last += 1
+        self._count += 1
+        queue = self._runs.get(write.run_id)
+        if queue is None:
+            queue = self._runs[write.run_id] = deque()
+        queue.append((self._last, write))
+
+    def put_back(self, writes: Sequence[Write]) -> None:
+        """Add writes that were taken and are to be taken again, before all others."""
+        for write in reversed(writes):
+            self._first -= 1
+            self._count += 1
+            self._runs.setdefault(write.run_id, deque()).appendleft((self._first, write))
+
+    def take(self) -> list[Write]:
+        """Take those that are written next: of many, as many of each run.
+
+        Every second time only those of runs that have few, if there are any. Those of a run stay in
+        order, and so do those of documents alone, which never wait.
+        """
+        documents, queues = self._runs.get(None, ()), self._runs
+        count = len(queues) - bool(documents)
+        if self._count <= MANY or count < 2:
+            self._were_few = False
+            return self._taken(dict.fromkeys(queues, self._count))
+        few = {run_id: FEW for run_id, queue in queues.items() if run_id and len(queue) <= FEW}
+        self._were_few = bool(few) and not self._were_few
+        allowed = (
+            few if self._were_few else dict.fromkeys(queues, max(FEWEST_OF_RUN, MANY // count))
+        )
+        return self._taken(allowed | {None: len(documents)})
+
+    def _taken(self, allowed: Mapping[str | None, int]) -> list[Write]:
+        """So many of each run, in the order in which they came."""
+        taken: list[tuple[int, Write]] = []
+        for run_id, most in allowed.items():
+            queue = self._runs.pop(run_id, None) or deque()
+            taken += [queue.popleft() for _ in range(min(most, len(queue)))]
+            if queue:
+                self._runs[run_id] = queue
+        self._count -= len(taken)
+        taken.sort(key=itemgetter(0))
+        return [write for _, write in taken]
 
 
-def _split(waiting: list[Write], allowed: dict[str, int]) -> tuple[list[Write], list[Write]]:
-    """So many of each run, and the rest."""
-    now: list[Write] = []
-    later: list[Write] = []
-    for write in waiting:
-        left = 1 if write.run_id is None else allowed[write.run_id]
-        if left and write.run_id is not None:
-            allowed[write.run_id] = left - 1
-        (now if left else later).append(write)
-    return now, later
-
-
-def due_flushes(flushes: list[Flush], later: list[Write]) -> tuple[list[Flush], list[Flush]]:
+def due_flushes(flushes: list[Flush], waiting: WaitingWrites) -> tuple[list[Flush], list[Flush]]:
     """The flushes that what is written next settles, and those that wait for what comes later."""
-    if not later:
+    if not waiting:
         return flushes, []
-    late = {write.run_id for write in later}
-    due = [flush for flush in flushes if flush.view[1] not in late]
-    return due, [flush for flush in flushes if flush.view[1] in late]
+    due = [flush for flush in flushes if flush.view[1] not in waiting]
+    return due, [flush for flush in flushes if flush.view[1] in waiting]
