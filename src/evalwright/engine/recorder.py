@@ -14,6 +14,7 @@ from evalwright.engine.clock import Clock
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
+TOGETHER = 24  # that wait for the same commit at most
 MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits with them
 
 
@@ -94,19 +95,24 @@ class Recorder:
     async def flush(self, *payloads: Payload) -> None:
         """Append payloads, if there are any, and wait until everything recorded is durable.
 
-        All who ask in one turn of the event loop wait for the same commit.
+        All who ask in one turn of the event loop wait for the same commit, unless they are many:
+        then the first begin their next tasks while the others wait.
         """
         if payloads:
             self._log.append(self.run_id, self._events(None, payloads))
         loop = asyncio.get_running_loop()
-        if not self._waiting:
-            loop.call_soon(self._flush, loop)
         durable = loop.create_future()
         self._waiting.append(durable)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._flush, loop)
+        elif len(self._waiting) == TOGETHER:
+            self._flush(loop)
         await durable
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []  # who asks from here on waits for another one
+        if not waiting:
+            return
 
         def settle(flushed: "Future[None]") -> None:
             error = flushed.exception()
