@@ -307,8 +307,8 @@ def test_safe_fixes_are_written_and_only_once(library: Evalwright) -> None:
 def test_rules_can_be_chosen_and_a_wrong_name_is_refused(library: Evalwright) -> None:
     refused = prompteval(library, "prompts", "--select", "PE999")
     assert refused.code == 2
-    only = records(prompteval(library, "prompts/poor.md", "--json", "--select", "PE201"))[0]
-    assert {each["rule"] for each in only["details"]["findings"]} == {"PE201"}
+    only = records(prompteval(library, "prompts/poor.md", "--json", "--select", "PE203"))[0]
+    assert {each["rule"] for each in only["details"]["findings"]} == {"PE203"}
 
 
 def test_below_the_threshold_is_1_unless_only_errors_count(library: Evalwright) -> None:

@@ -212,6 +212,7 @@ MISSES = {
         F + "I want you to act as a lawyer.",
         PAGE.format("Please list all risks.", ""),
         F + "You are a haiku generator, creating poems on any topic.",
+        F + "Serenade the user with a song about the sea.",
         F + "Du bist ein Lektor. Prüfe den Text und nenne die Fehler.",
         F + "あなたは校正者です。文章を直してください。",
         "system:\nYou are a helpful assistant.\n\nuser:\n{{question}}\n",
@@ -317,6 +318,7 @@ MISSES = {
         F + "# Role: Editor\n\n# Profile\n\nSort.\n",
         F + "Answer so:\n\n#### West\n#### East\n#### North\n",
         F + "## Rule\n\nSort.\n\n#### End of Rule\n\n## Other\n\nRank.\n",
+        F + "### Instruction:\nSort the names.\n\n### Response:\n",
         F + "Rate {{answer}} by these rules.\n\nRating of the following:\n{{text}}",
         F + "# A\n\n## B\n\nSort.\n",
         F + "# A\n\n## B\n\n```\ncode\n```\n",
@@ -324,6 +326,7 @@ MISSES = {
     ],
     "PE306": [
         F + "#1 is the best. Sort by it.",
+        F + "###Instruction###\nSort it.",
         F + "```c\n##define A\n```\n",
         F + "## A\n\nSort.",
     ],
@@ -332,7 +335,12 @@ MISSES = {
         F + "Use `\\<text>` in grep.",
         F + "Sort it.\n\n===\n",
     ],
-    "PE307": [F + "Sort.\n\n=======\n\nRank.", F + "Quote >>>>>>> as is."],
+    "PE307": [
+        F + "Edit with blocks:\n\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n",
+        F + "Resolve merge conflicts: a mark such as\n<<<<<<< HEAD\nbegins one.",
+        F + "Sort.\n\n=======\n\nRank.",
+        F + "Quote >>>>>>> as is.",
+    ],
     "PE401": [F + "Pass the key as sk_live_... and sort.", F + "Use $API_KEY to call it and sort."],
     "PE402": [
         F + "Write to jane.doe@example.com about it.",
@@ -357,7 +365,11 @@ MISSES = {
         F + "Answer.\n\nQ: 2+2\nA: 4\n\nQ: {{input}}\nA:",
         F + "<source>\nTitle: {{title}}\nText:\n{{text}}\n</source>\nSummarize it.",
     ],
-    "PE404": [F + "Sort it, 👩\u200d💻 and ☀\ufe0f, naïve façade.", F + "Sort it now."],
+    "PE404": [
+        F + "رتّب \u2066names\u2069 في القائمة.",
+        F + "Sort it, 👩\u200d💻 and ☀\ufe0f, naïve façade.",
+        F + "Sort it now.",
+    ],
     "PE501": [F + "Sort these names. " * 100],
     "PE504": [
         F + "Save it to C:\\Users\\username\\list.ts.",

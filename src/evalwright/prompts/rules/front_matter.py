@@ -39,6 +39,8 @@ def _incomplete(reading: Reading) -> Iterator[Hit]:
         return
     has_title = reading.prompt.kind != "library_page" or bool({"title", "name"} & fields.keys())
     has_description = not fields.keys().isdisjoint(_DESCRIPTIONS)
+    if not has_description and {"title", "name"}.isdisjoint(fields):
+        return  # its format knows neither
     lacking = [
         line
         for line, is_there in (

@@ -70,10 +70,12 @@ _ALONE_AFTER = re.compile(r"[*_.]{0,2}[ \t\r]*(?:\n|$)")
 _OUTSIDE_TEXTS = frozenset(
     """
     text texts content contents document documents transcript transcripts article articles code
-    diff log logs snippet snippets conversation comments body input context passage passages
-    statements reviews essay submission examples
+    diff log logs snippet snippets conversation comments body input passage passages essay
+    submission
     """.split()
 )
+# Variables that hold a text if they have a line to themselves, and a few words after a label.
+_MAYBE_TEXTS = frozenset("context statements reviews examples".split())
 _OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
 _FILLED_IN = ("", "here", "your", "the")
 _CLOSING = {"{{}}": "}}", "[]": "]", "${}": "}", "<>": ">", "{}": "}"}
@@ -85,6 +87,9 @@ _INVISIBLE = re.compile(
 _INVISIBLE_BYTES = (
     rb"\xe2\x80[\x8b\xaa-\xae]|\xe2\x81[\xa0\xa6-\xa9]|\xe1\xa0\x8e|\xef\xbb\xbf|\xf3\xa0[\x80\x81]"
 )
+# Scripts in which they say where a line may break, or which way a foreign word runs.
+_DIRECTIONS = "\u202a\u202b\u202c\u2066\u2067\u2068\u2069"
+_USUAL_IN = {"arabic": _DIRECTIONS, "hebrew": _DIRECTIONS, "thai": "\u200b"}
 _FLAG = "\U0001f3f4"  # the one emoji that tag characters follow
 
 
@@ -168,7 +173,8 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     # With a slash it is a choice between options.
     name = "" if "/" in each.name else each.name.lower()
     words = [word for word in re.split(r"[\W_\d]+", name) if word not in _FILLED_IN]
-    is_text = bool(words) and (words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS)
+    known = _OUTSIDE_TEXTS | _MAYBE_TEXTS if before.rstrip(" \t").endswith("\n") else _OUTSIDE_TEXTS
+    is_text = bool(words) and (words[-1] in known or words[0] in _OUTSIDERS)
     if not is_text and not _is_announced(before):
         return False
     if _OPENED.search(before) or not _ALONE_BEFORE.search(before):
@@ -208,9 +214,10 @@ def _invisible(reading: Reading) -> Iterator[Hit]:
     text = reading.text
     if text.isascii() or not quick_pattern(_INVISIBLE_BYTES).search(reading.data):
         return
+    usual = _USUAL_IN.get(reading.prompt.language.script, "")
     for match in _INVISIBLE.finditer(text):
         start, end = match.span()
-        if text[start - 1 : start] != _FLAG:
+        if text[start - 1 : start] != _FLAG and match[0].strip(usual):
             code = f"U+{ord(match[0][0]):04X}"
             fence = reading.fence_at(start)
             yield Hit(

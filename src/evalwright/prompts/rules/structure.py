@@ -15,17 +15,26 @@ _ROLE_TITLE = re.compile(
 )
 _REPEATED_BY_HABIT = re.compile(
     r"(?:examples?|samples?|input|output|usage|notes?|steps?|start|end\b.*|done|question|answer|q|a"
-    r"|when|why|how|avoid|good|bad|do|don't|code|result|solution|problem|description|prompt)\d*$"
+    r"|when|why|how|avoid|good|bad|do|don't|code|result|solution|problem|description|prompt)[ \d]*$"
 )
-_CARRIES_CONTENT = re.compile(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}")
+# A heading at the end that the model is to go on from.
+_CUE = re.compile(
+    r"(?:your |final |model |ai |the )?(?:response|answer|output|result|reply|solution|turn|task"
+    r"|input|question|query|begin|start|summary|report|analysis|translation|completion|conversation)\b"
+)
+_CARRIES_CONTENT = re.compile(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}|</?\w")
 _MARK_OF_AN_END = re.compile(r"(?:end|start|begin|done|stop)\b", re.IGNORECASE)
 _FOLLOWED_AT_ONCE = re.compile(r"[^\n]*\n[ \t]{0,3}#")
 _PROMISE = re.compile(
     r"(?:following|these|below)\b[^\n:.]{0,60}[:：][*_ \t]*$", re.IGNORECASE | re.MULTILINE
 )
-_GLUED_HEADING = re.compile(r"\n(\\?#{2,6})(?=[^\W_])")
+# Not `###Rules###`, whose marks delimit, unless an editor took them for a heading.
+_GLUED_HEADING = re.compile(r"\n(\\#{2,6}|#{2,6}(?![^\n]*#[ \t\r]*(?:\n|\Z)))(?=[^\W_])")
 _NOTHING = re.compile(r"(?>\s+|-{3,}|\*{3,}|_{3,}|<!--.*?-->)*+\Z", re.DOTALL)
-_CONFLICT = re.compile(r"\n(?:<{7} |>{7} )[^\n]*")
+_CONFLICT = re.compile(
+    r"\n(?:<{7} |>{7} )(?!(?:SEARCH|REPLACE|ORIGINAL|UPDATED|BEFORE|AFTER|OLD|NEW)\b)[^\n]*"
+)
+_ON_CONFLICTS = re.compile(r"(?i)conflict (?:mark|resol)|(?:resolv\w*|merge|rebase) conflict")
 
 
 def _unclosed_fence(reading: Reading) -> Iterator[Hit]:
@@ -135,9 +144,15 @@ def _is_empty(reading: Reading, number: int) -> bool:
     titles = [each.title for each in reading.sections[number : number + 1 + (section.level == 1)]]
     if any(map(_CARRIES_CONTENT.match, titles)) or _MARK_OF_AN_END.match(section.title):
         return False
-    if _ROLE_TITLE.match(section.key):
+    if _ROLE_TITLE.match(section.key) or _is_cue(reading, section):
         return False
     return section.level > 1 or _FOLLOWED_AT_ONCE.match(reading.text, section.start) is None
+
+
+def _is_cue(reading: Reading, section: Section) -> bool:
+    if section.end < len(reading.text):
+        return False
+    return reading.prompt.kind in ("template", "chat") or _CUE.match(section.key) is not None
 
 
 _LONG_SECTION = 2000
@@ -174,6 +189,8 @@ def _glued_heading(reading: Reading) -> Iterator[Hit]:
 
 def _merge_conflict(reading: Reading) -> Iterator[Hit]:
     if "<<<<<<< " not in reading.text and ">>>>>>> " not in reading.text:
+        return
+    if _ON_CONFLICTS.search(reading.text):  # the prompt is about them
         return
     for match in _CONFLICT.finditer("\n" + reading.text):
         yield Hit(match.start(), "A mark of an unresolved merge conflict is left in the file.")

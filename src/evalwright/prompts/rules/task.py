@@ -17,11 +17,11 @@ TASK_VERBS = frozenset(
     combine compare compile complete compose compute conduct configure consider construct
     continue convert correct create critique customize debug decide decompose deduplicate define
     deliver demonstrate derive describe design detail detect determine develop diagnose discuss
-    display document draft draw edit employ encourage engage enhance ensure enumerate establish
+    display do document draft draw edit employ encourage engage enhance ensure enumerate establish
     estimate evaluate examine execute expand experiment explain explore extract facilitate find
-    fix follow forecast format formulate gather generate give group guide handle help highlight
-    identify imagine implement improve include infer inspect inspire integrate interpret
-    investigate iterate justify keep label lead let list locate look make manage map match
+    fix follow forecast format formulate gather generate give greet group guide handle help
+    highlight identify imagine implement improve include infer inspect inspire integrate interpret
+    invent investigate iterate justify keep label lead let list locate look make manage map match
     measure merge migrate mirror model modernize monitor name negotiate note offer optimise
     optimize organise organize outline output paraphrase parse perform pick plan play polish
     predict prepare present print prioritise prioritize process produce proofread propose
@@ -100,6 +100,15 @@ _EXAMPLES = (
 )
 _SHOWN_SHAPE = re.compile(r"```|[{\[]\s*\"|\n\s*\|.*\|")
 
+# Words with which a sentence begins that asks for nothing.
+_STATING = frozenset(
+    """
+    a an the this that these those there here it its you you're your i i'm my we our they their he
+    she his her one each every all some many most no any as at by for from in on of to with without
+    under over and but or so because since while when if though although
+    """.split()
+)
+_SENTENCE_START = re.compile(r"(?:^|[.!?]\s+|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']+)")
 # A task that is no order: “a generator, creating poems”, “who helps users”, “each one should …”.
 _IMPLIED = re.compile(
     r",\s+[a-z]+ing\b|\b(?:who|that|which)\s+[a-z]+s\b|\b(?:should|must|shall|will|never|always|please"
@@ -190,11 +199,18 @@ def _no_task(reading: Reading) -> Iterator[Hit]:
     offset = reading.prompt.body_offset if section is None else section.start
     if len(reading.word_list) <= _FEW_WORDS:
         yield Hit(offset, f"The prompt is empty. {_ADVICE}")
-    elif reading.prompt.language.is_english and _IMPLIED.search(reading.lowered) is None:
+    elif reading.prompt.language.is_english and _only_states(reading):
         yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")
 
 
 _ADVICE = "Add the task, with a verb: “Compare the two drafts and list what differs.”"
+
+
+def _only_states(reading: Reading) -> bool:
+    """Whether every sentence states something: verbs are too many to know them all."""
+    if _IMPLIED.search(reading.lowered) is not None:
+        return False
+    return all(word in _STATING for word in _SENTENCE_START.findall(reading.lowered))
 
 
 def _is_asked_by_variable(reading: Reading) -> bool:

@@ -70,7 +70,8 @@ def _in_test_data(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _in_front_matter(fields: dict[str, Any]) -> Iterator[str]:
-    for key in _KEYS:
+    keys = (*_KEYS, "sample") if any(fields.get(key) for key in _KEYS) else ()
+    for key in keys:
         value = fields.get(key)
         if isinstance(value, dict):
             yield from (each for each in value if isinstance(each, str))
