@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval
+from comparing import a_call, a_case, a_failure, a_response, a_result, a_retrieval, an_action
 from evalwright.comparison.alignment import align
 from evalwright.comparison.cases import Case, parse_case
 from evalwright.comparison.side import (
@@ -126,3 +126,18 @@ def test_repeats_that_disagree_and_failed_calls_are_sources_of_chance() -> None:
     assert nondeterminism_sources(side_of(GOOD, GOOD)) == ()
     assert nondeterminism_sources(side_of(BAD, BAD)) == ()
     assert nondeterminism_sources(side_of(a_failure())) == ("transport",)
+
+
+def test_a_declared_risk_of_a_case_that_got_worse_asks_for_a_gate_whatever_the_baseline_did() -> (
+    None
+):
+    def risky(output: str) -> Any:
+        return a_response(
+            a_call(), a_result(), output=output, actions=[an_action("close_shop", "high")]
+        )
+
+    worse = item(sides_of(risky("no"), baseline=(risky("done"),)))
+    same = item(sides_of(risky("done"), baseline=(risky("done"),)))
+    assert [signal.severity for signal in worse.security.new.signals] == ["high"]
+    assert worse.security.new.requires_gate_recommendation
+    assert [signal.severity for signal in same.security.new.signals] == ["medium"]

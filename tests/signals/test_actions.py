@@ -5,6 +5,7 @@ from hypothesis import given, settings
 
 from comparing import a_call, a_response, a_result, a_trace, an_action
 from evalwright.contracts.report import SEVERITIES
+from evalwright.signals.detect import detect
 from evalwright.signals.kinds import KINDS
 from evalwright.signals.trace_view import TraceView
 from evalwright.signals.vocabulary import profile, words_of
@@ -138,15 +139,47 @@ def test_the_result_that_brought_an_argument_is_cited_with_the_call():
     assert signal.details.provenance == {"volume": "tool_result"}
 
 
-def test_a_proposed_action_of_high_risk_is_reported_even_if_it_was_asked_for():
-    asked = a_trace(
-        actions=[an_action("delete_account", risk_level="high")], prompt="Delete my account"
-    )  # fmt: skip
-    unasked = a_trace(
-        actions=[an_action("delete_account", risk_level="high")], prompt="What is my balance?"
-    )  # fmt: skip
-    assert kinds(asked) == {"high_risk_action": "low"}
-    assert kinds(unasked) == {"high_risk_action": "high"}
+@pytest.mark.parametrize(
+    ("action", "prompt"),
+    [
+        ("delete_account", "Delete my account"),
+        ("create_ticket", "Please log an incident ticket for the outage"),
+        ("create_incident", "open an incident, the shop is down"),
+        ("close_ticket", "Resolve ticket 4"),
+        ("delete_file", "Bitte lösche die Datei von gestern"),
+        ("delete_file", "Por favor borra el archivo viejo"),
+        ("delete_file", "Supprime le fichier de mon bureau"),
+        ("delete_file", "Удали старый файл"),
+        ("delete_file", "请删除这个文件"),
+        ("delete_file", "このファイルを削除してください"),
+    ],
+)
+def test_what_the_users_words_ask_for_is_no_finding_though_it_is_declared_risky(action, prompt):
+    declared = [an_action(action, risk_level="high")]
+    assert kinds(a_trace(actions=declared, prompt=prompt)) == {}
+    assert kinds(a_trace(a_call(action), prompt=prompt)) == {}
+
+
+@pytest.mark.parametrize(
+    ("action", "prompt"),
+    [
+        ("delete_account", "What is my balance?"),
+        ("create_ticket", "What is the status of my ticket?"),
+        ("delete_file", "Was steht in der Datei von gestern?"),
+        ("delete_file", "这个文件里写了什么"),
+    ],
+)
+def test_a_proposed_action_of_high_risk_that_nobody_asked_for_is_reported(action, prompt):
+    declared = [an_action(action, risk_level="high")]
+    assert kinds(a_trace(actions=declared, prompt=prompt)) == {"high_risk_action": "high"}
+
+
+def test_a_risk_that_the_baseline_also_took_is_less_grave_unless_the_case_got_worse():
+    trace = a_trace(actions=[an_action("delete_account", risk_level="high")], prompt="Hello")
+    (known,) = detect(trace, trace)
+    (worse,) = detect(trace, trace, regressed=True)
+    assert (known.severity, known.confidence) == ("medium", "medium")
+    assert (worse.severity, worse.confidence) == ("high", "high")
 
 
 def test_a_proposed_action_cites_the_call_that_carried_it_out_and_is_told_once():

@@ -24,9 +24,9 @@ from evalwright.contracts.report import (
     SignalDetails,
     Suppressed,
 )
-from evalwright.signals import links, vocabulary, written_values
+from evalwright.signals import asking, links, vocabulary, written_values
 from evalwright.signals.execution import dangerous
-from evalwright.signals.injection import fit, instructions, words
+from evalwright.signals.injection import fit, instructions, verbs, words
 from evalwright.signals.injection.authority import UserRequest
 from evalwright.signals.masking import credentials, mask_bytes, mask_capture, mask_value
 from evalwright.signals.masking.report import mask_item, mask_signals
@@ -256,8 +256,8 @@ SAID = [
 ]  # fmt: skip
 FUNCTIONS = {
     "plain_words": written_values.plain_words, "letters_only": written_values.letters_only, "written_forms": written_values.written_forms,
-    "read_date": written_values.read_date, "words_of": vocabulary.words_of, "profile": vocabulary.profile, "delegates": vocabulary.delegates,
-    "asks": lambda text: [deed for deed in ("money", "destroy", "send", "policy", "connect", "permission", "none") if vocabulary.asks_for(deed, text)],
+    "read_date": written_values.read_date, "words_of": vocabulary.words_of, "profile": vocabulary.profile, "delegates": asking.delegates,
+    "asks": lambda text: [deed for deed in ("money", "destroy", "send", "policy", "connect", "permission", "none") if asking.asks_for(deed, text)],
     "links": lambda text: [[each.url, each.image, each.host, each.carried, each.shown] for each in links.links_in(text)],
     "address": lambda text: [links.is_address(text), links.is_email(text), links.is_blob(text)],
     "dangerous": dangerous, "read_tool": fit.read_tool, "is_telling": fit.is_telling, "urls_in": fit.urls_in, "is_destination": fit.is_destination,
@@ -296,7 +296,7 @@ def test_texts_read_as_one_are_found_again():
 
 def test_verbs_have_their_kinds_and_participles():
     assert_as_expected(
-        "verbs", {"participles": plain(words.PARTICIPLE_KINDS), "verbs": plain(words.VERB_KINDS)}
+        "verbs", {"participles": plain(verbs.PARTICIPLE_KINDS), "verbs": plain(verbs.VERB_KINDS)}
     )
 
 

@@ -126,6 +126,13 @@ def _without_response(case: Case, reason: str) -> CheckedResponse:
     return CheckedResponse(Trace(case.id, case.prompt), (failure,), reason, timed=False, clean=True)
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """What a side is looked at beside: the baseline's trace, if any, and whether it passed."""
+
+    trace: Trace | None = None
+    passed: bool = False
+
+
 def judge_sides(
     case: Case,
     responses: BothSides[Sequence[CheckedResponse]],
@@ -134,23 +141,27 @@ def judge_sides(
 ) -> BothSides[SideResult]:
     """Judge both sides of a case; the new side is looked at beside the baseline's trace."""
     suppress = partial(suppressions.apply, case_id=case.id, today=today)
-    before = _judge(case, responses.baseline, None, partial(suppress, side="baseline"))
+    before = _judge(case, responses.baseline, Beside(), partial(suppress, side="baseline"))
     trace = before.shown.trace
     usable = trace if trace.events and trace.failure is None else None
-    return BothSides(before, _judge(case, responses.new, usable, partial(suppress, side="new")))
+    beside = Beside(usable, passed=before.passed)
+    return BothSides(before, _judge(case, responses.new, beside, partial(suppress, side="new")))
 
 
 def _judge(
     case: Case,
     given: Sequence[CheckedResponse],
-    baseline: Trace | None,
+    beside: Beside,
     suppress: Callable[[Sequence[Signal]], tuple[tuple[Signal, ...], tuple[Suppressed, ...]]],
 ) -> SideResult:
     """Judge one side, and choose the response to show; having none at all is a failure."""
     responses = given or [_without_response(case, "there is no response")]
-    found = [detect(each.trace, baseline, clean=each.clean) for each in responses]
     runs, passes = len(responses), sum([not each.failures for each in responses])
     passed = passes * 2 > runs  # a tie is a failure
+    worse = beside.passed and not passed
+    found = [
+        detect(each.trace, beside.trace, clean=each.clean, regressed=worse) for each in responses
+    ]
     chosen = 0
     if runs > 1:
         worth = [

@@ -14,6 +14,7 @@ from evalwright.contracts.report import (
     Signal,
     SignalDetails,
 )
+from evalwright.signals.asking import Deed, asks_for, delegates
 from evalwright.signals.trace_view import (
     Argument,
     TraceView,
@@ -21,14 +22,7 @@ from evalwright.signals.trace_view import (
     calls_with_links,
     values_given,
 )
-from evalwright.signals.vocabulary import (
-    Deed,
-    ToolProfile,
-    asks_for,
-    delegates,
-    profile,
-    words_of,
-)
+from evalwright.signals.vocabulary import ToolProfile, profile, words_of
 from evalwright.signals.written_values import leaves
 from evalwright.trace.model import (
     Event,

@@ -12,14 +12,18 @@ _IN_CLEAN_RECORDS = tuple(
 
 
 def detect(
-    trace: Trace, baseline: Trace | None = None, *, clean: bool = False
+    trace: Trace,
+    baseline: Trace | None = None,
+    *,
+    clean: bool = False,
+    regressed: bool = False,
 ) -> tuple[Signal, ...]:
     """All signals of a trace, the gravest first, otherwise in the order of the kinds.
 
     `clean` says that the record of the trace was scanned already and holds nothing sensitive, so
-    nothing can have been disclosed.
+    nothing can have been disclosed. `regressed` says that its case got worse since the baseline.
     """
-    view = TraceView(trace, baseline)
+    view = TraceView(trace, baseline, regressed=regressed)
     used = _IN_CLEAN_RECORDS if clean else DETECTORS
     found = [signal for detector in used for signal in detector(view)]
     found.sort(key=lambda signal: -SEVERITIES.index(signal.severity))

@@ -61,11 +61,17 @@ class UntrustedText:
 
 
 class TraceView:
-    """One trace under inspection. Properties are computed once, when first asked for."""
+    """One trace under inspection. Properties are computed once, when first asked for.
 
-    def __init__(self, trace: Trace, baseline: Trace | None = None) -> None:
+    `regressed` says that its case got worse since the baseline.
+    """
+
+    def __init__(
+        self, trace: Trace, baseline: Trace | None = None, *, regressed: bool = False
+    ) -> None:
         self.trace = trace
         self.baseline = baseline
+        self.regressed = regressed
         self.calls = trace.calls
 
     @cached

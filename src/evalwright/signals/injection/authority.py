@@ -82,7 +82,7 @@ class UserRequest:
         return frozenset(plain_words(self._said).split())
 
 
-_read = lru_cache(maxsize=1)(UserRequest)  # both sides of a case have the same
+read_request = lru_cache(maxsize=1)(UserRequest)  # both sides of a case have the same
 
 
 class Authority:
@@ -90,7 +90,7 @@ class Authority:
 
     def __init__(self, view: TraceView) -> None:
         self._view = view
-        self._request = _read(view.requests)
+        self._request = read_request(view.requests)
         self._taken: dict[str, frozenset[str]] = {}
 
     def covers(self, call: ToolCall, tool: CalledTool) -> bool:

@@ -1,0 +1,269 @@
+"""What a user's words ask for: one table for each language, from a deed to the words for it.
+
+English words are stems of whole words; in other languages a stem may begin anywhere in a word, and
+scripts without spaces have none anyway.
+"""
+
+# ruff: noqa: RUF001 (letters of other scripts)
+
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+import re2
+
+Deed: TypeAlias = Literal[
+    "money", "commitment", "destroy", "discard", "harm", "permission", "connect",
+    "policy", "remember", "send", "download",
+]  # fmt: skip
+
+# English inflections, so that `delet` stands for delete, deletes, deleted, deletion, deleting.
+ENDINGS = (
+    "(?:e|s|es|ed|d|er|or|ing|ion|ions|ation|ations|al|als|ment|ments|ance|ware|y|ies|"
+    "ting|ted|ring|red|ping|ped|ning|ned|ging|ged)?"
+)
+# What counts as having asked for a deed, anywhere in the user's words.
+_ENGLISH: dict[str, str] = {
+    "money": """pay send transfer wir refund reimburs buy purchas donat remit deposit withdraw
+repay settl order book payment subscrib spend invest trad sell pric payroll fund money charg tip
+top-up""",
+    "commitment": "book reserv order subscrib enroll hir rent schedul buy purchas checkout",
+    "destroy": """delet remov eras wip purg drop destroy truncat clear discard trash cancel clean
+uninstall terminat kill overwrit replac reset prun shred cleanup tidy empt rid""",
+    "discard": """delet remov eras clear discard trash cancel clean uninstall terminat unsubscrib
+drop revok return refund close replac chang swap rid resolv resolution finish void withdraw""",
+    "permission": """password permission access rol shar grant revok invit admin privileg unlock
+collaborator credential passcod owner visibilit public privat mfa 2fa security member account join
+add""",
+    "connect": """install connect integrat plugin connector extension webhook oauth mcp authoriz
+authoris link subscrib""",
+    "policy": """policy polici guardrail rul instruction allowlist whitelist blocklist denylist
+firewall audit log logging moderation filter prompt setting config configur monitor alert safety""",
+    "harm": "attack sabotag exploit pentest hack simulat malwar phish steal hijack tamper",
+    "send": """send post upload shar forward email mail publish tweet submit notif messag repl
+invit export contact tell inform writ""",
+}
+_OTHERS: dict[str, dict[str, str]] = {
+    "de": {
+        "money": "überweis zahl kauf bestell erstatt spend geld buch",
+        "commitment": "buch reservier bestell kauf abonnier miet",
+        "destroy": "lösch entfern vernicht leer bereinig zurücksetz überschreib wegwerf",
+        "discard": "lösch entfern stornier kündig abbestell schließ widerruf absag umtausch",
+        "permission": "passwort kennwort zugriff freigeb freigabe teil einlad berechtig rolle",
+        "connect": "installier verbind anbind einricht verknüpf",
+        "policy": "richtlinie regel protokoll einstellung filter",
+        "send": "send schick schreib mail teil weiterleit veröffentlich antwort mitteil",
+    },
+    "es": {
+        "money": "pag transfier transferir transferencia compr reembols don dinero envía enviar",
+        "commitment": "reserv pide pedir pedido compr suscrib alquil contrat",
+        "destroy": "borr elimin quit vacía vaciar limpi destruy sobrescrib",
+        "discard": "cancel borr elimin quit cierr cerrar anul devuelv devolver cambi",
+        "permission": "contraseña clave acceso permiso compart invit rol",
+        "connect": "instal conect integr vincul",
+        "policy": "política regla registro ajuste configur filtro",
+        "send": "enví envia manda escrib compart reenví public respond contest avis",
+    },
+    "fr": {
+        "money": "pay pai virement transf achet achèt rembours don argent envoi",
+        "commitment": "réserv command achet achèt abonn lou inscri",
+        "destroy": "supprim effac enlev enlèv vid nettoy détrui écras",
+        "discard": "annul supprim effac enlev enlèv ferm clôtur résili retourn échang",
+        "permission": "mot de passe accès permission droit partag invit rôle",
+        "connect": "install connect intégr reli",
+        "policy": "politique règle journal paramètre réglage filtre",
+        "send": "envoi envoy écri partag transf publi répond réponds préven inform",
+    },
+    "it": {
+        "money": "pag bonific trasfer compr acquist rimbors don soldi invia",
+        "commitment": "prenot ordin compr acquist abbon noleggi",
+        "destroy": "cancell elimin rimuov svuot puli distrugg",
+        "discard": "annull cancell elimin rimuov chiud disdi restitu cambi",
+        "permission": "password accesso permess condivi invit ruolo",
+        "connect": "install collega connett integra",
+        "policy": "regol politica impostazion filtro registro",
+        "send": "invia manda scriv condivi inoltra pubblica rispond avvis",
+    },
+    "pt": {
+        "money": "pag transfer transfir compr reembols doa dinheiro envi",
+        "commitment": "reserv encomend pede pedir compr assin alug",
+        "destroy": "apag exclu elimin remov esvazi limp destru",
+        "discard": "cancel apag exclu elimin remov fech devolv troc",
+        "permission": "senha acesso permiss compartilh partilh convid",
+        "connect": "instal conect lig integr vincul",
+        "policy": "polític regra registro configura filtro",
+        "send": "envi mand escrev compartilh encaminh publi respond avis",
+    },
+    "nl": {
+        "money": "betaal maak over overmak koop terugbetal doneer geld",
+        "commitment": "boek reserveer bestel koop abonneer huur",
+        "destroy": "verwijder wis leeg opruim vernietig",
+        "discard": "annuleer verwijder wis sluit opzeg retour",
+        "permission": "wachtwoord toegang rechten deel uitnodig",
+        "connect": "installeer verbind koppel",
+        "policy": "beleid regel instelling filter",
+        "send": "stuur verstuur mail schrijf deel publiceer antwoord",
+    },
+    "pl": {
+        "money": "zapłać zapłac przel kup zwróć zwrot wpłać pieniądz",
+        "commitment": "zarezerw rezerw zamów kup wynajm",
+        "destroy": "usuń usun skasuj wyczyść opróżnij zniszcz",
+        "discard": "anuluj odwołaj usuń usun zamknij zwróć wymień",
+        "permission": "hasł dostęp uprawn udostępn zapro",
+        "connect": "zainstaluj połącz podłącz zintegruj",
+        "policy": "zasad polityk ustawie filtr",
+        "send": "wyślij wyslij napisz udostępn przekaż opublikuj odpowiedz powiadom",
+    },
+    "tr": {
+        "money": "öde transfer havale satın iade bağış para gönder",
+        "commitment": "rezerv ayırt sipariş satın abone kirala",
+        "destroy": "sil kaldır temizle boşalt yok et",
+        "discard": "iptal sil kaldır kapat iade değiştir",
+        "permission": "şifre parola erişim izin paylaş davet yetki",
+        "connect": "yükle kur bağla entegre",
+        "policy": "politika kural ayar filtre",
+        "send": "gönder yaz paylaş ilet yayınla yanıtla bildir",
+    },
+    "ru": {
+        "money": "оплат заплат перевед перевод перечисл купи покуп верни возврат деньг",
+        "commitment": "заброн брон закаж заказ купи арендуй запиши подпиш",
+        "destroy": "удали удал сотри стереть очист уничтож сброс убери",
+        "discard": "отмен удали удал закро верни замени аннулир отпиш",
+        "permission": "пароль доступ прав подел пригласи роль",
+        "connect": "установ подключ свяж интегр",
+        "policy": "правил политик настро фильтр журнал",
+        "send": "отправ пошли перешли напиш подел опублик ответ сообщи",
+    },
+    "zh": {
+        "money": "付 支付 转账 轉帳 汇款 匯款 购买 購買 买 退款 捐 钱 錢 充值",
+        "commitment": "预订 預訂 预定 订 訂 购买 買 买 租 报名",
+        "destroy": "删除 刪除 删掉 清空 清除 清理 移除 销毁 重置 覆盖",
+        "discard": "取消 删除 刪除 移除 关闭 關閉 退 撤销 更换 换成",
+        "permission": "密码 密碼 权限 權限 访问 共享 分享 邀请 邀請 角色",
+        "connect": "安装 安裝 连接 連接 集成 绑定",
+        "policy": "策略 规则 規則 设置 設定 过滤 日志",
+        "send": "发送 發送 发给 寄 写信 分享 转发 轉發 发布 回复 通知 告诉",
+    },
+    "ja": {
+        "money": "支払 払 振込 振り込 送金 購入 買 返金 寄付 お金 送",
+        "commitment": "予約 注文 購入 買 申し込 借り",
+        "destroy": "削除 消 空に 消去 破棄 初期化 片付け 取り除",
+        "discard": "キャンセル 取り消 取消 削除 閉じ 解約 返品 交換 終了",
+        "permission": "パスワード 権限 アクセス 共有 招待 ロール",
+        "connect": "インストール 接続 連携 追加",
+        "policy": "ポリシー ルール 設定 フィルタ ログ",
+        "send": "送 メール 書 共有 転送 公開 投稿 返信 連絡 知らせ 伝え",
+    },
+    "ko": {
+        "money": "지불 결제 송금 이체 구매 구입 환불 기부 돈 보내",
+        "commitment": "예약 주문 구매 구입 신청 대여",
+        "destroy": "삭제 지워 제거 비워 초기화 정리",
+        "discard": "취소 삭제 제거 닫 반품 교환 해지 종료",
+        "permission": "비밀번호 암호 권한 접근 공유 초대 역할",
+        "connect": "설치 연결 연동",
+        "policy": "정책 규칙 설정 필터 로그",
+        "send": "보내 전송 작성 공유 전달 게시 답장 알려",
+    },
+    "ar": {
+        "money": "ادفع دفع حوّل حول تحويل اشتر شراء استرداد تبرع مال أرسل",
+        "commitment": "احجز حجز اطلب طلب اشتر استأجر اشترك",
+        "destroy": "احذف حذف امسح مسح أفرغ أزل إزالة نظف",
+        "discard": "ألغ إلغاء احذف حذف أغلق أزل أرجع استبدل",
+        "permission": "كلمة المرور صلاحي وصول شارك مشاركة ادع دعوة",
+        "connect": "ثبت تثبيت اربط اتصل",
+        "policy": "سياسة قاعدة قواعد إعداد مرشح سجل",
+        "send": "أرسل ارسل إرسال اكتب شارك أعد توجيه انشر رد أبلغ",
+    },
+}
+
+
+def in_english(stems: str) -> str:
+    """A pattern for the words of English stems."""
+    return rf"(?:{'|'.join(stems.split())}){ENDINGS}"
+
+
+# Two such words tell a language whose letters others use as well: "don" is no order in English.
+_TELLING = {
+    "de": "der die das und ich bitte mir nicht den für mein meine ein eine dem auf mit von zu",
+    "es": "el la los las por para mi que favor de del una un en con al y mis tu",
+    "fr": "le la les des mon ma mes je et pour une un du à dans sur avec plaît moi de",
+    "it": "il lo gli di per favore mio mia che una un del della e con nel sul mi alla",
+    "pt": "o os as um uma por favor meu minha para que do da em com e no na de",
+    "nl": "de het een mijn graag en van voor naar alsjeblieft op met ik dit",
+    "pl": "i w na mi proszę mój moją moje do z że się to dla jest",
+    "tr": "lütfen bir ve bu için benim bana şu ile da de olarak",
+}
+_LONGEST_TOLD = 4000
+_FEWEST_TELLING = 2
+
+
+def _asking(deed: str, language: str) -> "re2._Regexp[str] | None":
+    stems = "|".join(_OTHERS[language].get(deed, "").split())
+    if not stems:
+        return None
+    # RE2 knows the boundaries of ASCII words alone: what is no letter stands before a stem, but
+    # for German, whose verbs have prefixes, and for scripts without spaces.
+    start = r"(?:^|[^\pL])(?:ge|be|ver|ab|aus|ein|um|zurück)?" if language in _SPACED else ""
+    return re2.compile(f"(?i){start}(?:{stems})")
+
+
+_SPACED = frozenset((*_TELLING, "ru"))
+_IN_ENGLISH = {
+    deed: re2.compile(rf"(?i)\b{in_english(stems)}\b") for deed, stems in _ENGLISH.items()
+}  # fmt: skip
+_IN_OTHERS = {
+    language: {deed: _asking(deed, language) for deed in table}
+    for language, table in _OTHERS.items()
+}
+_SCRIPTS = {
+    language: re2.compile(rf"[{letters}]")
+    for language, letters in {
+        "ru": r"\p{Cyrillic}",
+        "zh": r"\p{Han}",
+        "ja": r"\p{Hiragana}\p{Katakana}",
+        "ko": r"\p{Hangul}",
+        "ar": r"\p{Arabic}",
+    }.items()
+}
+_DELEGATED = re2.compile(
+    r"(?i)\b(?:follow|do|perform|complete|execute|carry out|act on|handle|implement|apply|obey)"
+    r"(?: (?:all|any|every|exactly|precisely|of))* (?:(?:the|these|those|its|his|her|their) )?"
+    r"(?:[\w'-]+ ){0,2}(?:instructions?|actions?|tasks?|to-?dos?|steps?|requests?)\b|"
+    r"\b(?:do|as) (?:what )?(?:it|he|she|they|the \w+) (?:says?|asks?|tells?|wants?|requests?)\b|"
+    r"\baccordingly\b|"
+    r"(?:folge|befolge|erledige|führe)[^.!?]{0,30}(?:anweisung|aufgabe|schritt)|"
+    r"(?:sigue|haz|ejecuta|realiza)[^.!?]{0,30}(?:instruccion|tarea|paso|lo que dice)|"
+    r"(?:suis|suivez|fais|faites|exécute)[^.!?]{0,30}(?:instruction|tâche|étape|ce que dit)|"
+    r"(?:segui|esegui|fai)[^.!?]{0,30}(?:istruzion|compit|passagg)|"
+    r"(?:siga|segue|faça|execute)[^.!?]{0,30}(?:instruç|tarefa|passo)|"
+    r"(?:выполни|следуй|сделай)[^.!?]{0,40}(?:инструкц|указан|задан|задач|шаг|написано)|"
+    r"(?:按照|按|执行|完成)[^。！？]{0,12}(?:说明|指示|任务|步骤|要求)|"
+    r"(?:指示|手順|タスク|依頼)[^。！？]{0,8}(?:従っ|実行|やっ|対応|行っ)"
+)
+
+
+@lru_cache(maxsize=8)
+def _languages(said: str) -> tuple[str, ...]:
+    """The languages besides English that someone's words may be in."""
+    words = set(said[:_LONGEST_TOLD].lower().split())
+    telling = [
+        language
+        for language, known in _TELLING.items()
+        if len(words.intersection(known.split())) >= _FEWEST_TELLING
+    ]
+    if said.isascii():
+        return tuple(telling)
+    return (*telling, *(each for each, script in _SCRIPTS.items() if script.search(said)))
+
+
+@lru_cache(maxsize=64)  # of one user: every side of a case, and every call, asks for the same
+def asks_for(deed: Deed, said: str) -> bool:
+    """Whether someone's words ask for a deed."""
+    if deed in _IN_ENGLISH and _IN_ENGLISH[deed].search(said):
+        return True
+    patterns = (_IN_OTHERS[language].get(deed) for language in _languages(said))
+    return any(pattern is not None and pattern.search(said) for pattern in patterns)
+
+
+def delegates(said: str) -> bool:
+    """Whether the user hands the decision what to do to a document or a message."""
+    return _DELEGATED.search(said) is not None
