@@ -175,6 +175,8 @@ MISSES = {
         "---\ntitle: Untitled works of art\nintro: B\nauthor: Ann Author\n---\nSort it.",
         "---\ntitle: A\nintro: B\ndate: 2025-11-26\n---\nSort it.",
         "---\ntitle: 2001\nintro: B\n---\nSort it.",
+        "---\ntitle: A\nintro: B\ndate: May 2024\n---\nSort it.",
+        "---\ndescription:\nglobs:\nalwaysApply: true\n---\nUse tabs.",
     ],
     "PE004": ["---\nglobs: **/*\nalwaysApply: false\n---\nUse tabs.", F + "Sort it."],
     "PE101": [
@@ -251,7 +253,9 @@ MISSES = {
         F + "Fill in every `[TODO: ...]` of the tour.",
         F + "| :construction: | Work in progress. |\n",
         F + "Never use lorem ipsum in a design.",
-        F + "Give the title as: xxx\n",
+        F + "Give the title as: xxx\nand the text as: xxx\n",
+        F + "## TODO\n\nKeep a list of what is open.",
+        F + "Give the owner, or:\n\n- Owner: TBD\n",
         F + "End with “Let me know if you need more.”",
     ],
     "PE206": [
@@ -285,6 +289,10 @@ MISSES = {
         F + "Use emojis. Do not use tables.",
         F + "Write the first bullets as exactly 20 words and the others as exactly 16 words.",
         F + "Always create a plan. Never create a plan for others.",
+        F
+        + "In a chat:\nUse emojis.\n"
+        + "Look at it.\n" * 400
+        + "In a commit:\nDo not use emojis.",
         F + "Ask: “Anything you always want included?” and “Anything you never want included?”",
     ],
     "PE213": [
@@ -312,6 +320,7 @@ MISSES = {
         F + "# A\n\n## B\n\n### X\n\nSort.\n\n## C\n\n### X\n\nRank.\n",
         "# system:\nSort.\n# user:\n1\n# assistant:\n2\n# user:\n{{q}}\n",
         F + "## Names\n\nSort.\n\n## Example\n\na\n\n## Dates\n\nRank.\n\n## Example\n\nb\n",
+        F + "Show:\n\n## Names\n\na\n\n## Dates\n\nb\n\n## Names\n\nc\n\n## Dates\n\nd\n",
         F + "## `a == b`\n\nSort.\n\n## `a != b`\n\nRank.\n",
     ],
     "PE305": [
@@ -350,6 +359,9 @@ MISSES = {
         F + 'Read record["price@OData.Community.Display.V1.FormattedValue"] first.',
         F + "Albert Einstein, born on 14 March 1879, was a physicist. Sort it.",
         F + "Write to oss@arize.com about it.",
+        F + "Call 1-800-273-8255 in an emergency.",
+        F + "Charge 4111 1111 1111 1111 in the test.",
+        F + "Redact names, such as maria.lopez@posteo.de in this mail.",
     ],
     "PE403": [
         F + "Summarize the email.\n\n<email>\n{{email_text}}\n</email>\n",

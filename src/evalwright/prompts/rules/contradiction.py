@@ -117,6 +117,7 @@ _ONLY_AND_MORE = re.compile(
 _SIZES = frozenset(
     "words characters sentences bullets items lines points paragraphs pages columns rows".split()
 )
+_NEAR = 3000  # characters
 _NEGATED = re.compile(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
 _EXACTLY = Phrase(
     "exactly",
@@ -128,7 +129,7 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
     for one, other in _OPPOSITES:
         first = next(_asked(reading, one), None)
         second = None if first is None else next(_asked(reading, other), None)
-        if first is not None and second is not None:
+        if first is not None and second is not None and _are_near(first, second):
             yield _hit(reading, first, second)
     for forbidden, wanted in _OPPOSITE_IN_THING:
         things: dict[tuple[str, ...], re.Match[str]] = {}
@@ -136,7 +137,7 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
             things.setdefault(_essence(match[1]), match)
         for match in _asked(reading, wanted) if things else ():
             opposite = things.get(_essence(match[1]))
-            if opposite is not None:
+            if opposite is not None and _are_near(match, opposite):
                 yield _hit(reading, match, opposite)
     yield from _in_number(reading)
     for match in _ONLY_AND_MORE.finditer(reading.lowered):
@@ -153,6 +154,11 @@ def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
         match = phrase.pattern.match(reading.lowered, place)
         if match is not None and not _NEGATED.search(reading.lowered, max(0, place - 30), place):
             yield match
+
+
+def _are_near(one: re.Match[str], other: re.Match[str]) -> bool:
+    """Whether two passages are about the same; far apart, they are about different occasions."""
+    return abs(one.start() - other.start()) <= _NEAR
 
 
 def _essence(phrase: str) -> tuple[str, ...]:

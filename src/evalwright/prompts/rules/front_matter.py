@@ -10,6 +10,7 @@ from evalwright.prompts.rules.reading import Reading
 
 _DESCRIPTIONS = ("description", "intro", "summary", "purpose", "abstract")
 _DATES = ("date", "created", "updated", "last_updated", "lastUpdated", "modified")
+_DIGITS = re.compile(r"\s*(?:\d{4}-\d|y{4}-)", re.IGNORECASE)  # other forms have their readers
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?$")
 _UNFILLED = re.compile(
     r"(?:todo|tbd|tba|fixme|xxx|n/?a|your[ _-]name|your[ _-]title|name here|title here|untitled|"
@@ -84,7 +85,7 @@ def _unfitness(key: str, value: Any) -> str | None:
             return "is not a text" if isinstance(value, list | dict | bool) else None
         if len(value) <= _SHORT and _UNFILLED.match(value.strip()):
             return f"still holds the placeholder “{value.strip()}”"
-    if key in _DATES and isinstance(value, str) and not _is_date(value):
+    if key in _DATES and isinstance(value, str) and _DIGITS.match(value) and not _is_date(value):
         return f"is not a date in the form YYYY-MM-DD: “{value}”"
     return None
 
@@ -135,9 +136,11 @@ RULES = (
         summary="A value in the front matter that is empty, unfilled or not a date.",
         explanation=(
             "An empty title, an author called “Your Name” or an invalid date shows that the "
-            "front matter was never finished. Fill the value in, or remove its key."
+            "front matter was never finished. Fill the value in, or remove its key. Rules for "
+            "agents may leave theirs empty."
         ),
         check=_unfit,
+        kinds=frozenset(("library_page", "skill", "chat", "system_prompt", "template")),
     ),
     Rule(
         id="PE004",

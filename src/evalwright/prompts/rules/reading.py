@@ -50,6 +50,7 @@ _DECORATION = re.compile(r"[^\w/&' -]+")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
 _NOT_SPACE = re.compile(r"[^\s]")
 _CLOSING_INDENT = 3  # spaces
+_LONGEST_SPAN = 2000  # characters of a line before a place in it
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
@@ -179,7 +180,8 @@ class Reading:
         """Whether an offset lies in a fence or between backticks."""
         if self.fence_at(offset) is not None:
             return True
-        line_start = self.text.rfind("\n", 0, offset) + 1
+        nearest = max(0, offset - _LONGEST_SPAN)
+        line_start = self.text.rfind("\n", nearest, offset) + 1 or nearest
         return self.text.count("`", line_start, offset) % 2 == 1
 
 

@@ -33,6 +33,19 @@ _NOBODY = frozenset(
 )
 _NO_TLD = re.compile(r"[A-Z][a-z]|.{11}")  # `user@Some.Annotation` is code
 _INITIALS = 2  # letters
+_ON_PERSONAL_DATA = re.compile(
+    r"\b(?:redact\w*|anonymi[sz]\w*|pseudonymi[sz]\w*|de-?identif\w*|pii|data masking)\b"
+)
+# Numbers that are printed in manuals, and lines that anybody may call.
+_SAMPLES = frozenset(
+    """
+    4111111111111111 4242424242424242 5555555555554444 5105105105105100 378282246310005
+    4012888888881881 6011111111111117 4000056655665556 123456789 078051120 987654321
+    DE89370400440532013000 GB29NWBK60161331926819 GB82WEST12345698765432 FR1420041010050500013M02606
+    NL91ABNA0417164300
+    """.split()
+)
+_HOTLINE = re.compile(r"1?8(?:00|33|44|55|66|77|88)\d{7}$")
 _YEAR = re.compile(r"\b\d{4}\b")
 _LONG_AGO = 1920  # who was born before is in history books
 
@@ -64,6 +77,8 @@ _MESSAGE_FOLLOWS = re.compile(
     rf"\s*(?:\{{%[^%\n]*%\}}\s*)*(?:\Z|[ \t#*]{{0,12}}{_ROLE}[ \t*]{{0,4}}:|<\|)", re.IGNORECASE
 )
 _TAGS = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,40})(?:\s[^<>\n]{0,200})?>")
+_AROUND = 2000  # characters
+_MOST_VARIABLES = 1000
 _FEW_SHOT = 2  # times the same label: once in an example, once here
 _ALONE_AFTER = re.compile(r"[*_.]{0,2}[ \t\r]*(?:\n|$)")
 # The last words of variables that bring in whole texts, and the first words of those of strangers.
@@ -111,6 +126,8 @@ def _is_given_away(reading: Reading, found: SensitivePart) -> bool:
 
 
 def _personal_data(reading: Reading) -> Iterator[Hit]:
+    if _ON_PERSONAL_DATA.search(reading.lowered):
+        return  # a prompt on how to treat them has samples
     for found in _sensitive(reading):
         if found.family == "pii" and _is_personal(found, reading.text[found.start : found.end]):
             yield Hit(
@@ -132,6 +149,9 @@ def _is_personal(found: SensitivePart, value: str) -> bool:
         return _is_address_of_somebody(value)
     if found.rule == "date-of-birth":
         return all(int(year) > _LONG_AGO for year in _YEAR.findall(value))
+    digits = re.sub(r"\W+", "", value)
+    if digits in _SAMPLES or (found.rule == "phone" and _HOTLINE.match(digits)):
+        return False
     return found.rule != "phone" or re.search(_MADE_UP_PHONE, value) is None
 
 
@@ -147,7 +167,8 @@ def _is_address_of_somebody(value: str) -> bool:
 
 
 def _injection(reading: Reading) -> Iterator[Hit]:
-    outside = [each for each in core_variables(reading) if _is_open(reading, each)]
+    variables = core_variables(reading)[:_MOST_VARIABLES]
+    outside = [each for each in variables if _is_open(reading, each)]
     lowered = reading.lowered
     signed = outside and any(sign in lowered for sign in _GUARD_SIGNS)
     if signed and _GUARD.search(lowered) is not None:
@@ -195,15 +216,16 @@ def _is_marked_off(reading: Reading, each: Placeholder, before: str, after: int)
     if is_chat and before.endswith("\n") and _MESSAGE_FOLLOWS.match(text, after):
         return True
     opened: list[str] = []
-    for tag in _TAGS.finditer(text, max(reading.core_start, each.offset - 2000), each.offset):
+    for tag in _TAGS.finditer(text, max(reading.core_start, each.offset - _AROUND), each.offset):
         if tag[1] and tag[2] in opened:
             opened.remove(tag[2])
         elif not tag[1]:
             opened.append(tag[2])
-    if any(f"</{tag}>" in text[after:] for tag in opened):
+    if any(text.find(f"</{tag}>", after, after + _AROUND) >= 0 for tag in opened):
         return True
     label = before.rstrip().rpartition("\n")[2].strip()
-    return bool(label) and text.count(f"\n{label}") >= _FEW_SHOT
+    above = max(0, each.offset - 10 * _AROUND)
+    return bool(label) and text.count(f"\n{label}", above, after) >= _FEW_SHOT
 
 
 def _is_announced(before: str) -> bool:

@@ -9,11 +9,11 @@ from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.rules.reading import Reading, lowered_in_place, quick_pattern
 
 _SHOWN = 40  # characters of a cited passage
-_OPENING = r"^[ \t>#*+\-\d.)]*(?:\[[ x]?\][ \t]*)?(?:\*\*|__)?[^\w\s`\"'|]{0,3}[ \t]*"
+_OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#]{0,3}[ \t]*+"
 
 # Where a line is a note of its author to himself, and not a rule about such notes.
 _NOTE = re.compile(
-    rf"(?:{_OPENING}|[:：][ \t]*(?:\*\*)?[ \t]*)\[?(?P<note>TODO|FIXME|TBD)\]?"
+    rf"{_OPENING}\[?(?P<note>TODO|FIXME|TBD)\]?"
     r"(?:[ \t]*(?:[:\-–—(]|$))"
     r"|\b(?P<fixme>FIXME)\b"
     r"|(?P<lorem>\b[Ll]orem ipsum(?: dolor\b|[ \t]*$))"
@@ -98,10 +98,13 @@ _LANGUAGE_NAMES = {
     r"|日语|日文|日本語|일본어|japońsk|japonca|tiếng nhật|اليابانية|ژاپنی",
 }
 _ANSWER = (
-    r"answers?|respond|reply|rispond|respond|respónd|répond|antwort|отвеча|ответ|回答|返答|답변|대답"
-    r"|odpowi|cevap|yanıt|trả lời|أجب|الرد|پاسخ"
+    r"(?:answers?|respond|reply|rispond|respónd|répond|antwort|отвеча|ответ|回答|返答|답변|대답"
+    r"|odpowi|cevap|yanıt|trả lời|أجب|الرد|پاسخ)\w{0,12}"
 )
-_LABEL = r"language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان"
+_LABELLED = (
+    r"\b(?:language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان)"
+    r"\b[*_ ]*[:：][*_ ]*"
+)
 _TRANSLATION = re.compile(
     r"translat|tradu[cz]|tradui|übersetz|перев|翻译|翻譯|翻訳|번역|tłumacz|çevir|dịch|ترجم"
 )
@@ -158,11 +161,12 @@ def _scaffolds(reading: Reading) -> Iterator[Hit]:
     if reading.prompt.kind in ("skill", "agent_rules"):
         return  # they show scaffolds to the agent that is to fill them in
     matches = list(_SCAFFOLD.finditer(reading.lowered))
+    # Blanks alone may be how an answer is meant to look.
+    is_scaffold = any(match.lastgroup not in _UNSURE for match in matches)
     for match in matches:
         group = match.lastgroup or "blank"
         place = reading.place(match.start(group))
-        # One blank alone may be how an answer is meant to look.
-        if reading.is_code_at(place) or (group in _UNSURE and len(matches) == 1):
+        if reading.is_code_at(place) or (group in _UNSURE and not is_scaffold):
             continue
         words = _cited(reading.text[place : place + match.end(group) - match.start(group)])
         yield Hit(place, f"“{words}” is left from {_ORIGINS.get(group, _SCAFFOLDING)}")
@@ -255,10 +259,7 @@ def _foreign_answer(reading: Reading) -> Iterator[Hit]:
     for code, names in _LANGUAGE_NAMES.items():
         if code == own:
             continue
-        order = (
-            rf"(?:\b(?:{_LABEL})\b[*_ ]*[:：][*_ ]*|(?:{_ANSWER})\w*{_NO_OTHER_WORD})(?:{names})"
-        )
-        match = re.search(order, text)
+        match = re.search(rf"(?:{_LABELLED}|{_ANSWER}{_NO_OTHER_WORD})(?:{names})", text)
         if match is not None:
             yield Hit(
                 reading.place(match.start()),

@@ -100,9 +100,10 @@ def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
         title = section.title.strip().lower()  # with its symbols: `a == b` is not `a != b`
         groups.setdefault((parents[-1].start if parents else -1, title), []).append(section)
         parents.append(section)
-    for same in groups.values():
-        # What is repeated more often is a pattern, as in rules with an example each.
-        if len(same) == _TWICE and _is_title(same[0].key):
+    repeated = [same for same in groups.values() if len(same) > 1 and _is_title(same[0].key)]
+    # What is repeated more often, or in a row, is a pattern: rules with examples, sample answers.
+    for same in repeated if len(repeated) == 1 else ():
+        if len(same) == _TWICE:
             first, second = same
             yield Hit(
                 second.start,
@@ -123,7 +124,7 @@ def _empty_section(reading: Reading) -> Iterator[Hit]:
     empty = [_is_empty(reading, number) for number in range(len(reading.sections))]
     for number, section in enumerate(reading.sections):
         # Several in a row are an outline that the answer is to fill in.
-        alone = not any(empty[max(0, number - 1) : number]) and not any(empty[number + 1 :][:1])
+        alone = sum(empty[max(0, number - 1) : number + 2]) == 1
         if empty[number] and alone:
             yield Hit(
                 section.start,
@@ -179,10 +180,10 @@ def _glued_heading(reading: Reading) -> Iterator[Hit]:
         start, end = match.start(), match.end() - 1
         hashes = match[1].lstrip("\\")
         if reading.fence_at(start) is None:
+            reason = "with a backslash before" if match[1] != hashes else "without a space after"
             yield Hit(
                 start,
-                "Without a space after its `#`, and with a backslash before it, a line is no "
-                f"heading: write `{hashes} Title`.",
+                f"A line {reason} its `#` is no heading: write `{hashes} Title`.",
                 Fix(start, end, f"{hashes} "),
             )
 

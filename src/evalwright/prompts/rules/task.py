@@ -108,7 +108,7 @@ _STATING = frozenset(
     under over and but or so because since while when if though although
     """.split()
 )
-_SENTENCE_START = re.compile(r"(?:^|[.!?]\s+|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']+)")
+_SENTENCE_START = re.compile(r"(?:^|[.!?]\s|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']+)")
 # A task that is no order: “a generator, creating poems”, “who helps users”, “each one should …”.
 _IMPLIED = re.compile(
     r",\s+[a-z]+ing\b|\b(?:who|that|which)\s+[a-z]+s\b|\b(?:should|must|shall|will|never|always|please"
@@ -281,6 +281,7 @@ def _is_bare(reading: Reading) -> bool:
         not reading.outline.items
         and not reading.outline.steps
         and not any(map(str.isdecimal, text))
+        and not any(sign in text for sign in "{}<>/=|")
         and _FORM_ELSEWHERE.search(text) is None
     )
 
