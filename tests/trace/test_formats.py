@@ -16,6 +16,44 @@ EVERY = pytest.mark.parametrize("trace_format", FORMATS, ids=[each.name for each
 
 # For each format the smallest record that makes a case.
 EXAMPLES = {
+    "langsmith": {
+        "id": "r1",
+        "run_type": "llm",
+        "inputs": {"messages": [{"role": "user", "content": "hi"}]},
+        "outputs": {},
+    },
+    "openai-agents": {
+        "object": "trace.span",
+        "id": "s1",
+        "trace_id": "t1",
+        "span_data": {"type": "function", "name": "find", "input": "{}", "output": ""},
+    },
+    "mlflow": {
+        "info": {"trace_id": "tr-1"},
+        "data": {
+            "spans": [
+                {
+                    "name": "find",
+                    "span_id": "a1",
+                    "attributes": {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": "{}"},
+                }
+            ]
+        },
+    },
+    "langfuse": {
+        "id": "o1",
+        "type": "TOOL",
+        "traceId": "t1",
+        "name": "find",
+        "startTime": "2026-01-01T00:00:00Z",
+    },
+    "inspect": {
+        "eval": {"task": "greet"},
+        "samples": [{"id": 1, "epoch": 1, "input": "hi", "target": ""}],
+    },
+    "openhands": [{"source": "user", "action": "message", "args": {"content": "hi"}}],
+    "tau-bench": {"task_id": 0, "reward": 1.0, "traj": [{"role": "user", "content": "hi"}]},
+    "swe-agent": {"trajectory": [{"action": "ls", "observation": "a.py"}]},
     "otel-genai": {
         "name": "chat gpt",
         "spanId": "a1",

@@ -2,9 +2,12 @@
 
 import gzip
 import os
+import shutil
 import zlib
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import msgspec
@@ -19,6 +22,7 @@ from evalwright.comparison.run_folder import (
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.importers import Imported, import_responses
+from evalwright.trace.importers.archives import ZIP_MAGIC, unpacked
 
 _BLOCK = 1 << 20
 _ANSWERS = "answers"
@@ -67,12 +71,23 @@ def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path)
     return RunFolder(folder, listing)
 
 
+def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:
+    """The lines of a log that is packed; what lies in it is listed at its end."""
+    with TemporaryFile() as copy:
+        if not plain.seekable():
+            shutil.copyfileobj(plain, copy)
+        yield from unpacked(plain if plain.seekable() else copy, place)
+
+
 def blocks(path: Path) -> Iterator[bytes]:
     """The content of a file, unpacked where it is packed, piece by piece."""
     try:
         with open_input(path) as plain:
-            packed = plain.peek(2)[:2] == b"\x1f\x8b"  # a pipe cannot be read twice
-            file = gzip.GzipFile(fileobj=plain) if packed else plain
+            magic = plain.peek(4)[:4]  # a pipe cannot be read twice
+            if magic == ZIP_MAGIC:
+                yield from _unpacked(plain, str(path))
+                return
+            file = gzip.GzipFile(fileobj=plain) if magic[:2] == b"\x1f\x8b" else plain
             while block := file.read(_BLOCK):
                 yield block
     except (OSError, EOFError, zlib.error) as error:

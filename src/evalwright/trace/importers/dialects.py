@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from evalwright.trace.importers.values import decimal, sum_usage, text, usage_of
+from evalwright.trace.importers.values import decimal, listed, sum_usage, text, usage_of
 from evalwright.trace.model import Json
 
 _LANGCHAIN_ROLES = {
@@ -61,8 +61,8 @@ def _langchain_fields(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def _langchain_chat(role: str, fields: dict[str, Any]) -> dict[str, Any]:
     extra = fields.get("additional_kwargs")
     extra = extra if isinstance(extra, dict) else {}
-    calls = [*_list(fields.get("tool_calls")), *_list(fields.get("invalid_tool_calls"))]
-    calls = calls or _list(extra.get("tool_calls"))
+    calls = [*listed(fields.get("tool_calls")), *listed(fields.get("invalid_tool_calls"))]
+    calls = calls or listed(extra.get("tool_calls"))
     built = {
         "role": role,
         "content": _without_calls(fields.get("content")) if calls else fields.get("content"),
@@ -120,9 +120,9 @@ def _request_part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outcome(value: Json) -> str | None:
-    if value in ("failed", "denied", "interrupted"):
-        return "error"
-    return "ok" if value == "success" else None
+    if not isinstance(value, str):
+        return None
+    return "ok" if value == "success" else "error"
 
 
 def _user_content(content: Json) -> Json:
@@ -187,7 +187,7 @@ def _gemini_part(part: dict[str, Any]) -> dict[str, Any]:
 
 def spent_in(messages: Json) -> tuple[dict[str, Json], list[str]]:
     """What the answers in a conversation cost together, and the models that gave them."""
-    fields = [_told(each) for each in _list(messages) if isinstance(each, dict)]
+    fields = [_told(each) for each in listed(messages) if isinstance(each, dict)]
     usage = sum_usage(_usage(each) for each in fields)
     return usage, models_of(fields)
 
@@ -223,7 +223,3 @@ def _usage(fields: dict[str, Any]) -> dict[str, Json]:
 
 def _with_cost(usage: dict[str, Json], cost: float | None) -> dict[str, Json]:
     return usage if cost is None or "cost_usd" in usage else {**usage, "cost_usd": cost}
-
-
-def _list(value: Json) -> list[Any]:
-    return value if isinstance(value, list) else []

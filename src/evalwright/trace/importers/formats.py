@@ -5,12 +5,18 @@ docs/trace-formats.md.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 
+from evalwright.trace.importers.agents_sdk import AGENTS_SDK, is_agents_sdk
 from evalwright.trace.importers.dialects import is_foreign_message
+from evalwright.trace.importers.exports import LANGFUSE, MLFLOW, is_langfuse, is_mlflow
+from evalwright.trace.importers.inspect_logs import InspectLogs, is_inspect
+from evalwright.trace.importers.langsmith import LANGSMITH, is_langsmith
 from evalwright.trace.importers.message_logs import MessageLogs
+from evalwright.trace.importers.openhands import OpenHandsEvents, is_openhands
 from evalwright.trace.importers.records import (
     Imported,
     ImportRecord,
@@ -18,8 +24,12 @@ from evalwright.trace.importers.records import (
     numbered,
     read_records,
 )
+from evalwright.trace.importers.run_trees import RunTrees
 from evalwright.trace.importers.span_groups import SpanGroups
 from evalwright.trace.importers.spans import is_span
+from evalwright.trace.importers.swe_agent import is_swe_agent, read_swe_agent
+from evalwright.trace.importers.tau_bench import is_tau_bench, read_tau_bench
+from evalwright.trace.importers.transcripts import Transcripts
 from evalwright.trace.importers.values import first_identifier, number
 from evalwright.trace.model import Json
 
@@ -37,6 +47,7 @@ _LIST_KEYS = (
     "results",
     "trajectories",
     "observations",
+    "batch",
 )
 
 
@@ -128,6 +139,62 @@ def is_message_list(value: list[Any]) -> bool:
 
 # In the order in which a record is held against them.
 FORMATS: tuple[TraceFormat, ...] = (
+    TraceFormat(
+        name="langsmith",
+        fits=is_langsmith,
+        marks=("run_type", "dotted_order"),
+        importer=partial(RunTrees, LANGSMITH),
+        in_order=False,
+    ),
+    TraceFormat(
+        name="openai-agents",
+        fits=is_agents_sdk,
+        marks=("span_data", "workflow_name"),
+        importer=partial(RunTrees, AGENTS_SDK),
+        in_order=False,
+    ),
+    TraceFormat(
+        name="mlflow",
+        fits=is_mlflow,
+        marks=("trace_metadata", "request_metadata"),
+        importer=partial(RunTrees, MLFLOW),
+        in_order=True,
+    ),
+    TraceFormat(
+        name="langfuse",
+        fits=is_langfuse,
+        marks=("observations", "parentObservationId", "parent_observation_id"),
+        importer=partial(RunTrees, LANGFUSE),
+        in_order=False,
+    ),
+    TraceFormat(
+        name="inspect",
+        fits=is_inspect,
+        marks=("eval", "samples"),
+        importer=InspectLogs,
+        in_order=True,
+    ),
+    TraceFormat(
+        name="openhands",
+        fits=is_openhands,
+        marks=("tool_call_metadata", "llm_message"),
+        importer=OpenHandsEvents,
+        in_order=True,
+    ),
+    TraceFormat(
+        name="tau-bench",
+        fits=is_tau_bench,
+        marks=("traj", "simulations"),
+        importer=partial(Transcripts, read_tau_bench),
+        in_order=True,
+    ),
+    TraceFormat(
+        name="swe-agent",
+        fits=is_swe_agent,
+        marks=("trajectory", "trajectory_format"),
+        importer=partial(Transcripts, read_swe_agent),
+        in_order=True,
+    ),
     TraceFormat(
         name="otel-genai",
         fits=_is_otlp,

@@ -18,6 +18,7 @@ _ID_IN_TEXT = re.compile(rb'"(case_id|trace_id)"\s{0,8}:\s{0,8}"([^"\\\x00-\x1f]
 _SEARCHED = 4096
 _OPENING = re.compile(rb"\s*+[\[{]\s*+")
 _BEGINNING = re.compile(rb"\{\s*+(?:[\"}]|$)|\[\s*+(?:[\[{\]]|$)")
+_STRING_OR_NOT_FINITE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 _FOLLOWS = {b"}": b",]}", b"]": b",]}", b"{": b'"}'}
 
 
@@ -61,6 +62,15 @@ def faulty(number: int, fault: str, head: bytes = b"") -> Imported:
         response={},
         trace_id=trace_id,
         fault=fault,
+    )
+
+
+def _finite(text: bytes) -> bytes:
+    """Text in which Python's notation for numbers that JSON does not have is replaced by null."""
+    if b"NaN" not in text and b"Infinity" not in text:
+        return text
+    return _STRING_OR_NOT_FINITE.sub(
+        lambda found: found.group() if found.group().startswith(b'"') else b"null", text
     )
 
 
@@ -174,7 +184,7 @@ def _record(number: int, place: str, line: _Line) -> ImportRecord:
         head = line.text[:_KEPT_OF_REFUSED]
         return ImportRecord(number, place, fault=f"{place}: {heavy}", head=head)
     try:
-        return ImportRecord(number, place, parse_bounded(line.text))
+        return ImportRecord(number, place, parse_bounded(_finite(line.text)))
     except NotJson as error:
         fault = f"{place}: not readable as JSON ({error.reason}); repair or remove it"
         return ImportRecord(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])

@@ -12,6 +12,7 @@ from evalwright.trace.importers.records import Imported, ImportRecord, faulty
 from evalwright.trace.importers.spans import LogRecord, Span, SpanEvent, span_of_logs, spans_of
 from evalwright.trace.importers.timeline import Timeline
 from evalwright.trace.importers.values import identifier, sum_usage
+from evalwright.trace.importers.vendor_spans import read_vendor
 from evalwright.trace.model import Json, text_of
 
 CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
@@ -19,7 +20,7 @@ CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
 
 
 def _by_conventions(span: Span) -> Operation | None:
-    return read_openinference(span) or read_genai(span)
+    return read_openinference(span) or read_genai(span) or read_vendor(span)
 
 
 class SpanGroups:
@@ -32,7 +33,7 @@ class SpanGroups:
         self,
         name: str,
         read: Callable[[Span], Operation | None] = _by_conventions,
-        known: str = "GenAI or OpenInference attributes",
+        known: str = "GenAI or OpenInference attributes, nor those of MLflow or Langfuse",
         turns: Counter[str] | None = None,
     ) -> None:
         self._name = name

@@ -179,6 +179,8 @@ class Timeline:
         for event in operation.output:
             if not only_unseen or not self._known[_key(event)]:
                 self._take_new(event, ts)
+            elif event["type"] == "tool_result":
+                self._complete_result(event)
 
     def _take_new(self, event: CanonicalEvent, ts: float | None) -> None:
         self._known[_key(event)] += 1

@@ -71,6 +71,12 @@ def structure_from_text(value: Json) -> Json:
     return value
 
 
+def listed(value: Json) -> list[Any]:
+    """A list, also where it was written as text; nothing where there is none."""
+    found = structure_from_text(value)
+    return found if isinstance(found, list) else []
+
+
 def arguments(value: Json) -> Json:
     """The arguments of a call: an empty string means none."""
     return {} if value == "" else from_text(value)

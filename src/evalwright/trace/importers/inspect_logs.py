@@ -1,0 +1,262 @@
+"""Logs of Inspect: a whole log, or its header and its samples one by one."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from evalwright.trace.importers.canonical import CanonicalEvent, tool_call
+from evalwright.trace.importers.messages import events_of, events_of_messages, readable
+from evalwright.trace.importers.records import Imported, ImportRecord, faulty
+from evalwright.trace.importers.transcripts import NOTHING, Transcript
+from evalwright.trace.importers.values import (
+    decimal,
+    first_identifier,
+    listed,
+    milliseconds,
+    number,
+    sum_usage,
+    text,
+    tool_names,
+    usage_of,
+)
+from evalwright.trace.model import Json
+
+_ATTACHED = "attachment://"
+_TIME_LIMITS = ("time", "working", "wall_clock")
+_LAYERS = 4  # a pooled text may again point to an attachment
+
+
+def is_inspect(value: Json) -> bool:
+    """Whether a record is a log, the header of one, or a sample."""
+    if not isinstance(value, dict):
+        return False
+    is_log = isinstance(value.get("eval"), dict) and "task" in value["eval"]
+    return is_log or _is_sample(value)
+
+
+def _is_sample(value: dict[str, Any]) -> bool:
+    return "epoch" in value and "input" in value and ("target" in value or "scores" in value)
+
+
+class InspectLogs:
+    """Reads samples; the header before them names the model."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._header: dict[str, Any] = {}
+        self._place: str | None = None
+
+    def take(self, record: ImportRecord) -> Iterator[Imported]:
+        """The samples that a record is or holds."""
+        value = record.value
+        if _is_sample(value):
+            self._place = None
+            yield self._imported(value, record.number, record.place)
+            return
+        self._header = {key: value[key] for key in value if key != "samples"}
+        samples = value.get("samples")
+        samples = samples if isinstance(samples, list) else []
+        self._place = None if samples else record.place
+        for each in samples:
+            yield self._imported(each, record.number, record.place)
+
+    def _imported(self, sample: Json, number: int, place: str) -> Imported:
+        found = _case(sample, self._header) if isinstance(sample, dict) else Transcript()
+        if not found.says_something:
+            return faulty(number, f"{place}: {NOTHING}")
+        return found.imported(number)
+
+    def pause(self) -> Iterable[Imported]:
+        """Nothing waits for a later record."""
+        return ()
+
+    def rest(self) -> Iterator[Imported]:
+        """A log without samples tells of no case."""
+        if self._place is not None:
+            error = self._header.get("error")
+            reason = text(error.get("message")) if isinstance(error, dict) else None
+            why = f" ({reason[:200]})" if reason else ""
+            status = text(self._header.get("status")) or "unknown"
+            fault = f"{self._place}: the log has no samples; its status is {status}{why}"
+            yield faulty(1, fault)
+
+
+def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
+    sample = _resolved(raw)
+    log = [each for each in listed(sample.get("events")) if isinstance(each, dict)]
+    said = listed(sample.get("messages"))
+    given = sample.get("input")
+    events = [event for each in said for event in _events(each)]
+    return Transcript(
+        events=_timed(events, log) if events else _of_log(log),
+        case_id=first_identifier(sample, "id"),
+        trace_id=first_identifier(sample, "uuid"),
+        prompt=given if isinstance(given, str) else _asked(given),
+        tools=_tools(log),
+        models=_models(sample, header),
+        usage=_spent(sample),
+        failure=_failure(sample),
+    )
+
+
+def _resolved(sample: dict[str, Any]) -> dict[str, Any]:
+    """A sample with its attachments in their places: long texts are kept once."""
+    attached = sample.get("attachments")
+    if not isinstance(attached, dict) or not attached:
+        return sample
+    kept = {key: value for key, value in sample.items() if key != "attachments"}
+    resolved: dict[str, Any] = _filled(kept, attached)
+    return resolved
+
+
+def _filled(value: Json, attached: dict[str, Any]) -> Json:
+    if isinstance(value, str):
+        for _ in range(_LAYERS):
+            if not value.startswith(_ATTACHED):
+                break
+            value = attached.get(value.removeprefix(_ATTACHED), value)
+            if not isinstance(value, str):
+                break
+        return value
+    if isinstance(value, dict):
+        return {key: _filled(inner, attached) for key, inner in value.items()}
+    return [_filled(each, attached) for each in value] if isinstance(value, list) else value
+
+
+def _events(turn: Json) -> list[CanonicalEvent]:
+    if not isinstance(turn, dict):
+        return events_of(turn)
+    built = {**turn, "content": _content(turn.get("content"))}
+    calls = [each for each in listed(turn.get("tool_calls")) if isinstance(each, dict)]
+    built["tool_calls"] = [{**each, **_named(each)} for each in calls] or None
+    if turn.get("role") == "tool":
+        built["name"] = turn.get("function") or turn.get("name")
+        built["status"] = _status(turn.get("error"))
+    found = events_of(built)
+    error = turn.get("error")
+    if turn.get("role") == "tool" and isinstance(error, dict) and text(error.get("message")):
+        return [_with_error(each, error["message"]) for each in found]
+    return found
+
+
+def _named(call: dict[str, Any]) -> dict[str, Any]:
+    """The name of a function stands where chat APIs have an object with it."""
+    return {"name": call["function"]} if isinstance(call.get("function"), str) else {}
+
+
+def _with_error(event: CanonicalEvent, reason: str) -> CanonicalEvent:
+    payload = event.get("payload")
+    return {**event, "error_message": reason, "payload": payload or reason}
+
+
+def _status(error: Json) -> str:
+    if error is None:
+        return "ok"
+    kind = error.get("type") if isinstance(error, dict) else None
+    return "timeout" if kind == "timeout" else "error"
+
+
+def _content(content: Json) -> Json:
+    if not isinstance(content, list):
+        return content
+    return [
+        {"type": "thinking", "thinking": part.get("reasoning") or part.get("summary")}
+        if isinstance(part, dict) and part.get("type") == "reasoning"
+        else part
+        for part in content
+    ]
+
+
+def _timed(events: list[CanonicalEvent], log: list[dict[str, Any]]) -> list[CanonicalEvent]:
+    """Events with the times that the log has of calls and their results."""
+    ran = {each.get("id"): each for each in log if each.get("event") == "tool"}
+    timed = []
+    for event in events:
+        known = ran.get(event.get("call_id"), {})
+        key = "timestamp" if event["type"] == "tool_call" else "completed"
+        ts = milliseconds(known.get(key)) if event["type"].startswith("tool_") else None
+        timed.append(event if ts is None else {**event, "ts": ts})
+    return timed
+
+
+def _of_log(log: list[dict[str, Any]]) -> list[CanonicalEvent]:
+    """What models and tools did, where the messages were not kept."""
+    events: list[CanonicalEvent] = []
+    called: set[Json] = set()
+    for each in log:
+        new: list[CanonicalEvent] = []
+        if each.get("event") == "model":
+            turns = [] if events else listed(each.get("input"))
+            new = [event for turn in [*turns, *_answered(each)] for event in _events(turn)]
+        elif each.get("event") == "tool":
+            new = _tool_events(each, is_known=first_identifier(each, "id") in called)
+        called.update(event.get("call_id") for event in new)
+        events += new
+    return events
+
+
+def _answered(event: dict[str, Any]) -> list[Any]:
+    output = event.get("output")
+    choices = listed(output.get("choices")) if isinstance(output, dict) else []
+    return [each["message"] for each in choices[:1] if isinstance(each, dict) and "message" in each]
+
+
+def _tool_events(raw: dict[str, Any], *, is_known: bool) -> list[CanonicalEvent]:
+    call = tool_call(raw.get("id"), raw.get("function"), raw.get("arguments"))
+    turn = {
+        "role": "tool",
+        "tool_call_id": raw.get("id"),
+        "function": raw.get("function"),
+        "content": raw.get("result"),
+        "error": raw.get("error"),
+    }
+    return _timed([*([] if is_known else [call]), *_events(turn)], [raw])
+
+
+def _asked(given: Json) -> str | None:
+    said = [each for each in events_of_messages(given) if each.get("role") == "user"]
+    return "\n\n".join(readable(each["content"]) for each in said) or None
+
+
+def _tools(log: list[dict[str, Any]]) -> list[str]:
+    names = [name for each in log if each.get("event") == "model" for name in _offered(each)]
+    return list(dict.fromkeys(names))
+
+
+def _offered(event: dict[str, Any]) -> list[str]:
+    return tool_names(event.get("tools"))
+
+
+def _models(sample: dict[str, Any], header: dict[str, Any]) -> list[str]:
+    about = header.get("eval")
+    named = text(about.get("model")) if isinstance(about, dict) else None
+    used = sample.get("model_usage")
+    output = sample.get("output")
+    answered = text(output.get("model")) if isinstance(output, dict) else None
+    found = list(used) if isinstance(used, dict) and used else [answered or named]
+    return [name for name in found if name and name != "none/none"]
+
+
+def _spent(sample: dict[str, Any]) -> dict[str, Json]:
+    used = sample.get("model_usage")
+    parts = [each for each in used.values() if isinstance(each, dict)] if used else []
+    output = sample.get("output")
+    if not parts and isinstance(output, dict) and isinstance(output.get("usage"), dict):
+        parts = [output["usage"]]
+    spent = sum_usage(usage_of({"usage": each}) for each in parts)
+    seconds = number(sample.get("total_time"))
+    if seconds is not None:
+        spent["duration_ms"] = round(seconds * 1000, 3)
+    return spent
+
+
+def _failure(sample: dict[str, Any]) -> dict[str, Any]:
+    error, limit = sample.get("error"), sample.get("limit")
+    if isinstance(error, dict):
+        return {"class": "agent_error", "error_message": text(error.get("message")) or "unknown"}
+    if isinstance(limit, dict):
+        kind = text(limit.get("type")) or "unknown"
+        reached = decimal(limit.get("limit"))
+        stopped = f"{kind} limit" + ("" if reached is None else f" of {reached:g}")
+        failure = "timeout" if kind in _TIME_LIMITS else "agent_error"
+        return {"class": failure, "error_name": stopped}
+    return {}

@@ -1,0 +1,197 @@
+"""Runs of LangSmith and of LangChain's tracers: flat with parents, or nested in `child_runs`."""
+
+import re
+from itertools import takewhile
+from typing import Any
+
+from evalwright.trace.importers.canonical import retrieval
+from evalwright.trace.importers.model_io import (
+    agent_operation,
+    identified,
+    model_operation,
+    tool_operation,
+)
+from evalwright.trace.importers.operation import Operation
+from evalwright.trace.importers.run_trees import TreeDialect
+from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.values import (
+    decimal,
+    first_identifier,
+    milliseconds,
+    structure_from_text,
+    text,
+    tool_names,
+    whole_number,
+)
+from evalwright.trace.importers.vendor_spans import document
+from evalwright.trace.model import Json
+
+_RUN = "langsmith.run"
+_TRACEBACK = "Traceback (most recent call last)"
+_LONGEST_ERROR = 2000
+_CASE_KEYS = ("case_id",)
+_THREAD_KEYS = ("thread_id", "session_id", "conversation_id")
+_SPEAKERS = {"System": "system", "Human": "user", "AI": "other", "Tool": "other"}
+_SPEAKER = re.compile(r"(?:^|\n)(System|Human|AI|Tool): ")
+_BATCHES = ("post", "patch", "runs")
+
+
+def is_langsmith(value: Json) -> bool:
+    """Whether a record is a run, or the runs of one request to LangSmith."""
+    return _is_run(value) or (isinstance(value, dict) and any(_batches(value)))
+
+
+def _is_run(value: Json) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("run_type"), str)
+        and any(key in value for key in ("inputs", "outputs", "child_runs", "dotted_order"))
+    )
+
+
+def _batches(value: dict[str, Any]) -> list[list[Any]]:
+    found = [value[key] for key in _BATCHES if isinstance(value.get(key), list)]
+    return found if any(_is_run(each) for batch in found for each in batch[:1]) else []
+
+
+def _nodes(value: Json) -> list[dict[str, Any]]:
+    """The run and all runs below it; what is below a run belongs to its trace."""
+    if not _is_run(value):
+        return [node for batch in _batches(value) for each in batch for node in _nodes(each)]
+    found, level = [], [value]
+    while level:
+        below = []
+        for run in level:
+            children = run.get("child_runs")
+            found.append({key: run[key] for key in run if key != "child_runs"})
+            inherited = {"trace_id": _trace_id(run), "parent_run_id": first_identifier(run, "id")}
+            below += [
+                inherited | {key: value for key, value in child.items() if value is not None}
+                for child in (children if isinstance(children, list) else [])
+                if isinstance(child, dict)
+            ]
+        level = below
+    return found
+
+
+def _is_whole(value: Json) -> bool:
+    """Whether a record is a root with all that is below it."""
+    return _is_run(value) and bool(value.get("child_runs")) and not value.get("parent_run_id")
+
+
+def _trace_id(run: dict[str, Any]) -> str:
+    found = first_identifier(run, "trace_id")
+    order = text(run.get("dotted_order"))
+    if found is None and order is not None:
+        found = order.partition(".")[0].partition("Z")[2]
+    return found or first_identifier(run, "id") or ""
+
+
+def _span(run: dict[str, Any]) -> Span:
+    metadata = _metadata(run)
+    case_id = identified(metadata, keys=_CASE_KEYS) or identified(
+        run, keys=("reference_example_id",)
+    )
+    error = text(run.get("error"))
+    return Span(
+        trace_id=_trace_id(run),
+        span_id=first_identifier(run, "id") or "",
+        parent_id=first_identifier(run, "parent_run_id"),
+        name=text(run.get("name")) or "",
+        start=milliseconds(run.get("start_time")),
+        end=milliseconds(run.get("end_time")),
+        attributes={
+            _RUN: run,
+            "case_id": case_id,
+            "session.id": identified(metadata, keys=_THREAD_KEYS),
+            "base_case_id": identified(metadata, keys=("base_case_id",)),
+        },
+        resource={},
+        events=[],
+        failed=error is not None or run.get("status") == "error",
+        failure=error and _short(error),
+    )
+
+
+def _metadata(run: dict[str, Any]) -> Json:
+    extra = structure_from_text(run.get("extra"))
+    inner = extra.get("metadata") if isinstance(extra, dict) else None
+    return inner if isinstance(inner, dict) else structure_from_text(run.get("metadata"))
+
+
+def _short(error: str) -> str:
+    """An error without the calls that led to it, where it says something before them."""
+    said = error.partition(_TRACEBACK)[0].strip()
+    return (said or error)[:_LONGEST_ERROR]
+
+
+def _read(span: Span) -> Operation | None:
+    run = span.attributes[_RUN]
+    given, returned = (
+        structure_from_text(run.get("inputs")),
+        structure_from_text(run.get("outputs")),
+    )
+    match run.get("run_type"):
+        case "llm":
+            return _model(span, run, given, returned)
+        case "tool":
+            return tool_operation(span, given, returned, _call_id(run, given))
+        case "retriever":
+            return Operation(span, "retrieval", result=_retrieval(given, returned))
+        case "chain" if span.parent_id is None:
+            return agent_operation(span, given, returned)
+    return None
+
+
+def _model(span: Span, run: dict[str, Any], given: Json, returned: Json) -> Operation:
+    operation = model_operation(span, _with_messages(given), returned)
+    extra = structure_from_text(run.get("extra"))
+    extra = extra if isinstance(extra, dict) else {}
+    called = extra.get("invocation_params")
+    called = called if isinstance(called, dict) else {}
+    operation.tools = operation.tools or tool_names(called.get("tools") or called.get("functions"))
+    operation.usage = _usage(run) or operation.usage
+    named = identified(_metadata(run), called, keys=("ls_model_name", "model", "model_name"))
+    operation.models = operation.models or ([named] if named else [])
+    return operation
+
+
+def _with_messages(given: Json) -> Json:
+    """A prompt that tracers wrote as one text, with the messages at its beginning apart.
+
+    What follows them is in the runs before this one, with the ids of its calls.
+    """
+    prompts = given.get("prompts") if isinstance(given, dict) else None
+    first = prompts[0] if isinstance(prompts, list) and len(prompts) == 1 else None
+    if not isinstance(first, str) or not first.startswith(("System: ", "Human: ")):
+        return given
+    parts = _SPEAKER.split(first)
+    said = [
+        {"role": _SPEAKERS[speaker], "content": words}
+        for speaker, words in zip(parts[1::2], parts[2::2], strict=True)
+    ]
+    return {"messages": list(takewhile(lambda each: each["role"] != "other", said))}
+
+
+def _usage(run: dict[str, Any]) -> dict[str, Json]:
+    """What LangSmith counted itself; it does not count in the runs that a tracer writes."""
+    found = {
+        "input_tokens": whole_number(run.get("prompt_tokens")),
+        "output_tokens": whole_number(run.get("completion_tokens")),
+        "cost_usd": decimal(run.get("total_cost")),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _call_id(run: dict[str, Any], given: Json) -> str | None:
+    return identified(run, given, _metadata(run), keys=("tool_call_id",))
+
+
+def _retrieval(given: Json, returned: Json) -> dict[str, Any]:
+    query = given.get("query", given.get("input", given)) if isinstance(given, dict) else given
+    found = returned.get("documents", returned) if isinstance(returned, dict) else returned
+    documents = found if isinstance(found, list) else [found]
+    return retrieval(query, [document(each) for each in documents if each is not None])
+
+
+LANGSMITH = TreeDialect("inputs and outputs of a model or a tool", _nodes, _span, _read, _is_whole)

@@ -1,0 +1,311 @@
+"""OpenHands: streams of actions and observations, and the typed events of its SDK."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from evalwright.trace.importers.canonical import (
+    CanonicalEvent,
+    message,
+    reasoning,
+    tool_call,
+    tool_result,
+    unrecognised,
+)
+from evalwright.trace.importers.messages import events_of, plain_content, readable
+from evalwright.trace.importers.records import Imported, ImportRecord, faulty
+from evalwright.trace.importers.transcripts import NOTHING, Transcript
+from evalwright.trace.importers.values import (
+    arguments,
+    decimal,
+    first_identifier,
+    identifier,
+    milliseconds,
+    structure_from_text,
+    text,
+    tool_names,
+    usage_of,
+)
+from evalwright.trace.model import Json, text_of
+
+_LISTS = ("history", "events", "trajectory")
+_CASE_KEYS = ("case_id", "instance_id", "conversation_id", "id")
+_INTERNAL = (
+    "null",
+    "change_agent_state",
+    "agent_state_changed",
+    "recall",
+    "condensation",
+    "condensation_request",
+    "condense",
+    "think",
+    "system",
+    "message",
+)
+# Of the arguments of an action: how the action is run, and not what is asked of the tool.
+_HOUSEKEEPING = ("thought", "confirmation_state", "is_confirmed", "hidden", "security_risk", "kind")
+_LOOKED_AT = 3
+
+
+def is_openhands(value: Json) -> bool:
+    """Whether a record is an event, a list of them, or a conversation that holds them."""
+    if isinstance(value, list):
+        return _are_events(value)
+    if not isinstance(value, dict):
+        return False
+    held = (structure_from_text(value.get(key)) for key in _LISTS)
+    return _is_event(value) or any(isinstance(each, list) and _are_events(each) for each in held)
+
+
+def _are_events(values: list[Any]) -> bool:
+    first = [_flat(each)[:1] for each in values[:_LOOKED_AT]]
+    return any(_is_event(inner) for each in first for inner in each)
+
+
+def _flat(value: Json) -> list[Any]:
+    """An event; older versions pair an action with its observation."""
+    return value if isinstance(value, list) else [value]
+
+
+def _is_event(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return False
+    if value.get("kind") in _TYPED:
+        return any(key in value for key in ("source", "tool_name", "tool_call_id", "llm_message"))
+    if isinstance(value.get("action"), str) and isinstance(value.get("args"), dict):
+        return True
+    is_observation = isinstance(value.get("observation"), str) and "content" in value
+    return is_observation and ("extras" in value or "cause" in value)
+
+
+class OpenHandsEvents:
+    """Reads conversations; events on lines of their own are one conversation together."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._events: list[Any] = []
+        self._first = 0
+
+    def take(self, record: ImportRecord) -> Iterator[Imported]:
+        """Take a conversation or an event; gives the case that ended with or before it."""
+        if isinstance(record.value, dict) and _is_event(record.value):
+            if self._events and record.value.get("id") == 0:
+                yield from self.pause()
+            self._first = self._first if self._events else record.number
+            self._events.append(record.value)
+            return
+        yield from self.pause()
+        yield _imported(record.value, record.number, record.place)
+
+    def pause(self) -> Iterator[Imported]:
+        """The conversation whose events came one by one."""
+        events, self._events = self._events, []
+        if events:
+            yield _imported(events, self._first, self._name)
+
+    def rest(self) -> Iterable[Imported]:
+        """Nothing waits after a pause."""
+        return ()
+
+
+def _imported(value: Json, number: int, place: str) -> Imported:
+    holder = value if isinstance(value, dict) else {}
+    lists = (structure_from_text(holder.get(key)) for key in _LISTS)
+    listed = value if isinstance(value, list) else next(x for x in lists if isinstance(x, list))
+    stream = _OpenHandsStream([inner for each in listed for inner in _flat(each)])
+    found = stream.transcript()
+    found.case_id = first_identifier(holder, *_CASE_KEYS)
+    found.usage = _spent(holder.get("metrics")) or found.usage
+    if not found.says_something:
+        return faulty(number, f"{place}: {NOTHING}")
+    return found.imported(number)
+
+
+def _spent(metrics: Json) -> dict[str, Json]:
+    if not isinstance(metrics, dict):
+        return {}
+    counted = metrics.get("accumulated_token_usage")
+    usage = usage_of({"usage": counted}) if isinstance(counted, dict) else {}
+    cost = decimal(metrics.get("accumulated_cost"))
+    return usage if cost is None else {**usage, "cost_usd": cost}
+
+
+class _OpenHandsStream:
+    """Events in order, as what was said and done."""
+
+    def __init__(self, events: list[Any]) -> None:
+        self._raw = events
+        self._calls: dict[str, str] = {}
+        self._told = Transcript()
+
+    def transcript(self) -> Transcript:
+        """What the events say."""
+        self._told = Transcript(events=[], tools=[], models=[])
+        for raw in self._raw:
+            if not isinstance(raw, dict):
+                self._told.events.append(unrecognised("event", raw))
+                continue
+            at = milliseconds(raw.get("timestamp"))
+            found = self._read(raw)
+            self._told.events += [{**each, "ts": at} if at is not None else each for each in found]
+            self._told.usage = _spent(raw.get("llm_metrics")) or self._told.usage
+        return self._told
+
+    def _read(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        kind = raw.get("kind")
+        if isinstance(kind, str) and kind in _TYPED:
+            return _TYPED[kind](self, raw)
+        if isinstance(raw.get("action"), str):
+            return self._action(raw, raw["action"])
+        if isinstance(raw.get("observation"), str):
+            return self._observation(raw, raw["observation"])
+        return []
+
+    def _action(self, raw: dict[str, Any], action: str) -> list[CanonicalEvent]:
+        args = raw["args"] if isinstance(raw.get("args"), dict) else {}
+        thought = text(args.get("thought"))
+        if action == "message":
+            return [message(_speaker(raw), args.get("content"))]
+        if action == "system":
+            self._told.tools = tool_names(args.get("tools")) or self._told.tools
+            return [message("system", args.get("content"))]
+        if action == "think":
+            return [reasoning(args.get("thought"))]
+        if action in ("finish", "reject"):
+            said = [args.get("final_thought"), _in(args.get("outputs"), "content"), thought]
+            answer = next(filter(text, [*said, raw.get("message")]), None)
+            return [message("assistant", answer)] if answer else []
+        if action in _INTERNAL:
+            return []
+        return [
+            *([message("assistant", thought)] if thought else []),
+            self._call(raw, action, args),
+        ]
+
+    def _call(self, raw: dict[str, Any], action: str, args: dict[str, Any]) -> CanonicalEvent:
+        about = raw.get("tool_call_metadata")
+        about = about if isinstance(about, dict) else {}
+        call_id = first_identifier(about, "tool_call_id") or identifier(raw.get("id"))
+        if call_id:
+            self._calls[str(raw.get("id"))] = call_id
+        asked = self._asked(about, call_id)
+        given = {key: value for key, value in args.items() if key not in _HOUSEKEEPING}
+        return tool_call(call_id, about.get("function_name") or action, asked or given)
+
+    def _asked(self, about: dict[str, Any], call_id: str | None) -> Json:
+        """The arguments as the model gave them, where its answer was recorded."""
+        response = about.get("model_response")
+        if not isinstance(response, dict):
+            return None
+        model = text(response.get("model"))
+        if model and model not in self._told.models:
+            self._told.models.append(model)
+        choices = response.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        answer = first.get("message") if isinstance(first, dict) else None
+        calls = events_of(answer) if isinstance(answer, dict) else []
+        return next((each["args"] for each in calls if each.get("call_id") == call_id), None)
+
+    def _observation(self, raw: dict[str, Any], kind: str) -> list[CanonicalEvent]:
+        extras = raw["extras"] if isinstance(raw.get("extras"), dict) else {}
+        if kind == "agent_state_changed" and extras.get("agent_state") == "error":
+            self._told.failure = _failure(extras.get("reason") or raw.get("message"))
+        if kind in _INTERNAL:
+            return []
+        about = raw.get("tool_call_metadata")
+        call_id = _in(about, "tool_call_id") or self._calls.get(str(raw.get("cause")))
+        code = _in(extras.get("metadata"), "exit_code", extras.get("exit_code"))
+        failed = kind in ("error", "user_rejected") or (isinstance(code, int) and code > 0)
+        status = "error" if failed or raw.get("success") is False else "ok"
+        return [tool_result(call_id, _in(about, "function_name"), raw.get("content"), status)]
+
+    def said(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        """A message of the SDK: by the user, the agent or the environment."""
+        inner = raw.get("llm_message")
+        inner = inner if isinstance(inner, dict) else {}
+        self._told.models += [name for name in [text(raw.get("model"))] if name]
+        return events_of({**inner, "role": _speaker(raw, inner.get("role"))})
+
+    def prompted(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        """The system prompt of the SDK, with the tools that are offered."""
+        prompt = raw.get("system_prompt")
+        self._told.tools = tool_names(raw.get("tools")) or self._told.tools
+        return [message("system", _in(prompt, "text", prompt))]
+
+    def acted(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        """An action of the SDK: what the agent thought, and its call."""
+        action = raw["action"] if isinstance(raw.get("action"), dict) else {}
+        given = {key: value for key, value in action.items() if key not in _HOUSEKEEPING}
+        asked = raw.get("tool_call")
+        inner = _in(asked, "function") or asked
+        args = arguments(_in(inner, "arguments")) or given
+        name = text(raw.get("tool_name")) or _in(inner, "name") or action.get("kind")
+        thought = plain_content(raw.get("thought"))
+        events = [reasoning(raw["reasoning_content"])] if text(raw.get("reasoning_content")) else []
+        events += [message("assistant", thought)] if thought else []
+        if name == "think":
+            return [*events, reasoning(_in(args, "thought"))]
+        if name == "finish":
+            return [*events, message("assistant", _in(args, "message") or readable(thought))]
+        return [*events, tool_call(raw.get("tool_call_id"), name, args)]
+
+    def observed(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        """An observation of the SDK, or why there is none."""
+        if raw.get("tool_name") in ("finish", "think"):
+            return []
+        found = raw.get("observation")
+        fields = found if isinstance(found, dict) else {}
+        refused = text(raw.get("error")) or text(raw.get("rejection_reason"))
+        payload = refused or _content(fields) or found
+        code = fields.get("exit_code", _in(fields.get("metadata"), "exit_code"))
+        failed = refused or fields.get("is_error") or fields.get("error")
+        failed = failed or (isinstance(code, int) and code > 0)
+        status = "error" if failed else "ok"
+        return [tool_result(raw.get("tool_call_id"), raw.get("tool_name"), payload, status)]
+
+    def passed_over(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        """What is between the framework and itself."""
+        del raw
+        return []
+
+    def ended(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
+        """The conversation broke off."""
+        self._told.failure = _failure(raw.get("detail") or raw.get("error") or raw.get("code"))
+        return []
+
+
+def _content(fields: dict[str, Any]) -> Json:
+    for key in ("content", "output", "error"):
+        if fields.get(key):
+            return plain_content(fields[key])
+    return {key: value for key, value in fields.items() if key != "kind"} or None
+
+
+def _speaker(raw: dict[str, Any], role: Json = None) -> str:
+    source = raw.get("source")
+    if source == "agent":
+        return "assistant"
+    return "system" if source == "environment" else text(role) or "user"
+
+
+def _in(holder: Json, key: str, default: Json = None) -> Json:
+    return holder.get(key, default) if isinstance(holder, dict) else default
+
+
+def _failure(reason: Json) -> dict[str, Any]:
+    return {"class": "agent_error", "error_message": text_of(reason)}
+
+
+_TYPED: dict[str, Callable[[_OpenHandsStream, dict[str, Any]], list[CanonicalEvent]]] = {
+    "MessageEvent": _OpenHandsStream.said,
+    "SystemPromptEvent": _OpenHandsStream.prompted,
+    "ActionEvent": _OpenHandsStream.acted,
+    "ObservationEvent": _OpenHandsStream.observed,
+    "AgentErrorEvent": _OpenHandsStream.observed,
+    "UserRejectObservation": _OpenHandsStream.observed,
+    "ConversationErrorEvent": _OpenHandsStream.ended,
+    "ConversationStateUpdateEvent": _OpenHandsStream.passed_over,
+    "Condensation": _OpenHandsStream.passed_over,
+    "CondensationRequest": _OpenHandsStream.passed_over,
+    "PauseEvent": _OpenHandsStream.passed_over,
+    "TokenEvent": _OpenHandsStream.passed_over,
+}

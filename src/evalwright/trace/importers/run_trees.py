@@ -1,0 +1,64 @@
+"""Traces that tools store as runs with parents: one case for each tree."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from evalwright.trace.importers.operation import Operation
+from evalwright.trace.importers.records import Imported, ImportRecord
+from evalwright.trace.importers.span_groups import SpanGroups
+from evalwright.trace.importers.spans import Span
+from evalwright.trace.model import Json
+
+
+class TreeDialect(msgspec.Struct, frozen=True):
+    """How a tool writes runs.
+
+    `nodes` takes a record apart into runs, `span` and `read` say what a run is and did. A record
+    that `is_whole` holds all runs of its trees; others may be continued anywhere in the file.
+    """
+
+    tool: str
+    nodes: Callable[[Json], list[dict[str, Any]]]
+    span: Callable[[dict[str, Any]], Span]
+    read: Callable[[Span], Operation | None]
+    is_whole: Callable[[Json], bool]
+
+
+class RunTrees:
+    """Reads the records of one tool; later records of a run complete earlier ones."""
+
+    def __init__(self, dialect: TreeDialect, name: str) -> None:
+        self._dialect = dialect
+        self._name = name
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._turns: Counter[str] = Counter()
+
+    def take(self, record: ImportRecord) -> Iterator[Imported]:
+        """Take a record; gives the cases that are complete with it."""
+        nodes = self._dialect.nodes(record.value)
+        if self._dialect.is_whole(record.value):
+            yield from self._cases(nodes, record.place)
+            return
+        for node in nodes:
+            span = self._dialect.span(node)
+            key = span.span_id or f"nameless {len(self._nodes)}"
+            said = {name: value for name, value in node.items() if value is not None}
+            self._nodes[key] = {**self._nodes.get(key, {}), **said}
+
+    def pause(self) -> Iterable[Imported]:
+        """No tree is complete before the end of the file."""
+        return ()
+
+    def rest(self) -> Iterator[Imported]:
+        """One case for each tree."""
+        if self._nodes:
+            yield from self._cases(self._nodes.values(), self._name)
+
+    def _cases(self, nodes: Iterable[dict[str, Any]], place: str) -> Iterator[Imported]:
+        groups = SpanGroups(place, self._dialect.read, self._dialect.tool, self._turns)
+        for node in nodes:
+            groups.add(self._dialect.span(node))
+        yield from groups.rest()
