@@ -1,10 +1,12 @@
 """Tier 0 of prompteval on a library: wall, CPU and peak memory, start-up included.
 
-The library is the folder that is named, else one that is made up: 192 prompts of about 6 KB.
+The library is the folder that is named, else one that is made up: prompts of about 6 KB of which
+no two are alike. `--files 10000` measures memory; `--out results.json` adds a report.
 """
 
 import argparse
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -13,24 +15,41 @@ import time
 from pathlib import Path
 
 COMMAND = Path(sys.executable).with_name("prompteval")
-SECTION = """## Step {n}
-
-Look at part {n} of {{{{subject}}}} and list at most {n} findings, the gravest first. For each give
-the place, the reason in one sentence, and a remedy. Leave out what is only a matter of taste.
-"""
+FOLDER = 500  # files in each
+SECTIONS = 20
+VERBS = ["List", "Compare", "Check", "Rank", "Explain", "Shorten", "Sort", "Count", "Quote"]
+THINGS = ["orders", "invoices", "findings", "clauses", "tests", "commits", "tickets", "figures"]
+HOW = ["in one sentence", "as a table", "with the line", "oldest first", "without names"]
 
 
 def made_library(folder: Path, files: int) -> Path:
     for number in range(files):
-        sections = "\n".join(SECTION.format(n=n + number % 7 + 1) for n in range(20))
-        text = f"---\ntitle: Review {number}\ndescription: Reviews part {number}.\n---\n\n"
-        (folder / f"review-{number:05d}.md").write_text(f"{text}# Review {number}\n\n{sections}")
+        inside = folder / f"part-{number // FOLDER:03d}"
+        inside.mkdir(exist_ok=True)
+        (inside / f"review-{number:05d}.md").write_text(made_prompt(random.Random(number), number))
     return folder
 
 
-def sample(library: Path) -> tuple[float, float, float]:
+def made_prompt(chance: random.Random, number: int) -> str:
+    head = f"---\ntitle: Review {number}\ndescription: Reviews part {number}.\n---\n\n"
+    sections = (_section(chance, n + 1) for n in range(SECTIONS))
+    return f"{head}# Review {number}\n\n{''.join(sections)}"
+
+
+def _section(chance: random.Random, n: int) -> str:
+    sentences = (
+        f"{chance.choice(VERBS)} the {chance.choice(THINGS)} of "
+        f"{{{{subject}}}} beside the {chance.choice(THINGS)} of part {chance.randrange(10_000)}, "
+        f"{chance.choice(HOW)}."
+        for _ in range(3)
+    )
+    return f"## Step {n}\n\n{' '.join(sentences)}\n\n"
+
+
+def sample(library: Path, out: Path | None) -> tuple[float, float, float]:
     began = time.monotonic()
-    process = subprocess.Popen([COMMAND, str(library), "-t", "0", "--quiet"])
+    report = [] if out is None else ["-o", str(out)]
+    process = subprocess.Popen([COMMAND, str(library), "-t", "0", "--quiet", *report])
     _, _, usage = os.wait4(process.pid, 0)
     wall = time.monotonic() - began
     return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
@@ -39,11 +58,13 @@ def sample(library: Path) -> tuple[float, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", nargs="?", type=Path)
+    parser.add_argument("--files", type=int, default=192)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--repeat", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        library = given.library or made_library(Path(scratch), 192)
-        samples = [sample(library) for _ in range(given.repeat)]
+        library = given.library or made_library(Path(scratch), given.files)
+        samples = [sample(library, given.out) for _ in range(given.repeat)]
     for name, values in zip(
         ("wall s", "CPU s", "peak MiB"), zip(*samples, strict=True), strict=True
     ):

@@ -1,7 +1,7 @@
 """Evaluating prompts by the linter alone, and what all tiers share."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -16,7 +16,7 @@ from evalwright.prompts.complexity import complexity
 from evalwright.prompts.lint import ALL_RULES, Linter, Selection, selection
 from evalwright.prompts.results import Assessment, EvaluationRun, Failure, failure, success
 from evalwright.prompts.rules.reading import Reading
-from evalwright.prompts.sources import Source, read_sources
+from evalwright.prompts.sources import Source, find_files, read_source
 from evalwright.prompts.structural import structural_scores
 from evalwright.prompts.tiers import TIERS, Tier
 
@@ -60,17 +60,21 @@ def lint_files(
     if not 0 <= threshold <= 100:
         raise BadInput("threshold: must be a number from 0 to 100")
     settings = EvaluationSettings(threshold=threshold, selection=selection(select, ignore))
-    files = lint_sources(read_sources(paths), settings.selection)
+    files = lint_each(map(read_source, find_files(paths)), settings.selection)
     return list(evaluate_structure(files, settings, SystemClock()))
 
 
-def lint_sources(sources: Sequence[Source], selected: Selection) -> list[Linted]:
+def lint_sources(sources: Iterable[Source], selected: Selection) -> list[Linted]:
     """What the linter says of every file; some rules look at the library as a whole."""
+    return list(lint_each(sources, selected))
+
+
+def lint_each(sources: Iterable[Source], selected: Selection) -> Iterator[Linted]:
+    """The same one by one: of ten thousand files no more than one need be held."""
     linter = Linter(selected)
-    linted = []
     for source in sources:
         if source.prompt is None:
-            linted.append(Linted(source, None))
+            yield Linted(source, None)
             continue
         began = time.perf_counter()
         try:
@@ -84,17 +88,17 @@ def lint_sources(sources: Sequence[Source], selected: Selection) -> list[Linted]
                 findings=findings,
                 complexity=complexity(source.prompt),
             )
-            linted.append(Linted(source, found, time.perf_counter() - began))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the evaluation
             message = f"the linter failed: {type(error).__name__}: {error}"
             reason = Failure("internal_error", message)
             broken = msgspec.structs.replace(source, prompt=None, failure=reason)
-            linted.append(Linted(broken, None))
-    return linted
+            yield Linted(broken, None)
+        else:
+            yield Linted(source, found, time.perf_counter() - began)
 
 
 def evaluate_structure(
-    files: Sequence[Linted], settings: EvaluationSettings, clock: Clock
+    files: Iterable[Linted], settings: EvaluationSettings, clock: Clock
 ) -> Iterator[PromptResult]:
     """Tier 0: the linter alone."""
     for file in files:

@@ -47,28 +47,33 @@ class Source(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     content_sha256: str | None = None
     file: Path | None = None  # None: standard input
-    is_special: bool = False
 
 
 def read_sources(paths: Sequence[Path]) -> list[Source]:
     """All prompts below the paths, in order; raises `BadInput` if there are none."""
-    sources = [_read(found) for found in discover(paths)]
-    if not sources:
+    return list(map(read_source, find_files(paths)))
+
+
+def find_files(paths: Sequence[Path]) -> list[DiscoveredFile]:
+    """All files with prompts below the paths, in order; raises `BadInput` if there are none."""
+    found = list(discover(paths))
+    if not found:
         raise BadInput(
             f"{', '.join(map(str, paths))}: no prompts found; prompts are *.md and "
             "*.prompt.yml files, except README, index, agent and instruction files"
         )
-    return sources
+    return found
 
 
-def _read(found: DiscoveredFile) -> Source:
+def read_source(found: DiscoveredFile) -> Source:
+    """Read a file; what is wrong with it is part of the result."""
     kind = input_type(found.shown) or UNKNOWN_TYPE
     try:
         data = read_bytes(found)
         digest = hashlib.sha256(data).hexdigest()
     except UnfitPrompt as error:
         failure = Failure(error.code, error.message)
-        return Source(found.shown, kind, failure=failure, is_special=found.is_special)
+        return Source(found.shown, kind, failure=failure)
     try:
         prompt = parse_prompt(data, found.shown, found.note)
     except UnfitPrompt as error:
@@ -82,7 +87,7 @@ def read_again(source: Source) -> Source:
     """A file that was changed since it was read."""
     assert source.file is not None
     note = next(iter(source.prompt.notes), None) if source.prompt else None
-    return _read(DiscoveredFile(source.file, source.path, note))
+    return read_source(DiscoveredFile(source.file, source.path, note))
 
 
 def discover(paths: Sequence[Path]) -> Iterator[DiscoveredFile]:

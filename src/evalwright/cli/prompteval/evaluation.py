@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
-from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, lint_sources
+from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, lint_each
 from evalwright.prompts.lint import Selection, selection
 from evalwright.prompts.results import minimal, with_host_info
-from evalwright.prompts.sources import Source, read_again, read_sources
+from evalwright.prompts.sources import DiscoveredFile, Source, find_files, read_again, read_source
 from evalwright.prompts.tiers import (
     DEFAULT_TIER_WITH_MODEL,
     TIERS,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from evalwright.reports.prompts import ReportContext
 
 RECORD_FORMATS = ("json", "jsonl")
+FORMATS_WITH_TEXTS = ("html", "sarif")
 
 
 def evaluate(request: EvaluationRequest, emit: Emit) -> int:
@@ -50,8 +51,8 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         selection=selection(request.select, request.ignore),
     )
     baseline = None if request.baseline is None else _read_baseline(request.baseline)
-    sources = _sources(request, settings.selection)
-    files = lint_sources(sources, settings.selection)
+    texts: dict[str, str] = {}
+    files = lint_each(_sources(request, settings.selection, texts), settings.selection)
     stream = _stream(request, emit) if request.streams else None
     results: list[PromptResult] = []
     unfinished: CannotEvaluate | None = None
@@ -65,10 +66,10 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         from evalwright.cli.prompteval.judging import judge_files
 
         results, unfinished, finish = judge_files(
-            request, files, settings, stream or (lambda _: None), config
+            request, list(files), settings, stream or (lambda _: None), config
         )
     change = None if baseline is None else _change(baseline, results)
-    _write(request, emit, sources, results, settings, change)
+    _write(request, emit, texts, results, settings, change)
     if finish is not None:
         finish()
     if unfinished is not None:
@@ -99,40 +100,50 @@ def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -
     return compare_results(baseline, results)
 
 
-def _sources(request: EvaluationRequest, selected: Selection) -> list[Source]:
-    sources = read_sources(request.paths)
-    special = [each.failure.message for each in sources if each.is_special and each.failure]
+def _sources(
+    request: EvaluationRequest, selected: Selection, texts: dict[str, str]
+) -> Iterator[Source]:
+    """The files one by one, fixed where that is asked for; `texts` gets what reports show."""
+    found = find_files(request.paths)
+    _check_files(found, request)
+    shows_texts = any(name in FORMATS_WITH_TEXTS for _, name in request.outputs)
+    for source in map(read_source, found):
+        current = _fixed(source, selected, quiet=request.quiet) if request.fix else source
+        if shows_texts and current.prompt is not None:
+            texts[current.path] = current.prompt.text
+        yield current
+
+
+def _check_files(found: Sequence[DiscoveredFile], request: EvaluationRequest) -> None:
+    """Refuse, before anything is evaluated, what cannot be read or would be overwritten."""
+    special = [each.error.message for each in found if each.is_special and each.error]
     if special:
         raise BadInput("\n".join([*special, "nothing was evaluated; remove it, or leave it out"]))
     files = (path for path, _ in request.outputs if not is_stdout(path))
     written = {os.path.realpath(path): path for path in files}
     if request.cassette is not None:
         written[os.path.realpath(request.cassette)] = request.cassette
-    for source in sources if written else ():
-        place = source.file and written.get(os.path.realpath(source.file))
+    for each in found if written else ():
+        place = written.get(os.path.realpath(each.path))
         if place:
             raise BadInput(f"{place}: this is one of the prompts; write to another file")
-    return _fixed(sources, selected, quiet=request.quiet) if request.fix else sources
 
 
-def _fixed(sources: Sequence[Source], selected: Selection, *, quiet: bool) -> list[Source]:
-    """Write the safe fixes to the Markdown files that need any; gives all files as they are now.
+def _fixed(source: Source, selected: Selection, *, quiet: bool) -> Source:
+    """Write the safe fixes to a Markdown file that needs any; gives the file as it is now.
 
     A `.prompt.yml` is left alone: what looks like a slip there may be the point of a test case.
     """
     from evalwright.prompts.lint import fix_prompt
 
-    fixed = []
-    for source in sources:
-        fixed.append(source)
-        if source.prompt is None or source.file is None or source.type != "markdown":
-            continue
-        text = fix_prompt(source.prompt, selected)
-        if text != source.prompt.text and _write_fix(source.file, source, text):
-            fixed[-1] = read_again(source)
-            if not quiet:
-                say(f"fixed: {source.path}")
-    return fixed
+    if source.prompt is None or source.file is None or source.type != "markdown":
+        return source
+    text = fix_prompt(source.prompt, selected)
+    if text == source.prompt.text or not _write_fix(source.file, source, text):
+        return source
+    if not quiet:
+        say(f"fixed: {source.path}")
+    return read_again(source)
 
 
 def _write_fix(file: Path, source: Source, text: str) -> bool:
@@ -165,7 +176,7 @@ def _stream(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], 
 def _write(
     request: EvaluationRequest,
     emit: Emit,
-    sources: Sequence[Source],
+    texts: Mapping[str, str],
     results: Sequence[PromptResult],
     settings: EvaluationSettings,
     change: "Change | None",
@@ -176,23 +187,26 @@ def _write(
     from evalwright.reports.forms import renderer
     from evalwright.reports.prompts import ReportContext
     from evalwright.reports.prompts.markdown import append_step_summary
+    from evalwright.reports.prompts.records import json_chunks
 
     context = ReportContext(
         tier=settings.tier,
         threshold=settings.threshold,
         generated=iso_time(SystemClock().now_us()),
-        texts={each.path: each.prompt.text for each in sources if each.prompt is not None},
+        texts=texts,
         change=change,
     )
     shared = [with_host_info(each) if request.with_host_info else each for each in results]
     records = [minimal(each) for each in results] if request.minimal else shared
     for path, name in request.outputs:
         chosen = records if name in RECORD_FORMATS else shared
-        report = renderer("prompts", name)(chosen, context)
+        report = (
+            json_chunks(chosen) if name == "json" else [renderer("prompts", name)(chosen, context)]
+        )
         if is_stdout(path):
-            emit(report)
+            emit(b"".join(report))
         else:
-            write_file(path, [report])
+            write_file(path, report)
     append_step_summary(results, context)
     if request.as_json and not request.streams:
         emit(renderer("prompts", "json")(records, context))

@@ -1,13 +1,16 @@
 """Prompts that are nearly the same as another of the library.
 
 Each prompt is known by a sample of its runs of five words: those that start with a word which a
-fixed hash chooses, so that the same passage gives the same runs everywhere. An index keeps the
-first few prompts of each run; a prompt is compared only with those it meets there. Time and memory
-grow with the text, not with the number of pairs.
+fixed hash chooses, so that the same passage gives the same runs everywhere. Of a run only its hash
+is kept. An index keeps the first few prompts of each of a prompt's lowest hashes; a prompt is
+compared only with those it meets there: two that share most of their runs share most of the lowest.
+Time grows with the text, not with the number of pairs, and a prompt takes less than a kilobyte.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import blake2b
 from itertools import compress
 from zlib import crc32
 
@@ -21,14 +24,18 @@ _KEPT = 6  # prompts per run
 _COMPARED = 3  # prompts that share most runs
 _FEWEST = 5  # runs; of less, only what is the same throughout is reported
 _FEWEST_WORDS = 15
+_INDEXED = 16  # of a prompt's runs
+_MOST_WORDS = 50_000  # that are remembered
 
-_Runs = frozenset[str]
+_Runs = frozenset[int]
 
 
 class _Chosen(dict[str, bool]):
     """Whether runs are sampled that start with a word; found out once for each."""
 
     def __missing__(self, word: str) -> bool:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
         chosen = self[word] = crc32(word.encode()) % _ONE_IN == 0
         return chosen
 
@@ -37,25 +44,28 @@ class Library:
     """The prompts that were looked at so far."""
 
     def __init__(self) -> None:
-        self._prompts: list[tuple[str, _Runs]] = []
-        self._index: dict[str, list[int]] = {}
+        self._prompts: list[tuple[str, array[int]]] = []
+        self._index: dict[int, list[int]] = {}
         self._chosen = _Chosen()
-        self._whole: dict[str, int] = {}
+        self._whole: dict[bytes, int] = {}
 
     def near_duplicate(self, reading: Reading) -> Iterator[Hit]:
         """The earlier prompt that this one repeats; it is itself an earlier one from now on."""
         words = reading.word_list
         number = len(self._prompts)
         starts = compress(range(len(words) + 1 - _RUN), map(self._chosen.__getitem__, words))
-        runs = frozenset([" ".join(words[at : at + _RUN]) for at in starts])
+        runs = frozenset([crc32(" ".join(words[at : at + _RUN]).encode()) for at in starts])
         if len(runs) < _FEWEST:
             runs = frozenset()
         first = number
         if len(words) >= _FEWEST_WORDS:
-            first = self._whole.setdefault(" ".join(words), number)
-        best = (1.0, first) if first != number else self._most_similar(runs)
-        self._prompts.append((reading.prompt.path, runs))
-        for run in runs:
+            whole = blake2b(" ".join(words).encode(), digest_size=16).digest()
+            first = self._whole.setdefault(whole, number)
+        ordered = sorted(runs)
+        indexed = ordered[:_INDEXED]
+        best = (1.0, first) if first != number else self._most_similar(runs, indexed)
+        self._prompts.append((reading.prompt.path, array("I", ordered)))
+        for run in indexed:
             numbers = self._index.setdefault(run, [])
             if len(numbers) < _KEPT:
                 numbers.append(number)
@@ -67,10 +77,9 @@ class Library:
                 f"{self._prompts[other][0]}: keep one, or say what differs.",
             )
 
-    def _most_similar(self, runs: _Runs) -> tuple[float, int] | None:
-        known = self._index.keys() & runs
-        met = Counter(number for run in known for number in self._index[run])
-        # Of equals the earliest, whatever the order in which runs were looked up.
+    def _most_similar(self, runs: _Runs, indexed: list[int]) -> tuple[float, int] | None:
+        met = Counter(number for run in indexed for number in self._index.get(run, ()))
+        # Of equals the earliest.
         nearest = sorted(met, key=lambda number: (-met[number], number))[:_COMPARED]
         alike = [(_similarity(runs, self._prompts[number][1]), -number) for number in nearest]
         if not alike:
@@ -79,8 +88,8 @@ class Library:
         return (similarity, -negated) if similarity >= SIMILAR else None
 
 
-def _similarity(one: _Runs, other: _Runs) -> float:
-    shared = len(one & other)
+def _similarity(one: _Runs, other: "array[int]") -> float:
+    shared = len(one.intersection(other))
     return shared / (len(one) + len(other) - shared)
 
 

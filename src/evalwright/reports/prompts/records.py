@@ -1,6 +1,6 @@
 """Records as JSON, as they are: one object, an array, or one object a line."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,9 +24,20 @@ def render_json_lines(results: Sequence[PromptResult], context: ReportContext) -
 
 def render_json(results: Sequence[PromptResult], context: ReportContext) -> bytes:  # noqa: ARG001
     """One record as an object, any other number as an array."""
-    records = [encode_record(result) for result in results]
-    whole = records[0] if len(records) == 1 else b"[%s]" % b",".join(records)
-    return msgspec.json.format(whole, indent=2) + b"\n"
+    return b"".join(json_chunks(results))
+
+
+def json_chunks(results: Sequence[PromptResult]) -> Iterator[bytes]:
+    """The same in pieces: of ten thousand records no more than one is held as text."""
+    if len(results) == 1:
+        yield msgspec.json.format(encode_record(results[0]), indent=2) + b"\n"
+        return
+    before = b"["
+    for result in results:
+        record = msgspec.json.format(encode_record(result), indent=2)
+        yield before + b"\n  " + record.replace(b"\n", b"\n  ")  # no text has a raw line break
+        before = b","
+    yield b"\n]\n" if results else b"[]\n"
 
 
 def _as_text(value: Any) -> Any:
