@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import ranking
 import rightness
 from wild import Wild
 
@@ -29,6 +30,7 @@ def main() -> None:
         )
     wild = Wild(given.directory, given.judged)
     rightness.report(wild, show=given.list)
+    ranking.report(wild)
 
 
 if __name__ == "__main__":

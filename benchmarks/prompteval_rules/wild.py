@@ -24,6 +24,7 @@ class Wild:
     """The files of one set, their labels, and the results of the tool."""
 
     def __init__(self, data: Path, more_judged: Path | None = None) -> None:
+        self._data = data
         self.labels = {each["file"]: each for each in _records(data / "labels.jsonl")}
         self.misses = list(_records(data / "misses.jsonl"))
         self.judged: dict[Place, bool] = {}
@@ -51,6 +52,10 @@ class Wild:
         """Whether a finding is right; None where nobody has judged it."""
         known = self.judged.get(place)
         return self.judged.get(place._replace(line=0)) if known is None else known
+
+    def length(self, file: str) -> int:
+        """The characters of a file."""
+        return len((self._data / file).read_text(encoding="utf-8"))
 
     def repository(self, file: str) -> str:
         """The repository that a file comes from."""

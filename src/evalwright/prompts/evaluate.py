@@ -85,6 +85,7 @@ def lint_each(sources: Iterable[Source], selected: Selection) -> Iterator[Linted
                 rubric=scores.rubric,
                 summary=scores.summary,
                 structural=scores.percentage,
+                advice=scores.advice,
                 findings=findings,
                 complexity=complexity(source.prompt),
             )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -40,6 +41,7 @@ class Assessment(msgspec.Struct, frozen=True):
     summary: str
     structural: float | None
     judged: bool = False  # by a model; the linter alone makes no `geval`
+    advice: Mapping[Criterion, str] = {}  # what to change, with an example
     findings: Sequence[Finding] = ()
     cases: Sequence[PromptCase] = ()
     complexity: Complexity | None = None
@@ -117,7 +119,7 @@ def success(run: EvaluationRun, prompt: Prompt, found: Assessment) -> PromptResu
         passed=percentage >= run.threshold and all(case.passed for case in found.cases),
         threshold=run.threshold,
         grade=grade(percentage),
-        recommendations=recommendations(by_criterion, run.threshold),
+        recommendations=recommendations(by_criterion, run.threshold, found.advice),
         issues=_issues(found.findings, found.cases),
         complexity=found.complexity or UNSET,
         metadata=Metadata(__version__, RUBRIC_VERSION),
@@ -255,13 +257,22 @@ def _execution(run: EvaluationRun, reason: Failure | None) -> ExecutionFacts:
     )
 
 
-def recommendations(percentages: Mapping[Criterion, float], threshold: float) -> list[str]:
-    """What to improve: every criterion below the threshold, the worst first."""
-    low = [(value, name, grade(value)) for name, value in percentages.items() if value < threshold]
+def recommendations(
+    percentages: Mapping[Criterion, float],
+    threshold: float,
+    advice: Mapping[Criterion, str] = MappingProxyType({}),
+) -> list[str]:
+    """What to improve: every criterion below the threshold, the worst first.
+
+    Where it is known what to change, that is said; a judge gives reasons of its own instead.
+    """
+    low = [(value, name) for name, value in percentages.items() if value < threshold]
     low.sort(key=lambda entry: entry[0])
     return [
-        f"Improve {name}: currently {percent(value, threshold)} ({graded})"
-        for value, name, graded in low
+        f"{advice[name]} ({name} {percent(value, threshold)})"
+        if name in advice
+        else f"Improve {name}: currently {percent(value, threshold)} ({grade(value)})"
+        for value, name in low
     ]
 
 

@@ -1,128 +1,118 @@
-"""Scores without a model: graded features of a prompt, lowered by what the rules found."""
+"""Scores without a model: graded aspects of a prompt, lowered by what the rules found.
+
+The aspects are those that a reader with a rubric looks for: work rather than a role, the form of
+the answer, limits, odd cases, examples. They are counted for each hundred words, so length earns
+nothing, by marks that all languages share and by tables of words for each language.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import repeat
-from math import exp
+from math import exp, log2
 
 import msgspec
 
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, FindingSeverity, grade
+from evalwright.prompts.language import WITHOUT_SPACES
+from evalwright.prompts.outline import EXAMPLE_TITLE
+from evalwright.prompts.rubric import ASPECTS, LEXICAL, RUBRIC, STRUCTURAL, AspectName
 from evalwright.prompts.rules.reading import Reading
-from evalwright.prompts.rules.task import asks, first_task, format_signs, has_example
-from evalwright.prompts.rules.variables import declared_share
+from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
 
 # What one finding takes off a score; each further finding of its rule takes half as much.
 PENALTIES: Mapping[FindingSeverity, float] = {"error": 0.2, "warning": 0.1, "info": 0.03}
 _LOWEST, _SPAN = 1.0, 9.0
 _DIGITS = 2
 _GOOD, _WEAK = 0.75, 0.4
-_NAMED = 2  # features in a reason
+_NAMED = 2  # aspects in a reason
 
-_ITEM = re.compile(r"[ \t]*(?:[-*+•]|(\d+)[.)])[ \t]")
+_FEW = 0.15  # of a hundred words: so that little of a thing is enough in a short prompt
+_ASKS_NOTHING = 0.7  # of the scores of a text without an instruction or a question
+_SHORT = 60  # words
+_UNLISTED = 0.35  # what prose is worth where points are looked at
+_FEW_WORDS, _MANY_WORDS = 5, 25  # of a point: below it is a keyword, above it counts as so many
+_LETTERS_OF_A_WORD = 2  # in these scripts, roughly
+_DECLARED_FORMS = frozenset({"responseFormat", "response_format", "jsonSchema", "outputs"})
+_DECLARED_WORTH = 3  # words on the form
+_MARKS = frozenset("-*+•・●▪◦–第")
+_BEFORE_LABEL, _AFTER_LABEL = frozenset("#*<\\【［{"), frozenset(":：*")
+_ENDED = (".", "!", "?", ";", ":", "。", "！", "？", "；", "：", "।", "؟")
+
+_ITEM = re.compile(
+    r"[ \t>]*(?:[-*+•・●▪◦–]|\d{1,3}[.)）、．]|[①-⑳]|[一二三四五六七八九十]{1,3}、"
+    r"|第\w{1,3}步)[ \t*]*"
+)
 _LABEL = re.compile(
-    r"[ \t>#*_-]*[A-Za-z][\w /&'()-]{1,40}(?:\*\*)?:|#{1,6}[ \t]|\*\*[^*\n]+\*\*[ \t]*$"
+    r"[ \t>*_\\【\[]{0,9}[^\W\d_][^\n:：.!?。]{0,45}[:：](?:\*\*)?[ \t\r]*$"
+    r"|[ \t]*\\?#{1,6}[ \t]?\S|\*\*[^*\n]+\*\*[:：]?[ \t\r]*$|[ \t]*[【［].{1,40}[】］]"
+    r"|[ \t]*\\?</?[^\W\d][^<>\n]{0,60}>[ \t\r]*$|[ \t]*\{%"
 )
-_NUMBER = re.compile(r"\d[\d,.]{0,12}\s{0,3}(?:%|(?:-|to)\s?\d|[a-z]{3})")
-_SENTENCE_END = re.compile(r"[.!?:;](?:\s|$)")
-
-_CONSTRAINTS = frozenset(
-    """
-    must never only always avoid don't ensure limit required exactly without exclude maximum minimum
-    least most unless strictly mandatory cannot shouldn't should
-    """.split()
+_LEAD = re.compile(r"[ \t>*_\-•\d.)\\]{0,9}[^\W\d_][^\n:：.!?。]{1,35}[:：](?:\*\*)?[ \t]*\S")
+# The first letter precedes what looks back at it, so that `re` can skip to the next one.
+_NUMBER = re.compile(r"\d(?<![\w.]\d)[\d,.]*")
+_KEY = re.compile(r"[\"'`“][^\W\d][\w ]{0,30}[\"'`”][ \t]*:")
+_QUOTED = re.compile(
+    r"\"[^\"\n]{1,80}\"|“[^”\n]{1,80}”|«[^»\n]{1,80}»|「[^」\n]{1,80}」|„[^“”\n]{1,80}[“”]|`[^`\n]{1,60}`"
 )
-_HEDGES = frozenset(
-    """
-    maybe perhaps possibly probably somewhat various several some few many appropriate appropriately
-    relevant suitable reasonable generally typically etc nice good better things stuff properly
-    """.split()
+_CLASSES = re.compile(
+    r"[A-Z](?<!\w[A-Z])[A-Z_]{2,40}(?:[ \t]*[,/|][ \t]*|[ \t]\w{1,4}[ \t])[A-Z][A-Z_]{2,40}\b"
 )
-_CARE = frozenset(
-    """
-    confidential privacy private pii sensitive redact anonymize anonymise unsure uncertain
-    uncertainty assumption assumptions cite citations source sources evidence verify unknown
-    fabricate invent hallucinate disclaimer compliance gdpr consent ethical legal lawful bias
-    limitations untrusted risk risks security
-    """.split()
-)
-_SETTING = frozenset(
-    """
-    context background audience goal purpose objective scope constraints assumptions requirements
-    stakeholders environment users timeline
-    """.split()
-)
-_FIELDS = (
-    ("title", "name"),
-    ("description", "intro", "summary", "purpose"),
-    ("version", "date", "updated"),
-    ("author", "owner", "maintainer"),
-    ("category", "tags", "topics", "type", "subcategory"),
-)
-_TEACHING = frozenset("example examples sample usage input output expected".split())
-_HELPING = frozenset(
-    "tips use when related notes description goal context constraints governance".split()
-)
-_ENOUGH_WORDS = 30
-_TOO_MANY_WORDS = 1500
-_GOOD_LENGTH = 14.0  # words of a sentence or line
-_ROLE = re.compile(r"\b(?:you are|act as|you're|your role|as an? (?:expert|senior))\b")
-
-
-class Feature(msgspec.Struct, frozen=True, gc=False):
-    """One thing that was looked at: its grade, its weight, and what to call it."""
-
-    name: str
-    grade: float
-    weight: float
+_SENTENCE_END = re.compile(r"[.!?;。！？；؟।](?:(?<=[。！？；؟।])|[ \t]+)(?=\S)")
+_TEMPLATED = re.compile(r"\{\{[^{}\n]{1,60}\}\}|\{%[^{}\n]{1,80}%\}")
 
 
 class LineCounts(msgspec.Struct, frozen=True, gc=False):
     """The lines of a prompt, counted."""
 
     lines: int
-    items: int
-    steps: int
-    labels: int
-    longest: int  # words of the longest run of plain lines
+    points: int  # items of lists, and lines that stand like items
+    steps: int  # points with a number
+    keywords: int  # points of a few words
+    point_words: float  # of all points
+    labels: int  # headings, tags, and labels on a line of their own
+    leads: int  # lines that begin with a label
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What was counted in a prompt."""
+
+    words: int
+    sentences: int
+    concepts: Mapping[Concept, int]
+    is_lexical: bool  # there is a table of the words of its language
+    lines: LineCounts
+    numbers: int
+    keys: int  # as in JSON
+    quotes: int
+    examples: int  # sections that show one
+    forms: int  # of the answer: classes such as ALLOW or BLOCK, and what the file declares
+    variables: int
+    asks: bool  # there is an instruction or a question
 
 
 class StructuralResult(msgspec.Struct, frozen=True):
-    """A score from 1 to 10 and a reason for each criterion, their mean in percent, a summary."""
+    """A score from 1 to 10 and a reason for each criterion, their mean in percent, a summary.
+
+    The advice says for each criterion what to change first, with an example.
+    """
 
     rubric: Mapping[Criterion, tuple[float, str]]
     percentage: float
     summary: str
+    advice: Mapping[Criterion, str]
 
 
 def structural_scores(reading: Reading, findings: Sequence[Finding]) -> StructuralResult:
-    """The scores of a prompt by its features and findings."""
-    words = len(reading.word_list)
-    substance = words / (words + _ENOUGH_WORDS)  # is there enough to judge: 0.5 at thirty words
+    """The scores of a prompt by its aspects and findings."""
+    evidence = gather(reading)
+    grades = aspect_grades(evidence)
+    filled = evidence.words / (evidence.words + 1) * (1 if evidence.asks else _ASKS_NOTHING)
     by_criterion: dict[Criterion, list[Finding]] = {}
     for each in findings:
         by_criterion.setdefault(each.criterion, []).append(each)
-    lines = _line_counts(reading)
-    features: dict[Criterion, tuple[Feature, ...]] = {
-        "clarity": _clarity(reading, lines, substance),
-        "specificity": _specificity(reading, lines),
-        "actionability": _actionability(reading, lines, substance),
-        "structure": _structure(reading, lines),
-        "completeness": _completeness(reading, substance),
-        "safety": (
-            Feature("nothing that must not be there", 1.0, 6),
-            Feature(
-                "words on sources, doubt and confidential data",
-                _rising(_count(reading, _CARE), 2.5),
-                3,
-            ),
-            Feature("enough to be judged", substance, 1),
-        ),
-    }
     rubric = {
-        criterion: _score(graded, by_criterion.get(criterion, ()), substance**0.25)
-        for criterion, graded in features.items()
+        criterion: _score(criterion, grades, by_criterion.get(criterion, ()), filled)
+        for criterion in RUBRIC
     }
     percentage = round(
         10 * sum(WEIGHTS[name] * score for name, (score, _) in rubric.items()), _DIGITS
@@ -133,25 +123,43 @@ def structural_scores(reading: Reading, findings: Sequence[Finding]) -> Structur
         f"{grade(percentage)} by structure: strongest in {best} ({rubric[best][0]:.1f}), "
         f"weakest in {worst} ({rubric[worst][0]:.1f}), {found}."
     )
-    return StructuralResult(rubric, percentage, summary)
+    return StructuralResult(rubric, percentage, summary, _advice(rubric, grades))
+
+
+def _advice(
+    rubric: Mapping[Criterion, tuple[float, str]], grades: Mapping[AspectName, float]
+) -> dict[Criterion, str]:
+    """The weakest aspect of each criterion, the worst criterion first; none of them twice."""
+    left = set(grades)
+    advice: dict[Criterion, str] = {}
+    for criterion in sorted(rubric, key=lambda each: rubric[each][0]):
+        names = [name for name, _ in RUBRIC[criterion] if name in left]
+        weakest = min(names, key=grades.__getitem__)
+        left.discard(weakest)
+        advice[criterion] = ASPECTS[weakest].advice
+    return advice
 
 
 def _score(
-    graded: Sequence[Feature], findings: Sequence[Finding], filled: float
+    criterion: Criterion,
+    grades: Mapping[AspectName, float],
+    findings: Sequence[Finding],
+    filled: float,
 ) -> tuple[float, str]:
     reached = possible = 0.0
-    for each in graded:
-        reached += each.weight * each.grade
-        possible += each.weight
+    best, worst = [], []
+    for name, weight in RUBRIC[criterion]:
+        reached += weight * grades[name]
+        possible += weight
+        if grades[name] >= _GOOD:
+            best.append((-weight * grades[name], ASPECTS[name].title))
+        elif grades[name] <= _WEAK:
+            worst.append((-weight * (1 - grades[name]), ASPECTS[name].title))
     share = reached / possible * filled * kept_after(findings)
-    best = [each for each in graded if each.grade >= _GOOD]
-    worst = [each for each in graded if each.grade <= _WEAK]
-    best.sort(key=lambda each: -each.grade * each.weight)
-    worst.sort(key=lambda each: -(1 - each.grade) * each.weight)
     counts = Counter(each.rule for each in findings)
     parts = {
-        "good": [each.name for each in best[:_NAMED]],
-        "lacking": [each.name for each in worst[:_NAMED]],
+        "good": [title for _, title in sorted(best)[:_NAMED]],
+        "lacking": [title for _, title in sorted(worst)[:_NAMED]],
         "found": [f"{rule} ×{n}" if n > 1 else rule for rule, n in counts.items()],
     }
     text = "; ".join(f"{name}: {', '.join(listed)}" for name, listed in parts.items() if listed)
@@ -167,74 +175,43 @@ def kept_after(findings: Sequence[Finding]) -> float:
     return kept
 
 
-def _clarity(reading: Reading, lines: LineCounts, substance: float) -> tuple[Feature, ...]:
-    words = len(reading.word_list)
-    ends = lines.lines + len(_SENTENCE_END.findall(reading.prose))
-    length = 2 * words / max(1, ends)
-    hedges = 100 * _count(reading, _HEDGES) / max(1, words)
-    task = first_task(reading)
-    fit = substance * exp(-max(0, words - _TOO_MANY_WORDS) / _TOO_MANY_WORDS)
-    return (
-        Feature("a length that can be taken in", fit, 2),
-        Feature("short sentences and lines", exp(-max(0.0, length - _GOOD_LENGTH) / 20), 1),
-        Feature("firm words", exp(-hedges / 3), 1.5),
-        Feature("an early task", 0.0 if task is None else 1 - task / max(1, len(reading.prose)), 2),
-        Feature("a role", float(_ROLE.search(reading.lowered[:400]) is not None), 1),
-    )
-
-
-def _specificity(reading: Reading, lines: LineCounts) -> tuple[Feature, ...]:
-    return (
-        Feature("the form of the answer", format_signs(reading) / 4, 3),
-        Feature("numbers that bound it", _rising(len(_NUMBER.findall(reading.lowered)), 2), 1.5),
-        Feature("constraints", _rising(_count(reading, _CONSTRAINTS), 3), 2),
-        Feature("listed points", _rising(lines.items, 7), 1.5),
-        Feature("variables", _rising(len({e.name for e in reading.placeholders}), 1.5), 1),
-    )
-
-
-def _actionability(reading: Reading, lines: LineCounts, substance: float) -> tuple[Feature, ...]:
-    return (
-        Feature("a task", float(first_task(reading) is not None), 2),
-        Feature("instructions", _rising(asks(reading), 4), 3),
-        Feature("numbered steps", _rising(lines.steps, 3), 1.5),
-        Feature("declared variables", declared_share(reading), 1),
-        Feature("enough to act on", substance, 2),
-    )
-
-
-def _structure(reading: Reading, lines: LineCounts) -> tuple[Feature, ...]:
-    words = max(1, len(reading.word_list))
-    sound = [each.closed and each.stray is None for each in reading.fences]
-    return (
-        Feature("labelled parts of the prompt", _rising(lines.labels, 4), 2),
-        Feature("lists", _rising(lines.items, 5), 1),
-        Feature("sections of the file", _rising(len(reading.sections), 3), 1),
-        Feature("no long run of plain text", 1 - min(1.0, lines.longest / max(80, words)), 1.5),
-        Feature("sound fences", sum(sound) / len(sound) if sound else 1.0, 1),
-    )
-
-
-def _completeness(reading: Reading, substance: float) -> tuple[Feature, ...]:
-    sections = [each for each in reading.sections if each is not reading.core_section]
-    titles = [(each, frozenset(each.key.split())) for each in sections]
-    taught = sum(each.end - each.body for each, title in titles if title & _TEACHING)
-    helped = sum(1 for _, title in titles if title & _HELPING)
-    setting = len(reading.words.keys() & _SETTING)
-    fields = reading.prompt.frontmatter or {}
-    filled = sum(any(fields.get(key) for key in keys) for keys in _FIELDS) / len(_FIELDS)
-    return (
-        Feature("front matter", filled, 1.5),
-        Feature("examples", max(_rising(taught, 300), 0.3 * has_example(reading)), 2.5),
-        Feature("goal and context", _rising(setting, 2), 1.5),
-        Feature("notes on its use", _rising(helped, 2), 1),
-        Feature("declared variables", declared_share(reading), 1),
-        Feature("enough to act on", substance, 1.5),
-    )
-
-
-def _count(reading: Reading, words: frozenset[str]) -> int:
-    return sum(map(reading.words.get, words, repeat(0)))
+def aspect_grades(found: Evidence) -> dict[AspectName, float]:
+    """Each aspect from 0 to 1, by what there is of it in a hundred words."""
+    count, lines = found.concepts, found.lines
+    hundreds = found.words / 100
+    size = hundreds + _FEW
+    whole = hundreds + 1  # where what a short prompt says once is neither good nor bad
+    sentence = found.words / max(1, found.sentences)
+    point = lines.point_words / max(1, lines.points)
+    unneeded = 0.8 * min(1.0, max(0.0, 2 - found.words / _SHORT))  # a short text needs no parts
+    full_points = lines.points - 0.7 * lines.keywords + 0.5 * lines.steps
+    shown = count["examples"] + found.examples + found.keys / 2 + found.quotes / 3
+    limits, cases = _rising(count["limits"] / size, 2.5), _rising(count["cases"] / size, 0.8)
+    grades: dict[AspectName, float] = {
+        "work": exp(-count["you"] / whole / 3),
+        "deeds": exp(-max(0, count["claims"] - 1) / whole / 2),
+        "voice": exp(-count["self"] / whole),
+        "firmness": exp(-count["hedges"] / whole / 2),
+        "sentences": exp(-max(0.0, sentence - 14) / 15),
+        "whole_points": 1 - max(0, lines.keywords - 3) / max(4, lines.points),
+        "brevity": min(1.0, max(0.0, 1 - log2((found.words + 1) / 40) / 6)),
+        "form": _rising((count["forms"] + found.forms + found.keys / 3) / size, 2.5),
+        "limits": limits,
+        "numbers": _rising(found.numbers / size, 1.5),
+        "instructions": _rising(count["asks"] / size, 4),
+        "cases": cases,
+        "points": _rising(full_points / size, 3),
+        "worded_points": min(1.0, point / 12) if lines.points else _UNLISTED,
+        "parts": max(unneeded, _rising((lines.labels + lines.leads) / size, 3)),
+        "examples": _rising(shown / size, 0.8),
+        "input": _rising((count["inputs"] + 2 * found.variables) / whole, 2.5),
+        "doubt": (2 * limits + cases) / 3,
+        "harmless": 1.0,
+    }
+    if not found.is_lexical:  # what cannot be read counts as good as what can be seen
+        seen = sum(grades[name] for name in STRUCTURAL) / len(STRUCTURAL)
+        grades |= {name: max(grades[name], seen) for name in LEXICAL}
+    return grades
 
 
 def _rising(count: float, scale: float) -> float:
@@ -242,24 +219,55 @@ def _rising(count: float, scale: float) -> float:
     return 1 - exp(-count / scale)
 
 
-def _line_counts(reading: Reading) -> LineCounts:
-    lines = items = steps = labels = longest = run = 0
-    for line in reading.prose.split("\n"):
-        first = line.strip()[:1]
-        if not first:
-            run = 0
+def gather(reading: Reading) -> Evidence:
+    """Count what a prompt shows of itself."""
+    language, core, prose = reading.prompt.language, reading.core, reading.prose
+    concepts = concept_counts(language.code, reading.lowered, reading.words)
+    lines = line_counts(prose, is_unspaced=language.script in WITHOUT_SPACES)
+    is_known = has_vocabulary(language.code)
+    declared = reading.prompt.frontmatter or {}
+    forms = len(_CLASSES.findall(core)) + _DECLARED_WORTH * any(map(declared.get, _DECLARED_FORMS))
+    templated = len(set(_TEMPLATED.findall(core))) if "{" in core else 0
+    return Evidence(
+        words=len(reading.word_list),
+        sentences=lines.lines + len(_SENTENCE_END.findall(prose)),
+        concepts=concepts,
+        is_lexical=is_known,
+        lines=lines,
+        numbers=len(_NUMBER.findall(prose)),
+        keys=len(_KEY.findall(core)),
+        quotes=len(_QUOTED.findall(core)),
+        examples=sum(1 for each in reading.sections if EXAMPLE_TITLE.search(each.key)),
+        forms=forms,
+        variables=max(templated, len({each.name for each in reading.placeholders})),
+        asks=concepts["asks"] > 0 or "?" in core or "？" in core or not is_known,
+    )
+
+
+def line_counts(prose: str, *, is_unspaced: bool) -> LineCounts:
+    """Tell points, labels and plain lines apart."""
+    lines = points = steps = keywords = labels = leads = 0
+    point_words = 0.0
+    in_run = False  # the line before ended a sentence, so that this one stands like an item
+    for line in prose.split("\n"):
+        text = line.strip()
+        if not text or text.startswith(("```", "~~~")):
+            in_run = False
             continue
         lines += 1
-        item = _ITEM.match(line) if first in "-*+•" or first.isdecimal() else None
-        if item is not None:
-            items += 1
-            steps += item[1] is not None
-        may_label = ":" in line or line[0] in "#*"
-        labelled = may_label and _LABEL.match(line) is not None
-        labels += labelled
-        if labelled or item is not None:
-            run = 0
-        else:
-            run += line.count(" ") + 1
-            longest = max(longest, run)
-    return LineCounts(lines, items, steps, labels, longest)
+        item = _ITEM.match(line) if text[0] in _MARKS or text[0].isnumeric() else None
+        may_label = text[0] in _BEFORE_LABEL or text[-1] in _AFTER_LABEL
+        if item is None and may_label and _LABEL.match(line):
+            labels += 1
+            in_run = False
+            continue
+        if item is not None or in_run:
+            said = text if item is None else line[item.end() :]
+            words = len(said) / _LETTERS_OF_A_WORD if is_unspaced else said.count(" ") + 1
+            points += 1
+            steps += item is not None and text[0].isnumeric()
+            keywords += words < _FEW_WORDS
+            point_words += min(words, _MANY_WORDS)
+        leads += (":" in text or "：" in text) and _LEAD.match(line) is not None
+        in_run = text.endswith(_ENDED)
+    return LineCounts(lines, points, steps, keywords, point_words, labels, leads)

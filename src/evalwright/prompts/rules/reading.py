@@ -30,6 +30,8 @@ CORE_TITLES = frozenset(
         "system prompt",
         "user prompt",
         "main prompt",
+        "system message",
+        *"提示词 提示詞 提示 プロンプト プロンプト本文 프롬프트 промпт промт".split(),
     }
 )
 # Sections whose title begins so are about a prompt rather than part of it.

@@ -1,0 +1,90 @@
+"""What a text speaks of, counted by tables of words for each language (`vocabulary.txt`)."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Literal, cast, get_args
+
+import msgspec
+
+Concept = Literal[
+    "asks", "you", "self", "claims", "hedges", "cases", "limits", "forms", "examples", "inputs"
+]
+CONCEPTS: tuple[Concept, ...] = get_args(Concept)
+_ENGLISH = "en"
+_SHORTEST_STEM, _LONGEST_STEM = 2, 20
+_NOT_IN_WORDS = frozenset(".:")  # what holds one, such as `e.g.`, is a piece of text
+
+_Meanings = dict[str, tuple[Concept, ...]]
+
+
+class Vocabulary(msgspec.Struct, frozen=True):
+    """The words of a language and of English: whole ones, their beginnings, pieces of text."""
+
+    words: _Meanings
+    stems: _Meanings
+    pieces: _Meanings
+
+    def meanings(self, word: str) -> set[Concept]:
+        """What a word stands for, as a whole and by the longest stem that it begins with."""
+        for length in range(min(len(word), _LONGEST_STEM), _SHORTEST_STEM - 1, -1):
+            if found := self.stems.get(word[:length]):
+                return {*found, *self.words.get(word, ())}
+        return set(self.words.get(word, ()))
+
+
+def has_vocabulary(language: str) -> bool:
+    """Whether there is a table of the words of a language."""
+    return language in _tables()
+
+
+def concept_counts(language: str, lowered: str, words: Mapping[str, int]) -> dict[Concept, int]:
+    """How often each concept occurs in a text in lower case with these words."""
+    vocabulary = _vocabulary(language if has_vocabulary(language) else _ENGLISH)
+    counts: dict[Concept, int] = dict.fromkeys(CONCEPTS, 0)
+    known: Iterable[str] = words if vocabulary.stems else words.keys() & vocabulary.words.keys()
+    for word in known:
+        for concept in vocabulary.meanings(word):
+            counts[concept] += words[word]
+    for piece, concepts in vocabulary.pieces.items():
+        if found := lowered.count(piece):
+            for concept in concepts:
+                counts[concept] += found
+    return counts
+
+
+@cache
+def _vocabulary(language: str) -> Vocabulary:
+    vocabulary = Vocabulary({}, {}, {})
+    for code in dict.fromkeys((_ENGLISH, language)):
+        is_anywhere, rows = _tables()[code]
+        for concept, entries in rows.items():
+            for entry in entries:
+                if is_anywhere or not _NOT_IN_WORDS.isdisjoint(entry):
+                    table, key = vocabulary.pieces, entry.replace("_", " ")
+                elif entry.endswith("*"):
+                    table, key = vocabulary.stems, entry[:-1]
+                else:
+                    table, key = vocabulary.words, entry
+                table[key] = (*table.get(key, ()), concept)
+    return vocabulary
+
+
+@cache
+def _tables() -> dict[str, tuple[bool, dict[Concept, list[str]]]]:
+    """For each language: whether its words are looked for anywhere, and those of each concept."""
+    text = files("evalwright.prompts").joinpath("vocabulary.txt").read_text(encoding="utf-8")
+    tables: dict[str, tuple[bool, dict[Concept, list[str]]]] = {}
+    row: list[str] = []
+    code = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            code, _, anywhere = line.strip("[]").partition(" ")
+            tables[code] = bool(anywhere), {}
+        elif line.startswith(" "):
+            row += line.split()
+        elif line and not line.startswith("#"):
+            name, _, entries = line.partition(":")
+            row = entries.split()
+            tables[code][1][cast("Concept", name)] = row
+    return tables
