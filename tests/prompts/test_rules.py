@@ -143,6 +143,7 @@ HITS = {
         (F + "Summarize the following text:\n\n{{it}}\n", "{{it}}"),
         (F + "{{$input}}\n\nSummarize it in a sentence.", "{{$input"),
         ("# system:\nSummarize.\n\n# user:\nText: {{text}}\nSummary:", "{{text}}"),
+        ("Summarize it in a sentence.\n\nText: {text}\n", "{text}"),
     ],
     "PE404": [
         (F + "Sort it\u200b now.", "\u200b"),
@@ -374,6 +375,8 @@ MISSES = {
             "system:\nChat.\n{% for row in rows %}\n{{row.role}}:\n{{row.content}}\n{% endfor %}\n"
             "user:\n{{q}}\n"
         ),
+        F + "Summarize it.\n\nINPUT_START\n{{text}}\nINPUT_END\n",
+        F + "[CONTEXT]\n{{text}}\n[END CONTEXT]\nSummarize it.",
         F + "Answer.\n\nQ: 2+2\nA: 4\n\nQ: {{input}}\nA:",
         F + "<source>\nTitle: {{title}}\nText:\n{{text}}\n</source>\nSummarize it.",
     ],

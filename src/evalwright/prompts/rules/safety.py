@@ -62,7 +62,8 @@ _GUARD = re.compile(
 )
 _GUARD_SIGNS = ("treat", "instruction", "command", "directive", "untrusted", "prompt injection")
 _OPENED = re.compile(
-    r"(?:```[^\n`]*|~~~[^\n]*|\"\"\"|'''|<[A-Za-z][^<>\n]*>|[\"“'`«]|[-=#*]{3,})\s*$"
+    r"(?:```[^\n`]*|~~~[^\n]*|(?:START|BEGIN)[A-Z_ \]>:-]{0,20}|\[[A-Z][A-Z _]{1,30}\]"
+    r"|\"\"\"|'''|<[A-Za-z][^<>\n]*>|[\"“'`«]|[-=#*]{3,})\s*$"
 )
 _ALONE_BEFORE = re.compile(r"(?:\n[ \t>*_-]*|:[*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.

@@ -129,10 +129,12 @@ def _answer_start(reading: Reading) -> int:
 def core_variables(reading: Reading) -> list[Placeholder]:
     """The brackets in the core that are certainly inputs: slots of an answer look the same."""
     declared = declared_variables(reading)
+    in_braces = reading.prompt.kind == "template" and reading.prompt.template == "brace"
     return [
         each
         for each in reading.placeholders
         if each.style in _CERTAIN_STYLES
+        or (in_braces and each.style == "{}" and not reading.is_code_at(each.offset))
         or _key(each.name) in declared
         or (_IDENTIFIER.match(each.name) and each.offset < _answer_start(reading))
     ]
