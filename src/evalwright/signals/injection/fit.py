@@ -100,6 +100,11 @@ class Value(msgspec.Struct, frozen=True, gc=False):
     stems: tuple[bytes, ...]
 
     @property
+    def words(self) -> bytes:
+        """The value as plain words."""
+        return plain_words(self.argument.value[:_LONGEST_SEARCHED])
+
+    @property
     def clues(self) -> tuple[bytes, ...]:
         """The words that a text must contain to tell the value."""
         return self.stems[:_CLUES]

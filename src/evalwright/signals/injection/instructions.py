@@ -32,6 +32,7 @@ _STEM = 5
 _SHORT_WORD = 3
 _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
+_REPEATED = 4
 MARKS = b"\"'`*(.!?:;,>)]}|-"
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
 
@@ -119,6 +120,18 @@ class Instruction:
     def order(self) -> bytes:
         """The sentence from its verb on, as plain words."""
         return _words(self._raw[self._start : self._end])
+
+    @cached
+    def _head(self) -> bytes:
+        """The verb and the words that follow it closely, which others have who repeat the order."""
+        matched = self._raw[self._start : self._verb_end]
+        verb = self._verb_end - len(matched.split()[-1].lstrip(MARKS))
+        words = _words(self._raw[verb : self._end]).split()
+        return b" %b " % b" ".join(words[:_REPEATED]) if len(words) >= _REPEATED else b""
+
+    def is_repeated_in(self, words: bytes) -> bool:
+        """Whether plain words hold the order itself, as a record does that has it in its name."""
+        return bool(self._head) and self._head in words
 
     @property
     def names_an_identifier(self) -> bool:

@@ -254,8 +254,10 @@ class Obedience:
                 continue
             source, words = self._view.untrusted[place], self._view.untrusted_words[place]
             keys = frozenset().union(*(value.keys for value in present))
-            for instruction in _candidates(source.reading, keys, search):
-                fields = matching(search.tool, present, instruction, words)
+            orders = list(_candidates(source.reading, keys, search))
+            named = [each for each in present if not _repeats(each, orders)]
+            for instruction in orders if named else ():
+                fields = matching(search.tool, named, instruction, words)
                 if len(fields) <= (len(best.fields) if best else 0):
                     continue
                 if self._explains(instruction, fields, search):
@@ -305,6 +307,11 @@ class Obedience:
 
     def _having(self, words: bytes, search: Search) -> set[int]:
         return set(islice(self._view.sources_holding(words, search.call), _MOST_SOURCES))
+
+
+def _repeats(value: Value, orders: list[Instruction]) -> bool:
+    """Whether a value is itself what holds the orders: a record's title or name, and no more."""
+    return any(order.is_repeated_in(value.words) for order in orders)
 
 
 def _candidates(
