@@ -25,16 +25,20 @@ def find_injections(view: TraceView) -> Iterable[Signal]:
     if not view.untrusted_texts:
         return
     cited: set[int] = set()
-    for obeyed in find_obeyed(view):
+    findings = find_obeyed(view)
+    for obeyed in findings.obeyed:
         cited.add(obeyed.source.event.index)
         yield _followed(view, obeyed)
+    suspected = [each for each in findings.suspected if each.event.index not in cited]
     if not view.may_be_pressing:
+        yield from _suspected(suspected)
         return
     source = _obeyed_in_output(view)
     if source is not None:
         cited.add(source.event.index)
         yield _said(view, source)
-    yield from _seen(view, cited)
+    seen = list(_seen(view, cited))
+    yield from seen or _suspected(suspected)
 
 
 def _followed(view: TraceView, obeyed: Obeyed) -> Signal:
@@ -162,6 +166,20 @@ def _seen(view: TraceView, cited: set[int]) -> Iterator[Signal]:
             "Untrusted text presses the agent with instructions",
             SignalDetails(notes=_where(carriers, queries)),
             tuple(_carrier(event) for event in [*carriers, *queries][:_MOST_CITED]),
+        )
+
+
+def _suspected(sources: Sequence[UntrustedText]) -> Iterator[Signal]:
+    """What a call may have obeyed: the text tells to do it, but nothing presses or is new."""
+    if sources:
+        carriers = [source.event for source in sources]
+        yield Signal(
+            "prompt_injection_payload",
+            "low",
+            "low",
+            "Untrusted text tells to do what the agent then did",
+            SignalDetails(notes=_where(carriers, [])),
+            tuple(map(_carrier, carriers[:_MOST_CITED])),
         )
 
 

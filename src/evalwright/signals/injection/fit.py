@@ -38,6 +38,10 @@ _NAMED_THING = re2.compile(
 )
 _UNCOMMON = re2.compile(r"\d|\w[_.@/-]\w")
 _MIXED_CASE = re2.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
+_FIELD_NAME = re2.compile(
+    r"(?:^|[\n{,|])[\s*>-]*[\"']?(\w+)[\w -]{0,30}[\"']?\s*[:=|]\s*[\"'`\[]*$|\n\s*- [\"']?()$"
+)
+_LONGEST_FIELD_NAME = 60
 _FEWEST_STEMS = 3
 _MOST_WORDS = 12
 _MOST_COMMON_WORDS = 8
@@ -253,6 +257,19 @@ def is_destination(value: str) -> bool:
     """Whether a value says where something goes: an address or the number of an account."""
     start = value[:_LONGEST_NAMED]
     return bool(urls_in(start) or _MAIL.search(start) or _ACCOUNT.search(start))
+
+
+def is_own_field(text: str, value: str) -> bool:
+    """Whether a text holds a value as the whole field of a record, under a name and no order."""
+    at = text.find(value, 0, _LONGEST_SEARCHED)
+    while at >= 0:
+        after = text[at + len(value) : at + len(value) + 3].lstrip("\"'` ")
+        if not after or after[0] in ",;}])|\n":
+            before = _FIELD_NAME.search(text[max(0, at - _LONGEST_FIELD_NAME) : at])
+            if before is not None and (before.group(1) or "").lower().encode() not in VERB_KINDS:
+                return True
+        at = text.find(value, at + len(value), _LONGEST_SEARCHED)
+    return False
 
 
 def matching(

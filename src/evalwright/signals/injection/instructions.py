@@ -10,6 +10,7 @@ from evalwright.signals.injection.words import (
     FIELD,
     IDENTIFIER,
     JOINING,
+    OWN_VALUE,
     PRESSURE,
     SENTENCE_END,
     is_no_order,
@@ -137,6 +138,11 @@ class Instruction:
     def names_an_identifier(self) -> bool:
         """Whether the sentence holds a name such as programs give: `read_mail`, ReadMail."""
         return IDENTIFIER.search(self._raw[self._opening : self._end]) is not None
+
+    @property
+    def names_a_value(self) -> bool:
+        """Whether it says which one: by a number, an address, or a name in quotes."""
+        return OWN_VALUE.search(self._raw[self._verb_end : self._end]) is not None
 
     @cached
     def passage(self) -> bytes:

@@ -6,6 +6,7 @@ import re2
 
 from evalwright.signals.injection.authority import Authority
 from evalwright.signals.injection.fit import CalledTool, calls_for, read_tool
+from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.words import TOOL_ORDER, TOOL_USE
 from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.signals.written_values import plain_words
@@ -20,10 +21,12 @@ _VERB_BEFORE = 40
 class ToolOrders:
     """Who tells the agent to use which tool in one trace."""
 
-    def __init__(self, view: TraceView) -> None:
+    def __init__(self, view: TraceView, novelty: Novelty) -> None:
         self._view = view
+        self._novelty = novelty
         self._orders: dict[str, list[UntrustedText]] = {}
         self._named: dict[str, bool] = {}
+        self._mentioned: dict[str, list[tuple[int, UntrustedText]]] = {}
 
     def order_to_use(self, call: ToolCall, tool: CalledTool) -> tuple[UntrustedText, bool] | None:
         """The source that tells the agent to use a tool, and whether it came before the call.
@@ -75,9 +78,9 @@ class ToolOrders:
         for place in self._naming_thing(call, tool):
             source = self._view.untrusted[place]
             for instruction in source.reading.holding(tool.stems):
-                if not calls_for(tool, instruction):
+                if not calls_for(tool, instruction) or instruction.names_a_value:
                     continue
-                if instruction.sentence not in self._view.baseline_read:
+                if instruction.pressed or self._novelty.is_proven(instruction, source):
                     return source
         return None
 
@@ -91,15 +94,31 @@ class ToolOrders:
         return sorted(found)
 
     def _naming(self, tool: str, *, hints: bool) -> list[UntrustedText]:
-        """The sources that tell the agent to use a tool; those that may only hint must press it."""
+        """The sources that tell the agent to use a tool: it is pressed to, or that is new.
+
+        Services, and tools that failed, name the next step in the same way.
+        """
         if tool not in self._orders:
             self._orders[tool] = [
                 source
-                for place, source in enumerate(self._view.untrusted)
-                if _says_to_use(source.text, tool)
-                and (place in self._view.pressing or not (hints or _failed(source)))
+                for place, source in self._mentions(tool)
+                if place in self._view.pressing
+                or not (hints or _failed(source) or not self._novelty.covers(source))
             ]
         return self._orders[tool]
+
+    def _mentions(self, tool: str) -> list[tuple[int, UntrustedText]]:
+        if tool not in self._mentioned:
+            texts = enumerate(self._view.untrusted)
+            self._mentioned[tool] = [each for each in texts if _says_to_use(each[1].text, tool)]
+        return self._mentioned[tool]
+
+    def suggestion_to_use(self, call: ToolCall) -> UntrustedText | None:
+        """A source before a call that names its tool, though nobody can tell to what end."""
+        if self._view.baseline is not None or not self.is_foreign(call):
+            return None
+        before = self._view.sources_before(call)
+        return next((source for at, source in self._mentions(call.tool) if at < before), None)
 
     @cached
     def _steps(self) -> dict[int | None, int]:

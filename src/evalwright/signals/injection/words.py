@@ -28,11 +28,31 @@ _OVERRIDE = (
     rf"\b{_ORDERS}\b"
 )
 # Mail and pages speak to their readers, but not of the tasks and instructions that these have.
-_BOUND = r"(?:you|your|must|shall|should|please|kindly)"
-_DUTY = r"(?:tasks?|instructions?|directives?|assignments?|objectives?|commands?)"
+_DUTY = r"(?:tasks?|instructions?|directives?|assignments?|objectives?)"
 _REMINDER = (
-    rf"\b{_BOUND}\b[^.!?\n]{{0,60}}\b{_DUTY}\b|\b{_DUTY}\b[^.!?\n]{{0,40}}\byou\b"
+    rf"\b(?:you|your)\b[^.!?\n]{{0,60}}\b{_DUTY}\b|\b{_DUTY}\b[^.!?\n]{{0,40}}\byou\b"
+    r"|\b(?:must|shall|should|please|kindly)\b[^.!?\n]{0,60}\b(?:instructions?|directives?)\b"
     r"|\b(?:new|updated|real|actual) (?:instructions?|directives?)\b"
+)
+# Nor do they speak to machines, of users as somebody else, and of what these wanted before.
+_MACHINE = (
+    r"(?:ai(?: (?:agent|assistant|model|system)s?)?|llms?|(?:large )?language models?|chat ?bots?"
+    r"|(?:virtual|automated|autonomous|digital) (?:agent|assistant)s?)"
+)
+_ADDRESS = (
+    r"\b(?:hello|hi|hey|dear|attention|to|for|note|notice|by)[ ,:]+"
+    rf"(?:(?:the|this|any|all|every|our|you) )*{_MACHINE}\b"
+    r"|\b(?:hello|hi|hey|dear|attention|(?:note|notice|message|memo|reminder) (?:to|for))[ ,:]+"
+    r"(?:the )?(?:assistant|agent|bot)s?\b|\bnote_?(?:to|for)_?(?:the_?)?(?:agent|assistant|ai)\b"
+    r"|\b(?:automated|autonomous) (?:callers?|readers?|clients?)\b"
+)
+_RESUMPTION = (
+    r"\b(?:continue|resume|proceed|go on|carry on|return)\b[^.!?\n]{0,24}"
+    r"\b(?:original|initial|previous) (?:task|job|request|question|query|work|assignment)\b"
+    r"|\b(?:what|that|which) the user (?:asked|wanted|wants|requested)\b"
+    r"|\b(?:tell|inform|notify|ask|alert|mention)\w* [^.!?\n]{0,16}\bthe user\b"
+    r"|\bin your (?:final )?(?:answer|reply|response|summary|output)\b"
+    r"|\b(?:request|task|job)s?\b[^.!?\n]{0,60}\b(?:withdrawn|replaced|superseded)\b"
 )
 _CASTING = (
     r"\byou are(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b"
@@ -68,7 +88,7 @@ _DIRECTIVES = {
 DIRECTIVE = _pattern(f"(?i){_either(_DIRECTIVES)}")
 # Only agents are told to drop their orders or their role; people are told of tasks, too.
 _ASSAULTS = {"en": f"{_OVERRIDE}|{_CASTING}|{_PROMPT}"}
-_REMINDERS = {"en": _REMINDER}
+_REMINDERS = {"en": f"{_REMINDER}|{_ADDRESS}|{_RESUMPTION}"}
 ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
 PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
@@ -115,6 +135,7 @@ IDENTIFIER = _pattern(r"\b(?:[A-Za-z]+_\w+|[A-Z]?[a-z]+[A-Z]\w+)\b")
 _JOINING = {
     "en": "a an the of to in on at for and or is are be by with from it its this that my your our",
 }
+OWN_VALUE = _pattern(r"""\w[@/]\w|\b\d|\s["'`][^"'`\n]{2,80}["'`](?:[\s.,;:!?)]|$)""")
 JOINING = frozenset(_either(_JOINING).replace("|", " ").encode().split())
 # First words of sentences that are not instructions.
 _NO_DEEDS = {
