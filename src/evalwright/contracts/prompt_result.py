@@ -159,6 +159,8 @@ class Details(_ResultFields, frozen=True, omit_defaults=True):
     judge_overall: float | None = None  # as the judge gave it, kept as a check
     cost_usd: float | None = None
     content_sha256: str | None = None  # of the file, to know whether it changed
+    not_a_prompt: str | None = None  # what it is instead, such as `licence`; it never passes
+    skipped: bool = False  # no prompt, and in a folder that was named: it counts as passed over
     notes: list[str] = []
 
 

@@ -10,16 +10,25 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import iso_time
-from evalwright.contracts.prompt_result import ModelFacts, PromptResult
+from evalwright.contracts.prompt_result import Finding, ModelFacts, PromptResult
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.prompts.complexity import complexity
-from evalwright.prompts.lint import ALL_RULES, Linter, Selection, selection
-from evalwright.prompts.results import Assessment, EvaluationRun, Failure, failure, success
+from evalwright.prompts.document_signs import PASSED_OVER
+from evalwright.prompts.lint import ALL_RULES, Linter, Selection, document_kind, selection
+from evalwright.prompts.results import (
+    Assessment,
+    EvaluationRun,
+    Failure,
+    assessed_document,
+    failure,
+    success,
+)
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.sources import Source, find_files, read_source
 from evalwright.prompts.structural import structural_scores
 from evalwright.prompts.tiers import TIERS, Tier
 
+NO_TASK = "PE201"
 LINTER = ModelFacts("evalwright-lint", "static")
 DEFAULT_THRESHOLD = 70.0
 
@@ -79,16 +88,7 @@ def lint_each(sources: Iterable[Source], selected: Selection) -> Iterator[Linted
         began = time.perf_counter()
         try:
             reading = Reading(source.prompt)
-            findings = linter.lint(reading)
-            scores = structural_scores(reading, findings)
-            found = Assessment(
-                rubric=scores.rubric,
-                summary=scores.summary,
-                structural=scores.percentage,
-                advice=scores.advice,
-                findings=findings,
-                complexity=complexity(source.prompt),
-            )
+            found = _assessment(source, reading, linter.lint(reading))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the evaluation
             message = f"the linter failed: {type(error).__name__}: {error}"
             reason = Failure("internal_error", message)
@@ -96,6 +96,24 @@ def lint_each(sources: Iterable[Source], selected: Selection) -> Iterator[Linted
             yield Linted(broken, None)
         else:
             yield Linted(source, found, time.perf_counter() - began)
+
+
+def _assessment(source: Source, reading: Reading, findings: list[Finding]) -> Assessment:
+    document = document_kind(reading)
+    if document is not None:
+        skipped = document in PASSED_OVER and not source.named
+        if document in PASSED_OVER:  # rules about prompts say nothing about it
+            findings = [each for each in findings if each.rule == NO_TASK]
+        return assessed_document(document, findings, skipped=skipped)
+    scores = structural_scores(reading, findings)
+    return Assessment(
+        rubric=scores.rubric,
+        summary=scores.summary,
+        structural=scores.percentage,
+        advice=scores.advice,
+        findings=findings,
+        complexity=complexity(reading.prompt),
+    )
 
 
 def evaluate_structure(

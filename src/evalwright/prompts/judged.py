@@ -113,7 +113,7 @@ class JudgedEvaluation:
         """Hand on a record that is still valid; it costs neither time nor money."""
         file, judge, run = self._jobs[number]
         known = self._known.get(job_key(file.source.path, judge.facts, run))
-        if known is None or file.assessment is None:
+        if known is None or file.assessment is None or file.assessment.not_a_prompt:
             return False
         if not is_current(known, file.source, judge.facts, self._settings):
             return False
@@ -148,6 +148,8 @@ class JudgedEvaluation:
         run = new_run(source, judge.facts, self._settings, number, self._clock)
         if prompt is None or linted is None:
             return unusable(run, source)
+        if linted.not_a_prompt is not None:
+            return success(run, prompt, linted)  # no model is asked about a licence
         started = self._clock.monotonic_s()
         try:
             made = await judge.judge(prompt, number)

@@ -54,6 +54,7 @@ _PAGE_KEYS = frozenset(
     authors type difficulty audience platforms governance_tags dataClassification reviewStatus
     """.split()
 )
+_OPENING = 300  # characters in which a chat shows its first role
 _CHAT_KEYS = frozenset({"inputs", "outputs", "sample", "template"})
 _CORE_HEADING = re.compile(
     r"^#{2,6}[ \t]+(?:The |Full |System |Main )?Prompt(?: Template)?\b", re.MULTILINE
@@ -135,7 +136,7 @@ def _kind_by_keys(fields: Mapping[str, Any], body: str) -> PromptKind:
 
 
 def _kind_by_text(body: str, style: TemplateStyle) -> PromptKind:
-    if _ROLE_LINE.search(body[:2000]):
+    if _ROLE_LINE.search(body[:_OPENING]):
         return "chat"
     if _CORE_HEADING.search(body):
         return "library_page"

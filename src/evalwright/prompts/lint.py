@@ -9,8 +9,11 @@ import msgspec
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.prompt_result import Finding
 from evalwright.prompts.document import Prompt, UnfitPrompt
+from evalwright.prompts.document_signs import DocumentKind
 from evalwright.prompts.findings import Check, Fix, Hit, Rule
+from evalwright.prompts.not_a_prompt import not_a_prompt
 from evalwright.prompts.parse import parse_prompt
+from evalwright.prompts.rules import task
 from evalwright.prompts.rules.catalogue import (
     CATALOGUE,
     WHOLE_FILE,
@@ -88,6 +91,16 @@ class Linter:
                 Finding(rule.id, rule.severity, rule.criterion, line, column, hit.message)
             )
         return findings
+
+
+def document_kind(reading: Reading) -> DocumentKind | None:
+    """What a file is that is no prompt; a comment that silences PE201 in it says it is one."""
+    found = not_a_prompt(reading)
+    if found is None:
+        return None
+    comments = [each for each in ignore_comments(reading) if each.line == WHOLE_FILE]
+    is_meant = any(each.covers(rule) for each in comments for rule in task.RULES[:1])
+    return None if is_meant else found
 
 
 def lint(prompts: Sequence[Prompt], selected: Selection = ALL_RULES) -> list[list[Finding]]:

@@ -29,8 +29,11 @@ from evalwright.contracts.prompt_result import (
     grade,
 )
 from evalwright.prompts.document import Prompt
+from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 
 DIGITS = 4  # of scores; more would be noise
+_LOWEST_SCORE = 1.0
+_REMEDY = "Move it out of the prompts, or write what a model is to do."
 _EXACT_WEIGHTS = {name: Decimal(repr(weight)) for name, weight in WEIGHTS.items()}
 
 
@@ -50,6 +53,8 @@ class Assessment(msgspec.Struct, frozen=True):
     judge_overall: float | None = None
     cost_usd: float | None = None
     notes: Sequence[str] = ()
+    not_a_prompt: DocumentKind | None = None  # what the file is instead; it never passes then
+    skipped: bool = False
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -116,10 +121,14 @@ def success(run: EvaluationRun, prompt: Prompt, found: Assessment) -> PromptResu
             geval=percentage if found.judged else None,
         ),
         summary=found.summary,
-        passed=percentage >= run.threshold and all(case.passed for case in found.cases),
+        passed=found.not_a_prompt is None
+        and percentage >= run.threshold
+        and all(case.passed for case in found.cases),
         threshold=run.threshold,
         grade=grade(percentage),
-        recommendations=recommendations(by_criterion, run.threshold, found.advice),
+        recommendations=recommendations(by_criterion, run.threshold, found.advice)
+        if found.not_a_prompt is None
+        else [f"{found.summary} {_REMEDY}"],
         issues=_issues(found.findings, found.cases),
         complexity=found.complexity or UNSET,
         metadata=Metadata(__version__, RUBRIC_VERSION),
@@ -132,6 +141,8 @@ def success(run: EvaluationRun, prompt: Prompt, found: Assessment) -> PromptResu
             cost_usd=found.cost_usd,
             content_sha256=run.content_sha256,
             notes=[*prompt.notes, *found.notes],
+            not_a_prompt=found.not_a_prompt,
+            skipped=found.skipped,
         ),
     )
 
@@ -160,19 +171,41 @@ def failure(run: EvaluationRun, reason: Failure, prompt: Prompt | None = None) -
     )
 
 
+def assessed_document(
+    kind: DocumentKind, findings: Sequence[Finding], *, skipped: bool
+) -> Assessment:
+    """What there is to say of a file that is no prompt: the lowest score, and why."""
+    reason = f"Not a prompt but {DESCRIPTIONS[kind]}."
+    return Assessment(
+        rubric=dict.fromkeys(WEIGHTS, (_LOWEST_SCORE, reason)),
+        summary=reason,
+        structural=_LOWEST_SCORE * 10,
+        findings=findings,
+        not_a_prompt=kind,
+        skipped=skipped,
+    )
+
+
 def by_threshold(result: PromptResult, threshold: float) -> PromptResult:
     """A successful record as it would be with another threshold."""
     assert result.scores is not None
-    cases = () if isinstance(result.details, UnsetType) else result.details.cases
+    details = Details() if isinstance(result.details, UnsetType) else result.details
     percentage = round(result.scores.overall * 10, DIGITS)
     scores = result.scores.by_criterion()
     by_criterion = {name: round(scores[name] * 10, DIGITS) for name in WEIGHTS}
     return msgspec.structs.replace(
         result,
         threshold=threshold,
-        passed=percentage >= threshold and all(case.passed for case in cases),
+        passed=details.not_a_prompt is None
+        and percentage >= threshold
+        and all(case.passed for case in details.cases),
         recommendations=recommendations(by_criterion, threshold),
     )
+
+
+def is_skipped(result: PromptResult) -> bool:
+    """Whether a file is no prompt, and was passed over in a folder."""
+    return not isinstance(result.details, UnsetType) and result.details.skipped
 
 
 def adds_up(result: PromptResult) -> bool:

@@ -36,6 +36,7 @@ class DiscoveredFile(msgspec.Struct, frozen=True):
     note: str | None = None  # why a file that was named would otherwise be left out
     error: UnfitPrompt | None = None
     is_special: bool = False  # a pipe, a device, a link without end
+    named: bool = False  # rather than found in a folder
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -47,6 +48,7 @@ class Source(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     content_sha256: str | None = None
     file: Path | None = None  # None: standard input
+    named: bool = False  # rather than found in a folder
 
 
 def read_sources(paths: Sequence[Path]) -> list[Source]:
@@ -80,14 +82,16 @@ def read_source(found: DiscoveredFile) -> Source:
         reason = Failure(error.code, error.message)
         return Source(found.shown, kind, failure=reason, content_sha256=digest)
     file = None if found.shown == STDIN else found.path
-    return Source(found.shown, prompt.type, prompt, content_sha256=digest, file=file)
+    return Source(
+        found.shown, prompt.type, prompt, content_sha256=digest, file=file, named=found.named
+    )
 
 
 def read_again(source: Source) -> Source:
     """A file that was changed since it was read."""
     assert source.file is not None
     note = next(iter(source.prompt.notes), None) if source.prompt else None
-    return read_source(DiscoveredFile(source.file, source.path, note))
+    return read_source(DiscoveredFile(source.file, source.path, note, named=source.named))
 
 
 def discover(paths: Sequence[Path]) -> Iterator[DiscoveredFile]:
@@ -124,7 +128,7 @@ def read_prompt(found: DiscoveredFile) -> Prompt:
 
 def _at(path: Path) -> Iterator[DiscoveredFile]:
     if str(path) == STDIN:
-        yield DiscoveredFile(path, STDIN)
+        yield DiscoveredFile(path, STDIN, named=True)
         return
     shown = path.as_posix()
     absolute, here = os.path.abspath(path), os.getcwd()  # noqa: PTH100, PTH109 - no link resolved
@@ -144,12 +148,12 @@ def _at(path: Path) -> Iterator[DiscoveredFile]:
     else:
         reason = _excluded(path, tuple(shown.split("/")))
         note = None if reason is None else f"evaluated because it was named: {reason}"
-        yield _regular(path, shown, mode, note)
+        yield _regular(path, shown, mode, note, named=True)
 
 
-def _regular(path: Path, shown: str, mode: int, note: str | None) -> DiscoveredFile:
+def _regular(path: Path, shown: str, mode: int, note: str | None, *, named: bool) -> DiscoveredFile:
     if stat.S_ISREG(mode):
-        return DiscoveredFile(path, shown, note)
+        return DiscoveredFile(path, shown, note, named=named)
     error = UnfitPrompt("invalid_input", f"{shown}: not a regular file")
     return DiscoveredFile(path, shown, error=error, is_special=True)
 
@@ -210,7 +214,7 @@ class _Folder:
         except OSError as error:
             yield self.found(path, below, error=error)
             return
-        yield _regular(path, self.prefix + "/".join(below), mode, None)
+        yield _regular(path, self.prefix + "/".join(below), mode, None, named=False)
 
     def found(
         self, path: Path, below: tuple[str, ...], error: OSError | ValueError

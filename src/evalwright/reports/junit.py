@@ -9,9 +9,9 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class JunitProblem(NamedTuple):
-    """Why a test case did not pass: it failed, or it could not be evaluated."""
+    """Why a test case did not pass: it failed, could not be evaluated, or was passed over."""
 
-    tag: Literal["failure", "error"]
+    tag: Literal["failure", "error", "skipped"]
     kind: str
     message: str
     text: str = ""
@@ -54,6 +54,8 @@ def _counts(cases: Iterable[JunitCase], milliseconds: float | None) -> dict[str,
         "failures": str(found.count("failure")),
         "errors": str(found.count("error")),
     }
+    if "skipped" in found:
+        counts["skipped"] = str(found.count("skipped"))
     return counts if milliseconds is None else {**counts, "time": _seconds(milliseconds)}
 
 

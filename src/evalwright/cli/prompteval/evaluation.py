@@ -17,7 +17,7 @@ from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, lint_each
 from evalwright.prompts.lint import Selection, selection
-from evalwright.prompts.results import minimal, with_host_info
+from evalwright.prompts.results import is_skipped, minimal, with_host_info
 from evalwright.prompts.sources import DiscoveredFile, Source, find_files, read_again, read_source
 from evalwright.prompts.tiers import (
     DEFAULT_TIER_WITH_MODEL,
@@ -244,5 +244,6 @@ def _exit_code(
             raise BadInput("--baseline: it has no result for any of these files and models")
         return 1 if change.regressed else 0
     if request.fail_on == "below":
-        return 0 if all(result.passed for result in results) else 1
+        counted = [result for result in results if not is_skipped(result)]
+        return 0 if counted and all(result.passed for result in counted) else 1
     return 0

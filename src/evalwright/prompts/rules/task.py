@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.rules.reading import Reading, lowered_in_place
 
 # Verbs that ask for something where they start a sentence or a line.
@@ -193,11 +194,14 @@ def has_example(reading: Reading) -> bool:
 
 
 def _no_task(reading: Reading) -> Iterator[Hit]:
-    if first_task(reading) is not None or _is_asked_by_variable(reading):
-        return
     section = reading.core_section
     offset = reading.prompt.body_offset if section is None else section.start
-    if len(reading.word_list) <= _FEW_WORDS:
+    document = not_a_prompt(reading)
+    if document is not None:
+        yield Hit(offset, f"{described(document)}. {_ADVICE}")
+    elif first_task(reading) is not None or _is_asked_by_variable(reading):
+        return
+    elif len(reading.word_list) <= _FEW_WORDS:
         yield Hit(offset, f"The prompt is empty. {_ADVICE}")
     elif reading.prompt.language.is_english and _only_states(reading):
         yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")

@@ -16,7 +16,12 @@ _MOST_GROUPS = 20
 _MOST_FINDINGS = 3
 _MOST_CHANGES = 10
 _BAR = 20
-_SIGNS: dict[FileStatus, str] = {"passed": "✓", "failed": "✗", "error": "!"}
+_SIGNS: dict[FileStatus, str] = {
+    "passed": "✓",
+    "skipped": "-",
+    "failed": "✗",
+    "error": "!",
+}
 _ORDER: tuple[FindingSeverity, ...] = ("error", "warning", "info")
 
 
@@ -53,7 +58,7 @@ class _Page:
             yield from self._group(group)
         if len(ranked) > most:
             hidden = ranked[most:]
-            open_ = sum(each.status != "passed" for each in hidden)
+            open_ = sum(each.status in ("failed", "error") for each in hidden)
             failing = f", {open_} of them not passed" if open_ else ""
             yield self._style.dim(f"… and {len(hidden)} more{failing}; -o report.html shows all")
 
@@ -71,12 +76,14 @@ class _Page:
 
     def _headline(self, group: FileRuns) -> str:
         score = "\N{EN DASH}" if group.score is None else percent(group.score, group.threshold)
-        said = f"{_SIGNS[group.status]} {score:>6}  {group.grade or 'no result':<11}  "
+        what = "not a prompt" if group.not_a_prompt else group.grade or "no result"
+        said = f"{_SIGNS[group.status]} {score:>6}  {what:<11}  "
         judge = f"  {group.judge}" if len(self._overview.judges) > 1 else ""
         room = self._width - len(said) - len(judge)
         path = _shortened_path(one_line(group.path, None), max(room, 12))
         paint = {
             "passed": self._style.green,
+            "skipped": self._style.dim,
             "failed": self._style.red,
             "error": self._style.yellow,
         }[group.status]
@@ -134,6 +141,8 @@ class _Page:
             parts.append(style.red(f"{overview.count('failed')} failed"))
         if overview.count("error"):
             parts.append(style.yellow(f"{overview.count('error')} could not be evaluated"))
+        if overview.count("skipped"):
+            parts.append(f"{overview.count('skipped')} skipped (no prompts)")
         if not self._alone:
             parts += _averages(overview)
         parts.append(f"threshold {context.threshold:g}%")

@@ -22,10 +22,10 @@ from evalwright.prompts.agreement import (
     run_spread,
 )
 from evalwright.prompts.change import by_evaluation, criterion_percentages, percentages
-from evalwright.prompts.results import recommendations
+from evalwright.prompts.results import is_skipped, recommendations
 
-FileStatus = Literal["passed", "failed", "error"]
-_GRAVITY: tuple[FileStatus, ...] = ("error", "failed", "passed")
+FileStatus = Literal["passed", "skipped", "failed", "error"]
+_GRAVITY: tuple[FileStatus, ...] = ("error", "failed", "skipped", "passed")
 
 
 class FileRuns:
@@ -39,9 +39,11 @@ class FileRuns:
 
     @cached_property
     def status(self) -> FileStatus:
-        """An error in any run, else a failure in any run, else passed."""
+        """An error in any run, else a failure in any run, else passed, or passed over."""
         if any(each.execution.status == "error" for each in self.records):
             return "error"
+        if all(is_skipped(each) for each in self.records):
+            return "skipped"
         return "passed" if all(each.passed for each in self.records) else "failed"
 
     @cached_property
@@ -70,6 +72,12 @@ class FileRuns:
     def first(self) -> PromptResult:
         """The first run that was evaluated, else the first."""
         return next((each for each in self.records if each.scores), self.records[0])
+
+    @property
+    def not_a_prompt(self) -> bool:
+        """Whether the file is something else."""
+        details = self.first.details
+        return details is not UNSET and details.not_a_prompt is not None
 
     @property
     def errors(self) -> list[PromptResult]:
@@ -132,7 +140,10 @@ class Overview:
     @property
     def averages(self) -> dict[str, float | None]:
         """The mean of each judge, in percent; judges differ in level, so they are not mixed."""
-        found = {judge: [each.score for each in self.of_judge(judge)] for judge in self.judges}
+        found = {
+            judge: [each.score for each in self.of_judge(judge) if each.status != "skipped"]
+            for judge in self.judges
+        }
         known = {
             judge: [each for each in all_ if each is not None] for judge, all_ in found.items()
         }

@@ -38,6 +38,7 @@ _LONG = 2_000  # characters of a text that somebody else wrote
 _NONE = "\N{EN DASH}"
 _LABELS: dict[FileStatus, tuple[str, str, str]] = {
     "passed": ("passed", "✓", "good"),
+    "skipped": ("skipped", _NONE, "dim"),
     "failed": ("failed", "✕", "bad"),
     "error": ("error", "▲", "warn"),
 }
@@ -80,21 +81,25 @@ def _room(overview: Overview, texts: Mapping[str, str]) -> int | None:
 
 
 def _verdict(overview: Overview) -> tuple[str, str]:
-    total, passed = len(overview.files), overview.count("passed")
+    skipped, passed = overview.count("skipped"), overview.count("passed")
+    total = len(overview.files) - skipped
     errors = overview.count("error")
     words = f"{passed:,} of {total:,} prompts passed"
+    if skipped:
+        words += f", {skipped:,} skipped"
     if errors:
         words += f", {errors:,} could not be evaluated"
     return words, "good" if total and passed == total else "bad"
 
 
 def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, str]]:
-    total = len(overview.files)
+    total, skipped = len(overview.files), overview.count("skipped")
     tiles = [
         ("Files", f"{total:,}", ""),
         ("Passed", f"{overview.count('passed'):,}", share(overview.count("passed"), total)),
         ("Failed", f"{overview.count('failed'):,}", share(overview.count("failed"), total)),
         ("Errors", f"{overview.count('error'):,}", share(overview.count("error"), total)),
+        *([("Skipped", f"{skipped:,}", "no prompts")] if skipped else []),
         ("Findings", f"{sum(len(file.findings) for file in overview.files):,}", ""),
     ]
     for judge, mean in overview.averages.items():

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.prompts.change import percentages
-from evalwright.prompts.results import percent
+from evalwright.prompts.results import is_skipped, percent
 from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 from evalwright.reports.prompts.context import ReportContext
 
@@ -31,6 +31,8 @@ def _case(result: PromptResult, *, with_model: bool) -> JunitCase:
     problem = None
     if execution.status == "error":
         problem = JunitProblem("error", str(execution.error_code), str(execution.error))
+    elif is_skipped(result):
+        problem = JunitProblem("skipped", "not-a-prompt", str(result.summary))
     elif not result.passed:
         problem = _failure(result)
     return JunitCase(_NAME, name, 1000 * execution.duration_seconds, problem, file=path)
@@ -39,7 +41,9 @@ def _case(result: PromptResult, *, with_model: bool) -> JunitCase:
 def _failure(result: PromptResult) -> JunitProblem:
     score = percentages([result])[0]
     shown = f"{percent(score, result.threshold)} ({result.grade})"
-    if score < result.threshold:
+    if result.details is not UNSET and result.details.not_a_prompt:
+        kind, message = "not-a-prompt", str(result.summary)
+    elif score < result.threshold:
         kind, message = (
             "below-threshold",
             f"{shown} is below the threshold of {result.threshold:g}%",

@@ -21,7 +21,12 @@ from evalwright.signals.masking import mask_text
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 _MOST = 20  # rows of a table on that page
 _LONGEST = 160  # characters of a cell in it
-SIGNS: dict[FileStatus, str] = {"passed": "✅", "failed": "❌", "error": "⛔"}
+SIGNS: dict[FileStatus, str] = {
+    "passed": "✅",
+    "skipped": "⏭️",
+    "failed": "❌",
+    "error": "⛔",
+}
 
 
 def render_markdown(results: Sequence[PromptResult], context: ReportContext) -> bytes:
@@ -55,6 +60,8 @@ def _metrics(overview: Overview) -> Iterator[tuple[str, str]]:
     rows: list[tuple[str, FileStatus]] = [("Passed", "passed"), ("Failed", "failed")]
     if overview.count("error"):
         rows.append(("Errors", "error"))
+    if overview.count("skipped"):
+        rows.append(("Skipped (no prompts)", "skipped"))
     for name, status in rows:
         count = overview.count(status)
         yield name, f"{count} ({share(count, files)})"
@@ -221,7 +228,7 @@ def render_step_summary(results: Sequence[PromptResult], context: ReportContext)
     ]
     if context.change is not None:
         lines += ["## Change Since Baseline", "", *change_section(context.change, most=_MOST)]
-    open_ = [group for group in overview.worst_first() if group.status != "passed"]
+    open_ = [each for each in overview.worst_first() if each.status in ("failed", "error")]
     if open_:
         lines += ["## To Look At", "", *_open_table(open_, several=len(overview.judges) > 1)]
     return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
@@ -229,13 +236,15 @@ def render_step_summary(results: Sequence[PromptResult], context: ReportContext)
 
 def _verdict(overview: Overview) -> str:
     errors, failed = overview.count("error"), overview.count("failed")
-    if not overview.files:
-        return "nothing was evaluated"
+    skipped = overview.count("skipped")
+    if len(overview.files) == skipped:
+        return "nothing was evaluated" + (f", {skipped} skipped" if skipped else "")
     if errors:
         return f"{SIGNS['error']} {errors} of {len(overview.files)} could not be evaluated"
     if failed:
         return f"{SIGNS['failed']} {failed} of {len(overview.files)} failed"
-    return f"{SIGNS['passed']} all {len(overview.files)} passed"
+    left_out = f", {skipped} skipped" if skipped else ""
+    return f"{SIGNS['passed']} all {len(overview.files) - skipped} passed{left_out}"
 
 
 def _open_table(groups: Sequence[FileRuns], *, several: bool) -> list[str]:

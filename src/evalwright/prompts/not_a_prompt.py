@@ -1,0 +1,237 @@
+"""Files that are no prompts: licences, change logs, READMEs, logs, recipes, scaffolds and the like.
+
+Each detector looks for what makes a document of its kind; one that could also be met in a prompt
+counts only where nothing addresses a model. Where the words of a language are not known, only what
+shows without words is judged.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import lru_cache
+
+from evalwright.prompts import document_signs as signs
+from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
+from evalwright.prompts.kinds import PromptKind
+from evalwright.prompts.language import words
+from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
+
+# Their format shows that an agent reads them: only one without content is no prompt.
+_SURE_KINDS: frozenset[PromptKind] = frozenset({"agent_rules", "skill", "chat"})
+_OPENING = 600  # characters at the start, in which a prompt says what it is
+_LONGEST_SEARCHED = 60_000  # characters; what a document is shows in its first pages
+
+_STARTS = re.compile(r"\n\s*\S|[.!?]\s+\S")
+_FIRST_WORD = re.compile(
+    r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z'-]+)"
+)
+_PRESSING = frozenset(
+    "must should never always please need needs required shall avoid ensure don't".split()
+)
+_YOU = ("you", "your", "you're", "you'll")
+_VARIABLES = frozenset({"{{}}", "${}", "{}"})
+_DATA = frozenset({"list_item", "table", "fence"})
+_FEWEST_WORDS = 10
+_FEWEST_TO_JUDGE = 40
+_NOTHING_LEFT = 2
+_DIRECTED = 0.13  # imperatives per sentence, and words that press or address per five words
+_PROJECT_SHARE = 0.05  # of the words
+_SPEAKS = 0.015  # the same in other languages: per word
+
+
+@lru_cache(maxsize=1)
+def not_a_prompt(reading: Reading) -> DocumentKind | None:
+    """What a file is that is no prompt; None for a prompt, and where it cannot be told."""
+    found = next((kind for kind, detect in _CONTENT if detect(reading)), None)
+    if found is not None or _is_surely_meant(reading):
+        return found
+    return next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
+
+
+def _is_surely_meant(reading: Reading) -> bool:
+    """Whether its format, a heading above the prompt or its first words show that it is one."""
+    if reading.prompt.kind in _SURE_KINDS or reading.core_section is not None:
+        return True
+    return _addresses(reading, _OPENING)
+
+
+def described(kind: DocumentKind) -> str:
+    """What to say of a file that is no prompt."""
+    return f"Not a prompt but {DESCRIPTIONS[kind]}"
+
+
+def _scaffold(reading: Reading) -> bool:
+    """Nothing but headings, tags, blanks and marks of what is to be written."""
+    text = reading.lowered[:_LONGEST_SEARCHED]
+    if len(reading.word_list) <= _FEWEST_WORDS * 5:
+        left, blanks = signs.BLANKS.subn(" ", reading.core.lower())
+        if len(words(left)) <= _NOTHING_LEFT and (blanks or left.rstrip().endswith(":")):
+            return not _has_variables(reading)
+    if not any(sign in text for sign in signs.FILL_IN_SIGNS):
+        return False
+    marks = len(signs.FILL_IN_MARK.findall(text))
+    return marks >= 3 and marks >= 0.03 * len(reading.word_list)
+
+
+def _lorem_ipsum(reading: Reading) -> bool:
+    if "ipsum" not in reading.words:
+        return False
+    known = sum(reading.words[word] for word in signs.LOREM_WORDS)
+    return known >= 0.4 * len(reading.word_list)
+
+
+def _keyword_salad(reading: Reading) -> bool:
+    count = len(reading.word_list)
+    if not 25 <= count <= 400:
+        return False
+    jargon = sum(reading.words[word] for word in signs.JARGON_WORDS)
+    return jargon >= 0.45 * count
+
+
+def _licence(reading: Reading) -> bool:
+    return _named(reading, "licence") or _phrases(reading, signs.LICENCE_PHRASES) >= 4
+
+
+def _code_of_conduct(reading: Reading) -> bool:
+    return _named(reading, "code_of_conduct") or _phrases(reading, signs.CONDUCT_PHRASES) >= 4
+
+
+def _changelog(reading: Reading) -> bool:
+    if _named(reading, "changelog"):
+        return True
+    return len(signs.RELEASE_HEADING.findall(reading.prompt.body[:_LONGEST_SEARCHED])) >= 3
+
+
+def _log(reading: Reading) -> bool:
+    lines = [line for line in reading.prompt.body[:_LONGEST_SEARCHED].splitlines() if line.strip()]
+    if len(lines) < 5:
+        return False
+    return sum(map(bool, map(signs.LOG_LINE.match, lines))) >= 0.6 * len(lines)
+
+
+def _community(reading: Reading) -> bool:
+    found = _phrases(reading, signs.COMMUNITY_PHRASES)
+    return found >= (2 if _named(reading, "community") else 6) and not _addresses(reading)
+
+
+def _decision_record(reading: Reading) -> bool:
+    titles = {each.key for each in reading.sections if signs.DECISION_TITLES.match(each.key)}
+    return len(titles) >= 3 and not _addresses(reading)
+
+
+def _readme(reading: Reading) -> bool:
+    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    titles = {each.key for each in reading.sections if signs.README_TITLES.match(each.key)}
+    badges = min(3, len(signs.BADGE.findall(body)))
+    installs = min(2, len(signs.INSTALL_COMMAND.findall(body)))
+    needed = 1 if signs.README_OF.search(_stem(reading)) else 4
+    if _named(reading, "readme") or len(titles) + badges + installs >= needed:
+        return True
+    return _speaks_of_project(reading) and not _addresses(reading)
+
+
+def _speaks_of_project(reading: Reading) -> bool:
+    count = len(reading.word_list)
+    if count < _FEWEST_WORDS * 4 or _calls_itself_prompt(reading) or _has_variables(reading):
+        return False
+    return sum(reading.words[word] for word in signs.PROJECT_WORDS) >= _PROJECT_SHARE * count
+
+
+def _recipe(reading: Reading) -> bool:
+    if not any(signs.RECIPE_TITLES.match(each.key) for each in reading.outline.sections):
+        return False
+    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    return len(signs.QUANTITY_LINE.findall(body)) >= 2 and not _addresses(reading)
+
+
+def _no_instructions(reading: Reading) -> bool:
+    """A text without orders, questions, variables or anybody addressed."""
+    language = reading.prompt.language.code
+    count = len(reading.word_list)
+    if not has_vocabulary(language) or _has_variables(reading) or _calls_itself_prompt(reading):
+        return False
+    if reading.outline.examples or _addresses(reading):
+        return False
+    if any(signs.ROLE_TITLES.match(each.key) for each in reading.outline.sections):
+        return False
+    if count < _FEWEST_TO_JUDGE:  # so short an order may be in words that no table holds
+        return _is_data(reading)
+    if language == "en":
+        return _directed(reading) < _DIRECTED
+    return _hits(reading, "asks", "you", "limits") < max(2, _SPEAKS * count)
+
+
+def _has_variables(reading: Reading) -> bool:
+    """Whether something is filled in for certain; square brackets may be a note."""
+    return any(each.style in _VARIABLES for each in reading.placeholders)
+
+
+def _hits(reading: Reading, *concepts: Concept) -> int:
+    """How many words stand for some concepts."""
+    found = concept_counts(reading.prompt.language.code, reading.lowered, reading.words)
+    return sum(found[each] for each in concepts)
+
+
+def _is_data(reading: Reading) -> bool:
+    """Whether a short text is a list, a table or code, and asks for nothing."""
+    blocks = reading.prompt.blocks
+    lines = sum(each.end - each.start for each in blocks if each.kind != "heading")
+    data = sum(each.end - each.start for each in blocks if each.kind in _DATA)
+    return data > 0 and data >= 0.6 * lines and not _hits(reading, "asks", "you")
+
+
+def _directed(reading: Reading) -> float:
+    """How much an English text orders and addresses."""
+    text = "\n" + reading.lowered
+    first = Counter(_FIRST_WORD.findall(text))
+    orders = concept_counts("en", "", first)["asks"]
+    spoken = sum(reading.words[word] for word in (*_PRESSING, *_YOU))
+    starts = max(1, len(_STARTS.findall(text)))
+    return orders / starts + 5 * spoken / len(reading.word_list)
+
+
+def _named(reading: Reading, kind: DocumentKind) -> bool:
+    """Whether a file has the name of such a document."""
+    return signs.DOCUMENT_NAMES[kind].search(_stem(reading)) is not None
+
+
+def _calls_itself_prompt(reading: Reading) -> bool:
+    return signs.PROMPT_NAMES.search(_stem(reading)) is not None
+
+
+def _stem(reading: Reading) -> str:
+    name = reading.prompt.path.rpartition("/")[2].lower()
+    return name.rpartition(".")[0] or name
+
+
+def _phrases(reading: Reading, phrases: Collection[str]) -> int:
+    """How many of some phrases a file holds."""
+    text = reading.prompt.body[:_LONGEST_SEARCHED].lower()
+    return sum(phrase in text for phrase in phrases)
+
+
+def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
+    """Whether a text speaks to a model, before an end."""
+    codes = {"en", reading.prompt.language.code} & signs.ADDRESSES.keys()
+    return any(signs.ADDRESSES[code].search(reading.lowered, 0, end) for code in codes)
+
+
+_Detector = tuple[DocumentKind, Callable[[Reading], bool]]
+# What no format excuses, and documents of other kinds.
+_CONTENT: tuple[_Detector, ...] = (
+    ("scaffold", _scaffold),
+    ("lorem_ipsum", _lorem_ipsum),
+    ("keyword_salad", _keyword_salad),
+)
+_DOCUMENTS: tuple[_Detector, ...] = (
+    ("licence", _licence),
+    ("code_of_conduct", _code_of_conduct),
+    ("changelog", _changelog),
+    ("log", _log),
+    ("community", _community),
+    ("decision_record", _decision_record),
+    ("readme", _readme),
+    ("recipe", _recipe),
+    ("no_instructions", _no_instructions),
+)
