@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from itertools import chain
 from typing import Literal
+from unicodedata import category
 
 import msgspec
 
@@ -51,6 +52,7 @@ _SPACED = (
     "\u1800-\u1fff\u200c\u200d\u2c00-\u2dff\u3130-\u318f\ua000-\ud7ff\ufb00-\ufdff\ufe70-\ufefc"
     "\uff41-\uff5a"
 )
+_ASCII = frozenset(map(chr, range(128)))
 _ASCII_WORD = re.compile(r"[a-z][a-z'-]*")
 _WORD = re.compile(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
 _SENTENCE_END = re.compile(r"[.!?…](?=[\s\"'”’)*_]|\Z)|[。！？｡؟۔।]|\n\s*(?=\S)")
@@ -128,7 +130,15 @@ _RUSSIAN = re.compile("[ыэъё]")
 
 def words(lowered: str) -> list[str]:
     """The words of a text in lower case; of scripts without spaces, pieces as long as a word."""
-    return (_ASCII_WORD if lowered.isascii() else _WORD).findall(lowered)
+    return (_ASCII_WORD if has_plain_letters(lowered) else _WORD).findall(lowered)
+
+
+def has_plain_letters(text: str) -> bool:
+    """Whether all letters of a text are those of ASCII; dashes, quotes and symbols are none."""
+    if text.isascii():
+        return True
+    others = set(text) - _ASCII
+    return not any(each.isalpha() or category(each)[0] == "M" for each in others)
 
 
 def count_words(lowered: str) -> int:
@@ -144,7 +154,7 @@ def count_sentences(text: str) -> int:
 def language_of(text: str) -> Language:
     """The language of a text, told by its beginning."""
     sample = text[:_SAMPLE].lower()
-    script = "latin" if sample.isascii() else _script(sample)
+    script = "latin" if has_plain_letters(sample) else _script(sample)
     if script == "latin":
         return _latin_language(sample)
     if script in ("han", "kana"):
@@ -181,7 +191,7 @@ def _latin_language(sample: str) -> Language:
     if not found:
         return UNKNOWN_LANGUAGE
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
-    is_ascii = sample.isascii()
+    is_ascii = has_plain_letters(sample)
     if not is_ascii:
         for code, letters in _TELLING_LETTERS:
             votes[code] += len(letters.findall(sample)) // 2
