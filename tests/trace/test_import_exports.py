@@ -4,7 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from trace_builders import imported, imported_lines, one, steps
+
+from strategies import mutations
 
 T = "2026-01-01T00:00:0{}Z"
 ASKED = {"role": "user", "content": "Where is order 7?"}
@@ -83,7 +87,7 @@ def test_runs_of_langsmith_are_one_case_in_every_form(form):
 
 def test_a_patch_completes_the_run_that_was_posted():
     posted = {**RUNS[3], "outputs": None}
-    patched = {"id": "r3", "run_type": "llm", "outputs": RUNS[3]["outputs"]}
+    patched = {"id": "r3", "dotted_order": "x", "outputs": RUNS[3]["outputs"]}
     (found,) = imported_lines([*RUNS[:3], posted, patched])
     assert steps(found.response) == STEPS
 
@@ -272,3 +276,28 @@ def test_a_trace_of_langfuse_without_observations_tells_what_was_asked_and_answe
 def test_what_no_tool_tells_is_a_fault_that_says_so():
     (found,) = imported([run(1, "parser", "r0", inputs={}, outputs={})])
     assert "inputs and outputs of a model or a tool" in found.fault
+
+
+WRAPPERS = {
+    "traces of runs": lambda runs: {"traces": [runs]},
+    "list of lists": lambda runs: [runs],
+    "text": lambda runs: {"data": json.dumps(runs)},
+    "texts": lambda runs: [json.dumps(each) for each in runs],
+    "rows": lambda runs: {"rows": [{"row": each} for each in runs]},
+    "by id": lambda runs: {each["id"]: each for each in runs},
+    "answer of an API": lambda runs: {"result": {"data": runs}},
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("records", [RUNS, SDK, OBSERVED], ids=["runs", "spans", "observations"])
+def test_records_are_found_in_what_tools_wrap_them_in(wrapper, records):
+    assert one(WRAPPERS[wrapper](records))["events"] == one(records)["events"]
+
+
+FORMS_OF_ALL = [*RUN_FORMS.values(), SDK, MLFLOW, *LANGFUSE_FORMS.values()]
+
+
+@given(mutations(st.sampled_from(FORMS_OF_ALL)))
+def test_no_export_makes_an_importer_raise(document):
+    assert imported(document) is not None

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 from trace_builders import imported, imported_lines, one, steps
 
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.importers import import_responses
 from evalwright.trace.importers.archives import unpacked
+from strategies import mutations
 
 T = "2026-01-01T00:00:0{}"
 ABOUT = {"function_name": "execute_bash", "tool_call_id": "c1"}
@@ -399,3 +402,17 @@ def test_a_sample_without_messages_is_read_from_its_events():
 def test_a_zip_that_is_no_such_log_is_refused_with_the_reason(content, reason):
     with pytest.raises(BadInput, match=reason):
         list(unpacked(io.BytesIO(content), "log.eval"))
+
+
+TRAJECTORIES = [
+    *(ACTIONS, TYPED, PAIRS),
+    {"trajectory": [STEP, SUBMIT], "history": SAID, "info": INFO},
+    {"task_id": 1, "reward": 1, "traj": TAU},
+    {"simulations": [{"task_id": 1, "messages": TAU, "reward_info": {}}], "info": {}},
+    {**HEADER, "samples": [{**SAMPLE, "scores": {}}]},
+]
+
+
+@given(mutations(st.sampled_from(TRAJECTORIES)))
+def test_no_trajectory_makes_an_importer_raise(document):
+    assert imported(document) is not None

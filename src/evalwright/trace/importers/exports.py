@@ -12,6 +12,7 @@ from evalwright.trace.importers.spans import LogRecord, Span, is_span, spans_of
 from evalwright.trace.importers.values import (
     first_identifier,
     from_text,
+    listed,
     milliseconds,
     structure_from_text,
     text,
@@ -167,8 +168,7 @@ def _langfuse_nodes(value: Json) -> list[dict[str, Any]]:
     if not _is_trace(value):
         return [value]
     trace = {**value, "type": _TRACE, "observations": None}
-    observed = structure_from_text(value.get("observations"))
-    below = [each for each in observed if isinstance(each, dict)] if observed else []
+    below = [each for each in listed(value.get("observations")) if isinstance(each, dict)]
     trace_id = first_identifier(value, "id")
     return [trace, *({"traceId": trace_id, "trace_node": trace_id, **each} for each in below)]
 

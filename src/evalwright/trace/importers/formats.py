@@ -30,7 +30,7 @@ from evalwright.trace.importers.spans import is_span
 from evalwright.trace.importers.swe_agent import is_swe_agent, read_swe_agent
 from evalwright.trace.importers.tau_bench import is_tau_bench, read_tau_bench
 from evalwright.trace.importers.transcripts import Transcripts
-from evalwright.trace.importers.values import first_identifier, number
+from evalwright.trace.importers.values import first_identifier, number, structure_from_text
 from evalwright.trace.model import Json
 
 _OTLP_KEYS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
@@ -48,7 +48,12 @@ _LIST_KEYS = (
     "trajectories",
     "observations",
     "batch",
+    "rows",
+    "items",
+    "sessions",
 )
+_HOLDING_KEYS = ("row", "trace", "run", "record", "item", "values", "state", "session", "result")
+_MOST_WRAPPERS = 4
 
 
 class Importer(Protocol):
@@ -71,7 +76,8 @@ class TraceFormat(msgspec.Struct, frozen=True, kw_only=True):
     """One format. `fits` tells a record by its content, `marks` by keys in a cut-off beginning.
 
     `variant` is a text that, anywhere in the beginning, gives the format another name. Records
-    that are `in_order` end the cases before them; others are collected until the file ends.
+    that are `in_order` end the cases before them; others are collected until the file ends. Only
+    objects with one of `keys`, if there are some, need be held against it.
     """
 
     name: str
@@ -80,6 +86,13 @@ class TraceFormat(msgspec.Struct, frozen=True, kw_only=True):
     importer: Callable[[str], Importer]
     in_order: bool
     variant: tuple[bytes, str] | None = None
+    keys: tuple[str, ...] = ()
+
+    def may_fit(self, value: Json) -> bool:
+        """Whether it is worth the while to look closer."""
+        return (
+            not self.keys or not isinstance(value, dict) or not value.keys().isdisjoint(self.keys)
+        )
 
 
 class AgentTraces:
@@ -145,6 +158,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("run_type", "dotted_order"),
         importer=partial(RunTrees, LANGSMITH),
         in_order=False,
+        keys=("run_type", "dotted_order", "post", "patch", "runs"),
     ),
     TraceFormat(
         name="openai-agents",
@@ -152,6 +166,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("span_data", "workflow_name"),
         importer=partial(RunTrees, AGENTS_SDK),
         in_order=False,
+        keys=("object",),
     ),
     TraceFormat(
         name="mlflow",
@@ -159,6 +174,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("trace_metadata", "request_metadata"),
         importer=partial(RunTrees, MLFLOW),
         in_order=True,
+        keys=("data", "trace_data", "spans", "trace"),
     ),
     TraceFormat(
         name="langfuse",
@@ -166,6 +182,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("observations", "parentObservationId", "parent_observation_id"),
         importer=partial(RunTrees, LANGFUSE),
         in_order=False,
+        keys=("observations", "startTime", "start_time", "timestamp", "body"),
     ),
     TraceFormat(
         name="inspect",
@@ -173,6 +190,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("eval", "samples"),
         importer=InspectLogs,
         in_order=True,
+        keys=("eval", "epoch"),
     ),
     TraceFormat(
         name="openhands",
@@ -180,6 +198,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("tool_call_metadata", "llm_message"),
         importer=OpenHandsEvents,
         in_order=True,
+        keys=("action", "observation", "kind", "history", "events", "trajectory"),
     ),
     TraceFormat(
         name="tau-bench",
@@ -187,6 +206,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("traj", "simulations"),
         importer=partial(Transcripts, read_tau_bench),
         in_order=True,
+        keys=("traj", "simulations", "reward_info", "termination_reason"),
     ),
     TraceFormat(
         name="swe-agent",
@@ -194,6 +214,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("trajectory", "trajectory_format"),
         importer=partial(Transcripts, read_swe_agent),
         in_order=True,
+        keys=("trajectory", "trajectory_format", "history"),
     ),
     TraceFormat(
         name="otel-genai",
@@ -244,14 +265,22 @@ def _unwrapped(records: Iterable[ImportRecord]) -> Iterator[ImportRecord]:
     """Documents that hold many records, as these records."""
     count = 0
     for record in records:
-        inner = None if record.fault else wrapped_records(record.value)
-        if inner is None:
+        found = [("", record.value)] if record.fault else _inner(record.value, "")
+        for place, value in found:
             count += 1
-            yield msgspec.structs.replace(record, number=count)
-            continue
-        for place, value in enumerate(inner):
-            count += 1
-            yield ImportRecord(count, f"{record.place}: [{place}]", value)
+            held = record.place + (f": {place}" if place else "")
+            yield msgspec.structs.replace(record, number=count, place=held, value=value)
+
+
+def _inner(value: Json, place: str, levels: int = _MOST_WRAPPERS) -> Iterator[tuple[str, Json]]:
+    """The records in a value, each with its place in it."""
+    value = structure_from_text(value)
+    inner = wrapped_records(value) if levels else None
+    if inner is None:
+        yield place, value
+        return
+    for index, each in enumerate(inner):
+        yield from _inner(each, f"{place}[{index}]", levels - 1)
 
 
 def _fault(record: ImportRecord) -> Imported:
@@ -269,9 +298,8 @@ def recognise(first: bytes, name: str) -> str | None:
     if name.endswith((".gz", ".zst", ".zip")) and not first.lstrip()[:1].isascii():
         return None
     record = next(read_records([first], name), None)
-    value = record.value if record else None
-    inner = wrapped_records(value)
-    found = format_of(inner[0] if inner else value) or _by_marks(first)
+    held = next(_inner(record.value, ""), None) if record else None
+    found = (format_of(held[1]) if held else None) or _by_marks(first)
     if found is None:
         return None
     mark, variant = found.variant or (None, "")
@@ -280,7 +308,7 @@ def recognise(first: bytes, name: str) -> str | None:
 
 def format_of(value: Json) -> TraceFormat | None:
     """The format of a value that is a record itself, not a document of several."""
-    return next((each for each in FORMATS if each.fits(value)), None)
+    return next((each for each in FORMATS if each.may_fit(value) and each.fits(value)), None)
 
 
 def wrapped_records(value: Json) -> list[Any] | None:
@@ -290,7 +318,26 @@ def wrapped_records(value: Json) -> list[Any] | None:
         return value if found is None or _holds_records(value, found) else None
     if not isinstance(value, dict) or found:
         return None
-    return next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)), None)
+    for key in _LIST_KEYS:
+        held = structure_from_text(value.get(key))
+        if isinstance(held, list):
+            return held
+    return _held_alone(value)
+
+
+def _held_alone(value: dict[str, Any]) -> list[Any] | None:
+    """What an object holds under a usual name, or under the ids of all that it holds."""
+    for key in _HOLDING_KEYS:
+        held = structure_from_text(value.get(key))
+        if isinstance(held, dict | list) and _is_known(held):
+            return [held]
+    held_by_id = [each for each in value.values() if isinstance(each, dict | list)]
+    is_index = bool(value) and len(held_by_id) == len(value)
+    return held_by_id if is_index and all(map(format_of, held_by_id[:2])) else None
+
+
+def _is_known(value: Json) -> bool:
+    return format_of(value) is not None or wrapped_records(value) is not None
 
 
 def _holds_records(value: list[Any], found: TraceFormat) -> bool:

@@ -238,7 +238,8 @@ def _models(sample: dict[str, Any], header: dict[str, Any]) -> list[str]:
 
 def _spent(sample: dict[str, Any]) -> dict[str, Json]:
     used = sample.get("model_usage")
-    parts = [each for each in used.values() if isinstance(each, dict)] if used else []
+    used = used if isinstance(used, dict) else {}
+    parts = [each for each in used.values() if isinstance(each, dict)]
     output = sample.get("output")
     if not parts and isinstance(output, dict) and isinstance(output.get("usage"), dict):
         parts = [output["usage"]]

@@ -44,7 +44,7 @@ def is_langsmith(value: Json) -> bool:
 def _is_run(value: Json) -> bool:
     return (
         isinstance(value, dict)
-        and isinstance(value.get("run_type"), str)
+        and (isinstance(value.get("run_type"), str) or "dotted_order" in value)
         and any(key in value for key in ("inputs", "outputs", "child_runs", "dotted_order"))
     )
 
@@ -56,7 +56,9 @@ def _batches(value: dict[str, Any]) -> list[list[Any]]:
 
 def _nodes(value: Json) -> list[dict[str, Any]]:
     """The run and all runs below it; what is below a run belongs to its trace."""
-    if not _is_run(value):
+    if not isinstance(value, dict):
+        return []
+    if not _is_run(value) and _batches(value):
         return [node for batch in _batches(value) for each in batch for node in _nodes(each)]
     found, level = [], [value]
     while level:

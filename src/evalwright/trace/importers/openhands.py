@@ -63,13 +63,13 @@ def _are_events(values: list[Any]) -> bool:
 
 def _flat(value: Json) -> list[Any]:
     """An event; older versions pair an action with its observation."""
-    return value if isinstance(value, list) else [value]
+    return value if isinstance(value, list) and len(value) <= 2 else [value]
 
 
 def _is_event(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
-    if value.get("kind") in _TYPED:
+    if isinstance(value.get("kind"), str) and value["kind"] in _TYPED:
         return any(key in value for key in ("source", "tool_name", "tool_call_id", "llm_message"))
     if isinstance(value.get("action"), str) and isinstance(value.get("args"), dict):
         return True

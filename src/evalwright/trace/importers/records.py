@@ -65,13 +65,18 @@ def faulty(number: int, fault: str, head: bytes = b"") -> Imported:
     )
 
 
-def _finite(text: bytes) -> bytes:
-    """Text in which Python's notation for numbers that JSON does not have is replaced by null."""
-    if b"NaN" not in text and b"Infinity" not in text:
-        return text
-    return _STRING_OR_NOT_FINITE.sub(
-        lambda found: found.group() if found.group().startswith(b'"') else b"null", text
-    )
+def _parsed(text: bytes) -> Json:
+    """A JSON value; numbers that JSON does not have, in Python's notation, are null."""
+    try:
+        return parse_bounded(text)
+    except NotJson:
+        if b"NaN" not in text and b"Infinity" not in text:
+            raise
+    return parse_bounded(_STRING_OR_NOT_FINITE.sub(_finite, text))
+
+
+def _finite(found: re.Match[bytes]) -> bytes:
+    return found.group() if found.group().startswith(b'"') else b"null"
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -184,7 +189,7 @@ def _record(number: int, place: str, line: _Line) -> ImportRecord:
         head = line.text[:_KEPT_OF_REFUSED]
         return ImportRecord(number, place, fault=f"{place}: {heavy}", head=head)
     try:
-        return ImportRecord(number, place, parse_bounded(_finite(line.text)))
+        return ImportRecord(number, place, _parsed(line.text))
     except NotJson as error:
         fault = f"{place}: not readable as JSON ({error.reason}); repair or remove it"
         return ImportRecord(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])
