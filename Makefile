@@ -62,6 +62,8 @@ bench-models: setup ## measure model calls, judges and the tool loop
 bench-prompts: setup ## measure prompteval: judged at concurrency 8, the linter's speed, how right it is (WILD=dir)
 	$(BIN)/python benchmarks/prompteval_judge/bench.py
 	$(BIN)/python benchmarks/prompteval_lint/bench.py
+	$(BIN)/python benchmarks/prompteval_lint/bench.py --files 10000 --repeat 1
+	$(BIN)/python benchmarks/prompteval_lint/page.py
 	$(BIN)/python benchmarks/prompteval_rules/bench.py $(WILD)
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight

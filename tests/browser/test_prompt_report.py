@@ -170,3 +170,51 @@ def test_the_page_is_the_only_file_that_is_loaded(visit, report):
     assert page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
     assert [url.rpartition("/")[2] for url in visit.requests] == ["report.html"]
     assert visit.errors == []
+
+
+@pytest.fixture
+def large_report(tmp_path):
+    """2,000 files, the better the later, and each with a finding; the worst is the last."""
+    results = [
+        a_result(f"prompts/p{n:04d}.md", 2 + n % 80 / 10, findings=[a_finding(3, 5)], tier=0)
+        for n in range(1, 2001)
+    ]
+    texts = {each.input.path: "# Title\n\nSay some words\n" for each in results}
+    return write(tmp_path, results, texts)
+
+
+def test_a_large_library_loads_at_once_with_the_worst_first(visit, large_report):
+    page = visit.open(large_report)
+    assert page.evaluate("document.querySelectorAll('*').length") < 10_000
+    assert column(page, 1)[0] == "prompts/p0080.md"
+    assert len(column(page, 1)) == 200
+    assert page.get_by_role("status").inner_text() == "2000 rows"
+    page.get_by_role("button", name="Show all 2000 rows").click()
+    assert len(column(page, 1)) == 2000
+    assert_harmless(visit)
+
+
+def test_in_a_large_library_all_files_are_filtered_and_sorted(visit, large_report):
+    page = visit.open(large_report)
+    page.fill("input[name=q]", "p1999")
+    assert column(page, 1) == ["prompts/p1999.md"]
+    assert page.get_by_role("status").inner_text() == "1 of 2000 rows"
+    page.locator("#files tbody tr:not([hidden]) a").click()
+    assert page.locator("details[open] mark").first.is_visible()
+    assert page.locator("details[open]").count() == 1
+
+
+@pytest.mark.parametrize("fragment", ["#f1500", "#f1500l3"])
+def test_in_a_large_library_a_link_leads_to_a_file_and_a_line(visit, large_report, fragment):
+    page = visit.open(large_report, fragment)
+    place = page.locator(fragment)
+    assert place.is_visible()
+    where = place.evaluate("each => [each.getBoundingClientRect().top, innerHeight, scrollY]")
+    assert 0 <= where[0] < where[1], where
+
+
+@pytest.mark.parametrize("visit", [NO_SCRIPT], indirect=True, ids=["no script"])
+def test_a_large_library_is_whole_without_the_script(visit, large_report):
+    page = visit.open(large_report, "#f1500")
+    assert page.locator(".files-table tbody tr").count() == 2000
+    assert page.locator("#f1500 mark").first.is_visible()

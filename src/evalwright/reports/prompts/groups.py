@@ -112,6 +112,12 @@ class File:
         self.status = min((each.status for each in groups), key=_GRAVITY.index)
 
     @property
+    def badness(self) -> tuple[int, float]:
+        """What files are ordered by, the worst first: their status, then the lowest score."""
+        scores = [0.0 if each.score is None else each.score for each in self.groups]
+        return _GRAVITY.index(self.status), min(scores)
+
+    @property
     def findings(self) -> list[Finding]:
         """What the linter found."""
         return next((each.findings for each in self.groups if each.findings), [])

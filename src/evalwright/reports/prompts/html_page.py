@@ -33,6 +33,8 @@ FULL_TEXTS = 2_000_000  # characters of all files together; of more, only lines 
 _EXCERPTS = 400_000  # characters that excerpts of all files share
 _LEAST_EXCERPT = 200
 _LONG_TEXT = 50_000  # of one file
+_OPEN_AT_ONCE = 50  # files; of more, the browser reads the details when a file is opened
+_ROWS_AT_ONCE = 200  # of the table; the others when they are asked for
 _MOST = 100  # entries of a list
 _LONG = 2_000  # characters of a text that somebody else wrote
 _NONE = "\N{EN DASH}"
@@ -48,6 +50,7 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
     """The values of the template `report.html`."""
     changes = _changes_by_group(overview, context.change)
     room = _room(overview, context.texts)
+    files = sorted(overview.files, key=lambda file: file.badness)
     return {
         "tier": f"{context.tier.number} ({display_text(context.tier.name)})",
         "threshold": f"{context.threshold:g}%",
@@ -59,14 +62,16 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
         "change": None if context.change is None else _change(context.change),
         "criteria": [name.capitalize() for name in WEIGHTS],
         "is_large": room is not None,
+        "opens_later": len(files) > _OPEN_AT_ONCE,
+        "at_once": _ROWS_AT_ONCE,
         "rows": [
             _row(group, number, changes.get(id(group)))
-            for number, file in enumerate(overview.files, 1)
+            for number, file in enumerate(files, 1)
             for group in file.groups
         ],
         "files": [
             _file(file, number, context.texts.get(file.path), room, changes)
-            for number, file in enumerate(overview.files, 1)
+            for number, file in enumerate(files, 1)
         ],
     }
 

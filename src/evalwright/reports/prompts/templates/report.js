@@ -17,6 +17,7 @@
   }
 
   function sort(place) {
+    load();
     const up = heads[place].ariaSort !== "ascending";
     const keyed = rows.map((row, order) => ({ row, order, key: keyOf(row, place) }));
     keyed.sort((a, b) => {
@@ -29,6 +30,7 @@
   }
 
   function filter() {
+    load();
     const text = form.elements.q.value.trim().toLowerCase(), standing = form.elements.standing.value;
     let shown = 0;
     for (const row of rows) {
@@ -37,6 +39,32 @@
       shown += fits;
     }
     count.textContent = shown === rows.length ? shown + " rows" : shown + " of " + rows.length + " rows";
+  }
+
+  // The rows and files of a large library are texts until they are asked for.
+  function load() {
+    const rest = at("rest");
+    if (!rest) return;
+    const holder = document.createElement("template");
+    holder.innerHTML = rest.textContent;
+    rows.push(...holder.content.querySelectorAll("tr"));
+    body.append(...rows);
+    rest.remove();
+    at("all").remove();
+  }
+
+  function open(place) {
+    const kept = place.firstElementChild;
+    if (kept && kept.localName === "noscript") place.innerHTML = kept.textContent;
+    return place.firstElementChild;
+  }
+
+  function follow() {
+    const name = location.hash.match(/^#(f\d+)(l\d+)?$/);
+    const place = name && document.querySelector(`[data-file="${name[1]}"]`);
+    if (!place) return;
+    open(place).open = true;
+    at(name[0].slice(1)).scrollIntoView({ behavior: "instant" });
   }
 
   heads.forEach((head, place) => {
@@ -49,5 +77,10 @@
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", filter);
-  filter();
+  addEventListener("beforeprint", () => document.querySelectorAll("[data-file]").forEach(open));
+  addEventListener("hashchange", follow);
+  for (const each of [at("all"), at("hint")]) if (each) each.hidden = false;
+  if (at("all")) at("all").addEventListener("click", load);
+  if (form.elements.q.value || form.elements.standing.value) filter();
+  follow();
 })();
