@@ -13,6 +13,7 @@ from evalwright.trace.importers.canonical import (
     unrecognised,
 )
 from evalwright.trace.importers.dialects import as_chat_messages
+from evalwright.trace.importers.streams import assembled
 from evalwright.trace.importers.values import arguments, milliseconds, text
 from evalwright.trace.model import Json, text_of
 
@@ -36,7 +37,7 @@ def events_of_messages(messages: Json) -> list[CanonicalEvent]:
         return events_of(messages)
     if not isinstance(messages, list):
         return [] if messages is None else [unrecognised("messages", messages)]
-    return [event for each in messages for event in events_of(each)]
+    return [event for each in assembled(messages) for event in events_of(each)]
 
 
 def events_of(raw: Json) -> list[CanonicalEvent]:

@@ -10,6 +10,7 @@ from evalwright.trace.importers.dialects import as_chat_messages, models_of, spe
 from evalwright.trace.importers.messages import events_of, events_of_messages, readable
 from evalwright.trace.importers.operation import Operation, with_outcome
 from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.streams import assembled
 from evalwright.trace.importers.values import (
     first_identifier,
     structure_from_text,
@@ -184,7 +185,7 @@ def _lone_value(value: Json, keys: tuple[str, ...]) -> Json:
 
 def said_by(answered: Json) -> list[CanonicalEvent]:
     """What a model answered: the first of several answers."""
-    answered = _first_answer(structure_from_text(answered))
+    answered = _joined(_first_answer(structure_from_text(answered)))
     if answered in (None, "", [], {}):
         return []
     if isinstance(answered, str):
@@ -198,6 +199,17 @@ def said_by(answered: Json) -> list[CanonicalEvent]:
         return events_of({"role": "assistant", "content": answered})
     alone = _lone_value(answered, _ANSWERED)
     return [message("assistant", alone)]
+
+
+def _joined(answered: Json) -> Json:
+    """An answer whose parts were recorded as they arrived, as a whole."""
+    wrapped = isinstance(answered, dict) and list(answered) == ["output"]
+    parts = answered["output"] if wrapped else answered
+    if not isinstance(parts, list) or not parts:
+        return answered
+    if all(isinstance(each, str) for each in parts):
+        return "".join(parts)
+    return assembled(parts) or answered
 
 
 def _as_assistant(raw: Json) -> Json:
