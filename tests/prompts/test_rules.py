@@ -554,6 +554,15 @@ def test_a_rule_that_knows_english_words_is_silent_in_other_languages():
     assert findings_of("PE206", with_front_matter("Check the text. Give a few examples.")) != []
 
 
+def test_the_language_is_that_of_the_prompt_not_of_the_page_about_it():
+    page = (
+        "# 提示\n\n## 背景\n\n这个页面介绍一个用于写作的提示词示例。\n\n## Prompt\n\n```\n{}\n```\n"
+    )
+
+    assert findings_of("PE206", a_prompt(page.format("Write the text. Give a few examples."))) != []
+    assert findings_of("PE206", a_prompt(page.format("请写文章。"))) == []
+
+
 @pytest.mark.parametrize("rule", ["PE208", "PE209"])
 def test_length_is_counted_in_scripts_without_spaces(rule):
     text = (

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from evalwright.contracts.prompt_result import Criterion, FindingSeverity
-from evalwright.prompts.document import Prompt
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.rules.reading import Reading
 
@@ -48,8 +47,8 @@ class Rule(msgspec.Struct, frozen=True):
     kinds: frozenset[PromptKind] | None = None  # the files it is about; None is all
     english: bool = False  # it knows English words, and is silent elsewhere
 
-    def is_about(self, prompt: Prompt) -> bool:
+    def is_about(self, reading: Reading) -> bool:
         """Whether a file is of a kind and in a language that the rule knows."""
-        if self.english and not prompt.language.is_english:
+        if self.english and not reading.language.is_english:
             return False
-        return self.kinds is None or prompt.kind in self.kinds
+        return self.kinds is None or reading.prompt.kind in self.kinds

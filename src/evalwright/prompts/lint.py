@@ -110,9 +110,8 @@ def lint(prompts: Sequence[Prompt], selected: Selection = ALL_RULES) -> list[lis
 
 
 def _hits(reading: Reading, checks: list[tuple[Rule, Check]]) -> list[tuple[Rule, Hit]]:
-    prompt = reading.prompt
     found = [
-        (rule, hit) for rule, check in checks if rule.is_about(prompt) for hit in check(reading)
+        (rule, hit) for rule, check in checks if rule.is_about(reading) for hit in check(reading)
     ]
     found.sort(key=lambda each: (each[1].offset, each[0].id, each[1].message))
     comments = ignore_comments(reading)

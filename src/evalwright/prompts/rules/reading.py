@@ -16,7 +16,7 @@ from operator import add, attrgetter
 import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
-from evalwright.prompts.language import words
+from evalwright.prompts.language import Language, language_of, words
 from evalwright.prompts.outline import Outline, outline_of
 from evalwright.signals.matching import Pattern, best_engine
 
@@ -52,6 +52,7 @@ _DECORATION = re.compile(r"[^\w/&' -]+")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
 _NOT_SPACE = re.compile(r"[^\s]")
 _CLOSING_INDENT = 3  # spaces
+_TELLING_WORDS = 20  # fewer do not tell in which language of a script they are
 _LONGEST_SPAN = 2000  # characters of a line before a place in it
 
 
@@ -130,6 +131,16 @@ class Reading:
                 parts += [self.core[at:begin], "\n".rjust(min(last, len(self.core)) - begin)]
                 at = last
         return "".join([*parts, self.core[at:]])
+
+    @cached_property
+    def language(self) -> Language:
+        """The language of the core, which may be another than that of the page about it."""
+        page = self.prompt.language
+        if self.core_section is None or (page.is_english and self.core.isascii()):
+            return page
+        found = language_of(self.core)
+        too_few = len(self.word_list) < _TELLING_WORDS and found.script == page.script
+        return page if too_few else found
 
     @cached_property
     def data(self) -> bytes:

@@ -237,7 +237,7 @@ def _invisible(reading: Reading) -> Iterator[Hit]:
     text = reading.text
     if text.isascii() or not quick_pattern(_INVISIBLE_BYTES).search(reading.data):
         return
-    usual = _USUAL_IN.get(reading.prompt.language.script, "")
+    usual = _USUAL_IN.get(reading.language.script, "")
     for match in _INVISIBLE.finditer(text):
         start, end = match.span()
         if text[start - 1 : start] != _FLAG and match[0].strip(usual):

@@ -114,7 +114,7 @@ _NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
 def _leftovers(reading: Reading) -> Iterator[Hit]:
     if quick_pattern(_ANY_SIGN).search(reading.data) is not None:
         yield from _notes(reading)
-    if reading.prompt.language.is_english and quick_pattern(_ANY_SCAFFOLD).search(reading.data):
+    if reading.language.is_english and quick_pattern(_ANY_SCAFFOLD).search(reading.data):
         yield from _scaffolds(reading)
     yield from _remark(reading)
     for match in _STRAY.finditer(reading.lowered):
@@ -252,7 +252,7 @@ def _unsound_json(reading: Reading) -> Iterator[Hit]:
 
 
 def _foreign_answer(reading: Reading) -> Iterator[Hit]:
-    own = reading.prompt.language.code
+    own = reading.language.code
     text = reading.lowered
     if own in ("en", "und") or _TRANSLATION.search(text):
         return

@@ -132,6 +132,8 @@ _FORM_ELSEWHERE = re.compile(
     r"|格式|表格|列表|段落|形式|箇条書き|リスト|表で|一覧|문장|형식|목록|표로|satz|sätze|absatz|phrase|paragraph"
     r"|frase|oraci|párraf|parágraf|paragraf|akapit|zdani|cümle|stichpunkt|punkt|beispiel|exempl|ejempl"
     r"|esempi|przykład|пример|例|예시|مثال|نمونه|örnek|ví dụ|code|код|代码|コード|코드|كود"
+    r"|gedicht|poème|poema|poesia|стих|şiir|wiersz|bài thơ|قصيدة|诗|詩|시를"
+    r"|\bbrief|lettre|carta|lettera|письм|mektup|رسالة|手紙|写信|편지"
 )
 _FORMAT_KEYS = (
     "responseFormat",
@@ -203,7 +205,7 @@ def _no_task(reading: Reading) -> Iterator[Hit]:
         return
     elif len(reading.word_list) <= _FEW_WORDS:
         yield Hit(offset, f"The prompt is empty. {_ADVICE}")
-    elif reading.prompt.language.is_english and _only_states(reading):
+    elif reading.language.is_english and _only_states(reading):
         yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")
 
 
@@ -241,8 +243,7 @@ def _no_output_format(reading: Reading) -> Iterator[Hit]:
     count = len(reading.word_list)
     if not _FEW_WORDS < count <= SHORT_PROMPT:
         return
-    prompt = reading.prompt
-    if prompt.language.is_english:
+    if reading.language.is_english:
         task = first_task(reading)
         is_open = task is not None and format_signs(reading) == 0
     else:
@@ -265,7 +266,7 @@ def _has_stated_form(reading: Reading) -> bool:
         return True
     if reading.outline.examples:
         return True
-    if reading.prompt.language.is_english and _FORM_IMPLIED.search(core) is not None:
+    if reading.language.is_english and _FORM_IMPLIED.search(core) is not None:
         return True
     return _names_format(reading.prompt.frontmatter or {})
 
