@@ -52,6 +52,7 @@ _DECORATION = re.compile(r"[^\w/&' -]+")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
 _NOT_SPACE = re.compile(r"[^\s]")
 _CLOSING_INDENT = 3  # spaces
+_PLAIN_SHARE = 1.1  # bytes for each character, where only dashes and accents are not ASCII
 _TELLING_WORDS = 20  # fewer do not tell in which language of a script they are
 _LONGEST_SPAN = 2000  # characters of a line before a place in it
 
@@ -136,7 +137,8 @@ class Reading:
     def language(self) -> Language:
         """The language of the core, which may be another than that of the page about it."""
         page = self.prompt.language
-        if self.core_section is None or (page.is_english and self.core.isascii()):
+        plain = len(self.core.encode("utf-8", "surrogatepass")) <= _PLAIN_SHARE * len(self.core)
+        if self.core_section is None or (page.is_english and plain):
             return page
         found = language_of(self.core)
         too_few = len(self.word_list) < _TELLING_WORDS and found.script == page.script

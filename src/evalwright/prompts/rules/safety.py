@@ -127,10 +127,14 @@ def _is_given_away(reading: Reading, found: SensitivePart) -> bool:
 
 
 def _personal_data(reading: Reading) -> Iterator[Hit]:
-    if _ON_PERSONAL_DATA.search(reading.lowered):
-        return  # a prompt on how to treat them has samples
-    for found in _sensitive(reading):
-        if found.family == "pii" and _is_personal(found, reading.text[found.start : found.end]):
+    personal = [
+        found
+        for found in _sensitive(reading)
+        if found.family == "pii" and _is_personal(found, reading.text[found.start : found.end])
+    ]
+    # A prompt on how to treat them has samples.
+    if personal and not _ON_PERSONAL_DATA.search(reading.lowered):
+        for found in personal:
             yield Hit(
                 found.start,
                 f"This looks like personal data ({found.label}): write a variable such as "

@@ -117,7 +117,8 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
     if reading.language.is_english and quick_pattern(_ANY_SCAFFOLD).search(reading.data):
         yield from _scaffolds(reading)
     yield from _remark(reading)
-    for match in _STRAY.finditer(reading.lowered):
+    is_likely = any(f" {sign}" in reading.lowered for sign in "=~^")
+    for match in _STRAY.finditer(reading.lowered) if is_likely else ():
         place = reading.place(match.start("stray"))
         yield Hit(place, f"A stray “{match['stray']}” ends the line: remove it.")
 

@@ -51,7 +51,7 @@ _INTRODUCTION = (
 )
 _FIRST_WORD = re.compile(
     rf"[\n.!?:;][\s>*_#\d.()\-•]{{0,40}}{_INTRODUCTION}"
-    r"(?:please |then |next, |now,? |always |only )?([a-z-]+)"
+    r"(?:please |then |next, |now,? |always |only )?([a-z-]++)(?![*_]{0,2}:[*_]{0,2}[ \t]*+[^\s*_])"
 )
 # Other ways to ask, by the word with which they begin.
 _ASKING = ("you", "your", "i", "we", "help", "can", "could", "would")
@@ -200,7 +200,11 @@ def _no_task(reading: Reading) -> Iterator[Hit]:
     offset = reading.prompt.body_offset if section is None else section.start
     document = not_a_prompt(reading)
     if document is not None:
-        yield Hit(offset, f"{described(document)}. {_ADVICE}")
+        yield Hit(
+            offset,
+            f"{described(document)}: keep it apart from the prompts, or write what a model is to "
+            "do, with a verb: “Compare the two drafts and list what differs.”",
+        )
     elif first_task(reading) is not None or _is_asked_by_variable(reading):
         return
     elif len(reading.word_list) <= _FEW_WORDS:
@@ -249,7 +253,8 @@ def _no_output_format(reading: Reading) -> Iterator[Hit]:
     else:
         task = len(reading.lowered) - len(reading.lowered.lstrip())
         is_open = count <= BARE_PROMPT and _is_bare(reading)
-    if is_open and task is not None and not _has_stated_form(reading):
+    is_prompt = is_open and not_a_prompt(reading) is None
+    if is_prompt and task is not None and not _has_stated_form(reading):
         yield Hit(
             reading.place(task),
             "Nothing says what the answer should look like: add its form, parts or length, such "
