@@ -283,13 +283,10 @@ def scan(
     `baseline` holds traces of the same cases that are known to be good. A record that cannot be
     read has an `error`. Secrets in the evidence are masked.
     """
-    from evalwright.signals.scan import BaselineTraces, scan_traces
+    from evalwright.signals.scan import BaselineTraces, scan_all
 
     known = BaselineTraces(*_recorded(baseline)) if baseline is not None else None
-    found = [msgspec.to_builtins(each) for each in scan_traces(*_recorded(traces), known)]
-    if not found:
-        raise BadInput(f"{traces}: holds no trace; see docs/trace-formats.md")
-    return found
+    return [msgspec.to_builtins(each) for each in scan_all(*_recorded(traces), known)]
 
 
 def _recorded(traces: str | Path | Mapping[str, Any]) -> tuple[Iterable[bytes], str]:

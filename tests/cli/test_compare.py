@@ -494,7 +494,7 @@ def test_a_file_that_holds_no_trace_is_bad_input(evalwright: Evalwright, pair: P
     (evalwright.folder / "x.txt").write_text("hi")
     done = evalwright("compare", "--baseline", "runs/baseline", "--new", "x.txt", "--out", "report")
     assert done.code == 2
-    assert "x.txt: contains no readable trace" in done.err
+    assert "x.txt: holds no trace that is understood" in done.err
 
 
 def test_a_trace_brings_its_own_prompt(evalwright: Evalwright) -> None:

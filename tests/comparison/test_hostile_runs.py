@@ -432,10 +432,6 @@ def a_place_below_a_file(folder: Path) -> Path:
     return folder / "file" / "report"
 
 
-def a_place_in_no_folder(folder: Path) -> Path:
-    return folder / "not" / "there"
-
-
 def a_file(folder: Path) -> Path:
     (folder / "thesis.txt").write_text("mine")
     return folder / "thesis.txt"
@@ -447,7 +443,6 @@ def a_file(folder: Path) -> Path:
         a_name_that_is_too_long,
         a_link_in_a_circle,
         a_place_below_a_file,
-        a_place_in_no_folder,
         a_file,
     ],
 )

@@ -128,7 +128,7 @@ def test_a_signal_kind_is_found_compared_and_suppressed(
     evalwright: Evalwright, tmp_path: Path
 ) -> None:
     call = {"type": "tool_call", "call_id": "c1", "tool": "enter", "args": {"amount": "5000"}}
-    (tmp_path / "old.jsonl").write_text(traces({"case_id": "a", "events": []}))
+    (tmp_path / "old.jsonl").write_text(traces({"case_id": "a", "final_output": "Done"}))
     (tmp_path / "new.jsonl").write_text(traces({"case_id": "a", "events": [call]}))
     (tmp_path / "known.yaml").write_text(
         "suppressions: [{kind: rounded_payment, reason: known, expires: '2099-01-01'}]\n"
@@ -211,7 +211,7 @@ def test_a_lint_rule_is_reported_at_its_place(evalwright: Evalwright, tmp_path: 
 
 
 def test_a_report_form_is_an_option(evalwright: Evalwright, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(traces({"case_id": "a", "events": []}))
+    (tmp_path / "a.jsonl").write_text(traces({"case_id": "a", "final_output": "Done"}))
     sides = ("--baseline", "a.jsonl", "--new", "a.jsonl", "--out", "report")
     ran = evalwright("compare", *sides, "--verdict", "verdict.txt")
     verdict = (tmp_path / "verdict.txt").read_text("utf-8")

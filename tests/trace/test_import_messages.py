@@ -183,9 +183,60 @@ def test_an_answer_that_the_next_request_left_out_is_not_lost():
     assert len(found) == 2
 
 
-def test_exchanges_without_an_id_are_never_joined():
+def test_exchanges_without_a_shared_id_are_one_case_if_one_repeats_the_other():
     lines = [exchange([SYSTEM, ASKED], LOOKED_UP, None), exchange(CONVERSATION[:4], ANSWERED, None)]
-    assert [each.case_id for each in imported_lines(lines)] == ["record-1", "record-2"]
+    (found,) = imported_lines(lines)
+    assert found.case_id == "record-1"
+    assert steps(found.response) == STEPS
+    named = [line | {"id": f"request-{place}"} for place, line in enumerate(lines)]
+    (found,) = imported_lines(named)
+    assert found.case_id == "request-0"
+    assert steps(found.response) == STEPS
+
+
+def test_exchanges_of_different_conversations_are_never_joined():
+    lines = [exchange([SYSTEM, ASKED], LOOKED_UP, "a"), exchange(CONVERSATION[:4], ANSWERED, "b")]
+    assert [each.case_id for each in imported_lines(lines)] == ["a", "b"]
+
+
+def test_conversations_whose_requests_are_mixed_are_told_apart():
+    other = {"role": "user", "content": "Hello"}
+    greeted = {"role": "assistant", "content": "Good morning"}
+    lines = [
+        exchange([SYSTEM, ASKED], LOOKED_UP, None),
+        exchange([SYSTEM, other], greeted, None),
+        exchange(CONVERSATION[:4], ANSWERED, None),
+        exchange([SYSTEM, other, greeted, other], greeted, None),
+    ]
+    found = imported_lines(lines)
+    assert [each.case_id for each in found] == ["record-1", "record-2"]
+    assert steps(found[0].response) == STEPS
+    assert len(found[1].response["events"]) == 3
+
+
+def test_a_request_may_be_repeated_with_marks_of_a_cache_and_without_reasoning():
+    thought = ANSWERED | {"reasoning_content": "Hm."}
+    marked = {
+        "role": "user",
+        "content": [{"type": "text", "text": ASKED["content"], "cache_control": {"type": "x"}}],
+    }
+    later = exchange([marked, ANSWERED, {"role": "user", "content": "Thanks"}], ANSWERED, None)
+    assert len(imported_lines([exchange([ASKED], thought, None), later])) == 1
+
+
+def test_a_request_may_name_the_answer_before_it_instead_of_repeating_it():
+    first = {
+        "request": {"input": "Refund order 7"},
+        "response": {"id": "resp_1", "output": [{"type": "function_call", "call_id": "c1"}]},
+    }
+    result = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
+    second = {
+        "request": {"previous_response_id": "resp_1", "input": [result]},
+        "response": {"id": "resp_2", "output": "Refunded."},
+    }
+    (found,) = imported_lines([first, second])
+    assert found.response["user_prompt"] == "Refund order 7"
+    assert [step[0] for step in steps(found.response)] == ["call", "result", "final"]
 
 
 def test_an_error_of_the_api_is_a_failure():

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from trace_builders import a_span, an_export, failed, imported, one, steps
 
 from evalwright.trace.decode import decode_trace
@@ -151,6 +152,44 @@ def test_a_model_span_without_messages_has_input_and_output():
     response = one(an_export(llm("m1", (1, 2), [], [], **said)))
     assert response["user_prompt"] == "Refund order 7"
     assert steps(response) == [("final", "Refunded.")]
+
+
+def test_a_call_that_stands_among_the_contents_too_is_one_call():
+    said = {
+        **flat("llm.output_messages", [LOOKED_UP]),
+        "llm.output_messages.0.message.contents.0.message_content.type": "tool_use",
+        "llm.output_messages.0.message.contents.0.tool_call.id": "c1",
+        "llm.output_messages.0.message.contents.0.tool_call.function.name": "find_order",
+        "llm.output_messages.0.message.contents.0.tool_call.function.arguments": '{"id": 7}',
+    }
+    wanted = [("call", "c1", "find_order", {"id": 7})]
+    assert steps(one(an_export(llm("m1", (1, 2), [ASKED], [], **said)))) == wanted
+    alone = {key: value for key, value in said.items() if ".tool_calls." not in key}
+    assert steps(one(an_export(llm("m1", (1, 2), [ASKED], [], **alone)))) == wanted
+
+
+def test_a_block_that_is_recorded_as_json_is_read_as_the_block():
+    block = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "sunny"}
+    said = {
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.contents.0.message_content.type": block["type"],
+        "llm.output_messages.0.message.contents.0.message_content.text": json.dumps(block),
+    }
+    response = one(an_export(llm("m1", (1, 2), [ASKED], [], **said)))
+    assert steps(response) == [("result", "s1", "ok", "sunny")]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "tool", "data": {"content": '{"total": 12}', "tool_call_id": "c1"}},
+        {"output": {"type": "constructor", "id": ["ToolMessage"], "kwargs": {"content": "12"}}},
+    ],
+)
+def test_a_message_around_what_a_tool_returned_is_taken_off(message: Any):
+    said = {"output.value": json.dumps(message), "output.mime_type": "application/json"}
+    (_, result) = steps(one(an_export(tool("t1", (1, 2), **said))))
+    assert result[3] in ({"total": 12}, "12")
 
 
 def test_usage_and_tools_are_kept():

@@ -19,6 +19,7 @@ from trace_builders import (
 
 from effort import takes_at_most
 from evalwright.trace.decode import decode_trace
+from evalwright.trace.importers import import_responses
 from evalwright.trace.integrity import check_integrity
 
 ASKED = {"role": "user", "parts": [{"type": "text", "content": "Refund order 7"}]}
@@ -289,6 +290,54 @@ def test_later_traces_of_a_conversation_are_numbered_and_repeats_of_a_case_are_n
 def test_a_trace_may_be_spread_over_the_lines_of_a_file():
     (found,) = imported_lines([an_export(FIRST), an_export(RUN, SECOND), an_export(ROOT)])
     assert steps(found.response) == STEPS
+
+
+def test_an_input_may_name_a_call_by_another_id_than_its_result():
+    """As the ids of items in the Responses API, which are not those of the calls."""
+    renamed = json.loads(json.dumps(LOOKED_UP).replace('"c1"', '"fc_1"'))
+    again = model("m2", (21, 30), [ASKED, renamed, FOUND], [ANSWERED])
+    assert steps(one(an_export(ROOT, FIRST, RUN, again))) == STEPS
+    twice = model("m2", (21, 30), [ASKED, renamed, renamed, FOUND], [ANSWERED])
+    calls = [step for step in steps(one(an_export(ROOT, FIRST, RUN, twice))) if step[0] == "call"]
+    assert len(calls) == 2
+
+
+def test_the_cost_of_an_operation_is_kept_from_the_span_that_has_it():
+    priced = {"operation.cost": 0.25, "gen_ai.usage.input_tokens": 5}
+    first = model("m1", (1, 10), [ASKED], [LOOKED_UP], said=priced)
+    second = model("m2", (21, 30), [ASKED, LOOKED_UP, FOUND], [ANSWERED], said=priced)
+    assert one(an_export(ROOT, first, second))["usage"]["cost_usd"] == 0.5
+    root = a_span(
+        "root", {"gen_ai.operation.name": "invoke_agent", "operation.cost": 0.75}, (0, 50)
+    )
+    counted = model("m1", (1, 10), [ASKED], [ANSWERED], said={"gen_ai.usage.input_tokens": 5})
+    usage = one(an_export(root, counted))["usage"]
+    assert (usage["cost_usd"], usage["input_tokens"]) == (0.75, 5)
+
+
+@pytest.mark.parametrize("operation", ["create_agent", "invoke_agent"])
+def test_a_span_that_tells_only_of_an_agent_is_no_case(operation: str):
+    lone = a_span("a1", {"gen_ai.operation.name": operation}, trace_id="f" * 32)
+    notes: list[str] = []
+    source = json.dumps(an_export(lone, model("m1", (0, 1), [ASKED], [ANSWERED]))).encode()
+    (found,) = import_responses([source], "t.json", notes)
+    assert found.case_id == TRACE_ID
+    (note,) = notes
+    assert note == (
+        f"t.json: passed over: 1 trace ({'f' * 32}) holds only that an agent was created or invoked"
+    )
+    (none,) = imported(an_export(lone))
+    assert "tell only that an agent was created or invoked" in (none.fault or "")
+
+
+def test_requests_in_traces_of_their_own_are_one_conversation_if_one_repeats_the_other():
+    first = model("m1", (1, 10), [ASKED], [LOOKED_UP], None, trace_id="1" * 32)
+    second = model("m2", (21, 30), [ASKED, LOOKED_UP, FOUND], [ANSWERED], None, trace_id="2" * 32)
+    (found,) = imported(an_export(second, first))
+    assert found.case_id == "1" * 32
+    assert found.response["final_output"]["content"] == STEPS[-1][1]
+    third = model("m3", (31, 40), [ASKED], [LOOKED_UP], None, trace_id="3" * 32)
+    assert len(imported(an_export(second, first, third))) == 2
 
 
 def test_spans_of_other_things_are_no_cases():

@@ -11,6 +11,7 @@ from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_
 from evalwright.comparison.materialize import blocks, name_of
 from evalwright.contracts.errors import BadInput
 from evalwright.signals.scan import BaselineTraces, ScannedTrace, scan_traces
+from evalwright.trace.understood import NOTHING
 
 
 @click.command(epilog="Example: evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz")
@@ -41,15 +42,17 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
     for fault in known.faults if known else ():
         say(f"the baseline lacks a trace: {fault}")
     masked = not show_secrets
-    lines = ScanLines(traces, scan_traces(blocks(traces), name_of(traces), known, masked=masked))
+    notes: list[str] = []
+    scanned = scan_traces(blocks(traces), name_of(traces), known, masked=masked, notes=notes)
+    lines = ScanLines(traces, scanned)
     if out is not None:
         write_file(out, lines)
     else:
         emit: Emit = reserve_stdout()
         for line in lines:
             emit(line)
-    if lines.faults:
-        say(f"{traces}: {lines.faults} of {lines.count} records could not be read")
+    for note in (*notes, *lines.notes()):
+        say(note)
     return 2 if lines.faults or (known and known.faults) else 0
 
 
@@ -60,18 +63,37 @@ def _keep_inputs(out: Path, *inputs: Path | None) -> None:
 
 
 class ScanLines:
-    """The lines of the result; counts what could not be read."""
+    """The lines of the result; counts what could not be read, and what was passed over."""
 
     def __init__(self, path: Path, scanned: Iterator[ScannedTrace]) -> None:
         self._path = path
         self._scanned = scanned
         self.count = 0
         self.faults = 0
+        self._first_fault = ""
+        self._partly = 0
+        self._first_part = ""
 
     def __iter__(self) -> Iterator[bytes]:
         for each in self._scanned:
             self.count += 1
-            self.faults += each.error is not None
+            if each.error is not None:
+                self.faults += 1
+                self._first_fault = self._first_fault or each.error
+            if each.passed_over is not None:
+                self._partly += 1
+                self._first_part = self._first_part or f"{each.id}: {each.passed_over}"
             yield msgspec.json.encode(each) + b"\n"
         if not self.count:
-            raise BadInput(f"{self._path}: holds no trace; see docs/trace-formats.md")
+            raise BadInput(f"{self._path}: {NOTHING}: it is empty; see docs/trace-formats.md")
+
+    def notes(self) -> Iterator[str]:
+        """What a reader has to know beside the lines."""
+        if self.faults == self.count:
+            reason = self._first_fault.rpartition(f"{NOTHING}: ")[2]
+            yield f"{self._path}: {NOTHING}: {reason}"
+        elif self.faults:
+            yield f"{self._path}: {self.faults} of {self.count} records could not be read"
+        if self._partly:
+            traces = f"{self._partly} of {self.count} traces"
+            yield f"{self._path}: {traces} were read in part, for example {self._first_part}"

@@ -13,6 +13,7 @@ from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
 from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
+from evalwright.trace.understood import NOTHING, why_nothing
 
 _MOST_SCHEMA_ERRORS = 10
 
@@ -32,9 +33,13 @@ def failed_assertions(case: Case, trace: Trace) -> list[FailedAssertion]:
     if trace.failure is not None:
         return [_transport(trace.failure)]
     output = trace.output.content if trace.output is not None else None
-    if output in (None, "") and not trace.events and not trace.actions:
+    if output in (None, "") and not trace.actions:
         message = "the response holds no event, no output and no action"
-        return [FailedAssertion("response", "an answer", "nothing", message)]
+        if trace.events:
+            reason = why_nothing(trace)
+            message = f"the response {NOTHING}: {reason}" if reason else ""
+        if message:
+            return [FailedAssertion("response", "an answer", "nothing", message)]
     found = _tool_results(trace)
     for field, check in _CHECKS.items():
         expected = getattr(case.expected, field)

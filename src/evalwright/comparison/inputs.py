@@ -95,12 +95,17 @@ def open_inputs(
             new=new,
             cases=case_file,
             log=log,
-            notes=() if found is not None else (note,),
+            notes=(*(() if found is not None else (note,)), *_notes_of(baseline, new)),
             paths=tuple(path for path in roots if path is not None),
         )
     except BaseException:
         log.close()
         raise
+
+
+def _notes_of(*runs: ComparedRun) -> Iterator[str]:
+    for run in runs:
+        yield from run.notes if isinstance(run, RunFolder) else ()
 
 
 def read_suppressions(path: Path | None) -> Suppressions:

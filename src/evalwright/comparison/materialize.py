@@ -21,8 +21,11 @@ from evalwright.comparison.run_folder import (
 )
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
-from evalwright.trace.importers import Imported, import_responses
+from evalwright.trace.decode import decode_trace
+from evalwright.trace.importers import Imported
 from evalwright.trace.importers.archives import ZIP_MAGIC, unpacked
+from evalwright.trace.importers.formats import import_placed
+from evalwright.trace.understood import NOTHING, why_nothing
 
 _BLOCK = 1 << 20
 _ANSWERS = "answers"
@@ -31,8 +34,22 @@ _ANSWERS = "answers"
 def open_traces(path: Path, folder: Path) -> RunFolder:
     """The traces of a file, each as a response in the folder; a file without any is refused."""
     name = name_of(path)
-    records = _with_a_trace(import_responses(blocks(path), name), path)
-    return materialize(records, {"run_id": name.partition(".")[0]}, folder)
+    notes: list[str] = []
+    found = (_understood(*each) for each in import_placed(blocks(path), name, notes))
+    run = materialize(_with_a_trace(found, path), {"run_id": name.partition(".")[0]}, folder)
+    run.notes = tuple(notes)
+    return run
+
+
+def _understood(record: Imported, place: str) -> Imported:
+    """A record in which nothing is understood, as one with a fault; any other as it is."""
+    if record.fault:
+        return record
+    reason = why_nothing(decode_trace(record.response, record.case_id))
+    if reason is None:
+        return record
+    fault = f"{place}: {NOTHING}: {reason}"
+    return msgspec.structs.replace(record, fault=fault)
 
 
 def _with_a_trace(records: Iterable[Imported], path: Path) -> Iterator[Imported]:
@@ -46,7 +63,7 @@ def _with_a_trace(records: Iterable[Imported], path: Path) -> Iterator[Imported]
             yield from source
             return
     reason = unread[0].fault if unread else "it is empty"
-    raise BadInput(f"{path}: contains no readable trace: {reason}")
+    raise BadInput(f"{path}: {NOTHING}: {str(reason).rpartition(f'{NOTHING}: ')[2]}")
 
 
 def name_of(path: Path) -> str:

@@ -34,6 +34,7 @@ from evalwright.signals.masking.report import mask_item
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, Trace
+from evalwright.trace.understood import passed_over
 
 _Before = TypeVar("_Before")
 _After = TypeVar("_After")
@@ -266,6 +267,8 @@ def _may_quote(item: Item, read: _ReadCase) -> bool:
 def _faults(sides: BothSides[SideResult]) -> list[str]:
     named = (("baseline", sides.baseline), ("new", sides.new))
     found = [f"{name}: {side.shown.fault}" for name, side in named if side.shown.fault]
+    left = [(name, passed_over(side.shown.trace)) for name, side in named]
+    found += [f"{name}: {part}" for name, part in left if part is not None]
     of_case = (
         f"expected.json_schema: {failure.message}"
         for _, side in named

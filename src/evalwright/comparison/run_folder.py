@@ -98,6 +98,7 @@ class RunFolder:
         self.root = root
         self.top = root.parent
         self.above: tuple[Path, ...] = ()
+        self.notes: tuple[str, ...] = ()
         self._listing = listing
         self.is_empty = all(stem == "cases" for stem in self.stems())  # case files do not count
         self.meta, self.meta_fault, _ = _read_meta(root)

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from evalwright.trace.importers.values import decimal, listed, sum_usage, text, usage_of
+from evalwright.trace.importers.values import (
+    decimal,
+    listed,
+    structure_from_text,
+    sum_usage,
+    text,
+    usage_of,
+)
 from evalwright.trace.model import Json
 
 _LANGCHAIN_ROLES = {
@@ -28,6 +35,16 @@ def as_chat_messages(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
     if isinstance(raw.get("type"), str):
         return _langchain(raw)
     return None
+
+
+def returned(payload: Json) -> Json:
+    """What a tool returned, where a callback recorded the message that it was put into."""
+    fields = payload if isinstance(payload, dict) else {}
+    inner = fields.get("output", fields)
+    found = as_chat_messages(inner) if isinstance(inner, dict) and "role" not in inner else None
+    if found is None or [each["role"] for each in found] != ["tool"]:
+        return payload
+    return structure_from_text(found[0].get("content"))
 
 
 def is_foreign_message(raw: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from evalwright.trace.importers.openhands import OpenHandsEvents, is_openhands
 from evalwright.trace.importers.records import (
     Imported,
     ImportRecord,
+    PassedOver,
     faulty,
     numbered,
     read_records,
@@ -59,7 +60,7 @@ _MOST_WRAPPERS = 4
 class Importer(Protocol):
     """Reads the records of one format, of one file."""
 
-    def take(self, record: ImportRecord) -> Iterable[Imported]:
+    def take(self, record: ImportRecord) -> Iterable[Imported | PassedOver]:
         """Take the next record; gives the cases that are complete with it."""
         ...
 
@@ -67,7 +68,7 @@ class Importer(Protocol):
         """A record of another format follows, or nothing: gives the cases that end with that."""
         ...
 
-    def rest(self) -> Iterable[Imported]:
+    def rest(self) -> Iterable[Imported | PassedOver]:
         """The file has ended: gives the cases that only now are complete."""
         ...
 
@@ -241,24 +242,50 @@ FORMATS: tuple[TraceFormat, ...] = (
 )
 
 
-def import_responses(chunks: Iterable[bytes], name: str) -> Iterator[Imported]:
+def import_responses(
+    chunks: Iterable[bytes], name: str, notes: list[str] | None = None
+) -> Iterator[Imported]:
     """The cases of a file of recorded traffic, in the order of the file.
 
     `chunks` are its lines, or blocks of it cut anywhere; `name` stands in faults. Lines are read
     one by one; only spans wait until the end, because a trace may be spread over the whole file.
+    What is no case and was passed over is told in `notes`.
     """
+    return (found for found, _ in import_placed(chunks, name, notes))
+
+
+def import_placed(
+    chunks: Iterable[bytes], name: str, notes: list[str] | None = None
+) -> Iterator[tuple[Imported, str]]:
+    """The same, each with its place in the file, which is its name if it is not known."""
+    for found, record in _import(chunks, name):
+        if isinstance(found, Imported):
+            yield found, record.place if record else f"{name}: {found.case_id}"
+        elif notes is not None:
+            notes.append(f"{name}: passed over: {found.reason}")
+
+
+def _import(
+    chunks: Iterable[bytes], name: str
+) -> Iterator[tuple[Imported | PassedOver, ImportRecord | None]]:
+    """What importers give, with the record if it is of that one alone."""
     importers = {each.name: each.importer(name) for each in FORMATS}
     for record in _unwrapped(read_records(chunks, name)):
         found = None if record.fault else format_of(record.value)
         if found is None or found.in_order:
             for other, importer in importers.items():
                 if found is None or other != found.name:
-                    yield from importer.pause()
-        yield from [_fault(record)] if found is None else importers[found.name].take(record)
+                    yield from ((each, None) for each in importer.pause())
+        if found is None:
+            yield _fault(record), record
+        else:
+            is_alone = found.importer is not MessageLogs  # they wait for later records
+            given = importers[found.name].take(record)
+            yield from ((each, record if is_alone else None) for each in given)
     for importer in importers.values():
-        yield from importer.pause()
+        yield from ((each, None) for each in importer.pause())
     for importer in importers.values():
-        yield from importer.rest()
+        yield from ((each, None) for each in importer.rest())
 
 
 def _unwrapped(records: Iterable[ImportRecord]) -> Iterator[ImportRecord]:

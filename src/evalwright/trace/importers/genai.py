@@ -8,6 +8,7 @@ from evalwright.trace.importers.canonical import (
     tool_call,
     tool_result,
 )
+from evalwright.trace.importers.dialects import returned
 from evalwright.trace.importers.messages import events_of_messages, plain_content
 from evalwright.trace.importers.operation import Kind, Operation, nested, with_outcome
 from evalwright.trace.importers.spans import Span, SpanEvent
@@ -32,6 +33,7 @@ _KINDS: dict[str, Kind] = {
     "invoke_workflow": "agent",
     "create_agent": "agent",
 }
+_COSTS = ("gen_ai.usage.cost", "operation.cost")
 _MODEL_MARKS = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.system")
 _MESSAGE_ROLES = {
     "gen_ai.system.message": "system",
@@ -66,7 +68,7 @@ def _tool(span: Span) -> Operation:
     name = text(said.get("gen_ai.tool.name")) or span.name.removeprefix("execute_tool ")
     call_id = said.get("gen_ai.tool.call.id")
     args = arguments(said.get("gen_ai.tool.call.arguments"))
-    payload = structure_from_text(said.get("gen_ai.tool.call.result"))
+    payload = returned(structure_from_text(said.get("gen_ai.tool.call.result")))
     result = with_outcome(tool_result(call_id, name, payload), span)
     return Operation(span, "tool", call=tool_call(call_id, name, args), result=result)
 
@@ -145,7 +147,9 @@ def _usage(said: dict[str, Any]) -> dict[str, Json]:
     found = {
         "input_tokens": _count(said, "input_tokens", "prompt_tokens"),
         "output_tokens": _count(said, "output_tokens", "completion_tokens"),
-        "cost_usd": number(said.get("gen_ai.usage.cost")),
+        "cost_usd": next(
+            (cost for key in _COSTS if (cost := number(said.get(key))) is not None), None
+        ),
     }
     return {key: value for key, value in found.items() if value is not None}
 

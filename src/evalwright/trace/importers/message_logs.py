@@ -20,7 +20,9 @@ from evalwright.trace.importers.values import (
 )
 from evalwright.trace.model import Json, text_of
 
-_CASE_KEYS = ("case_id", "id", "custom_id", "conversation_id", "session_id", "thread_id")
+_CONVERSATION_KEYS = ("case_id", "custom_id", "conversation_id", "session_id", "thread_id")
+_CASE_KEYS = ("case_id", "id", *_CONVERSATION_KEYS[1:])
+_MOST_WAITING = 16  # conversations whose requests may be mixed in a log
 _REQUEST_KEYS = ("request", "body", "input")
 _RESPONSE_KEYS = ("response", "output")
 _MESSAGE_KEYS = ("messages", "input", "items")
@@ -31,6 +33,7 @@ class _Exchange(msgspec.Struct, frozen=True):
 
     record: ImportRecord
     case_id: str | None
+    conversation: str | None  # the id that its requests share, which that of one request is not
     history: Json
     answer: Json
     request: dict[str, Any]
@@ -39,51 +42,52 @@ class _Exchange(msgspec.Struct, frozen=True):
 
 
 class MessageLogs:
-    """Reads records one by one; an exchange that goes on in the next record waits for it."""
+    """Reads records one by one; exchanges that may go on in later records wait for these."""
 
     def __init__(self, name: str) -> None:
         del name
-        self._waiting: _Exchange | None = None
+        self._waiting: list[_Exchange] = []  # in the order in which they began
 
     def take(self, record: ImportRecord) -> Iterator[Imported]:
-        """Take a record; gives the case that has ended with it or before it."""
+        """Take a record; gives the cases that have ended with it or before it."""
         exchange = _exchange(record)
         if exchange is None:
             yield from self.pause()
             yield _no_conversation(record)
             return
-        before = self._waiting
-        if before is not None and _goes_on(before, exchange):
-            spent = sum_usage([before.usage, exchange.usage])
-            self._waiting = msgspec.structs.replace(exchange, usage=spent)
-            return
-        yield from self.pause()
-        self._waiting = exchange
+        for place in range(len(self._waiting) - 1, -1, -1):
+            joined = _joined(self._waiting[place], exchange)
+            if joined is not None:
+                self._waiting[place] = joined
+                return
+        self._waiting.append(exchange)
+        while len(self._waiting) > _MOST_WAITING or _has_ended(self._waiting[:1]):
+            yield _imported(self._waiting.pop(0))
 
     def rest(self) -> Iterable[Imported]:
         """Nothing waits after a pause."""
         return ()
 
     def pause(self) -> Iterator[Imported]:
-        """The case that is still waiting."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            yield _imported(waiting)
+        """The cases that are still waiting."""
+        waiting, self._waiting = self._waiting, []
+        yield from map(_imported, waiting)
 
 
 def _exchange(record: ImportRecord) -> _Exchange | None:
     value = record.value
     if isinstance(value, list):
-        return _Exchange(record, None, value, None, {}, {}, spent_in(value)[0])
+        return _Exchange(record, None, None, value, None, {}, {}, spent_in(value)[0])
     request, history = _request(value)
     response, answer = _response(value)
     if history is None and answer is None and not isinstance(response.get("error"), dict):
         return None
     metadata = value.get("metadata")
-    case_id = first_identifier(metadata, "case_id") if isinstance(metadata, dict) else None
-    case_id = first_identifier(value, "case_id") or case_id or first_identifier(value, *_CASE_KEYS)
+    told = first_identifier(metadata, "case_id") if isinstance(metadata, dict) else None
+    case_id = first_identifier(value, "case_id") or told or first_identifier(value, *_CASE_KEYS)
+    conversation = told or first_identifier(value, *_CONVERSATION_KEYS)
     usage = usage_of(response) or usage_of(request) or spent_in(history)[0]
-    return _Exchange(record, case_id, history, answer, request, response, usage)
+    return _Exchange(record, case_id, conversation, history, answer, request, response, usage)
 
 
 def _request(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
@@ -140,21 +144,55 @@ def _as_assistant(value: Json) -> Json:
     return {"role": "assistant", "content": value} if isinstance(value, str) else value
 
 
-def _goes_on(before: _Exchange, after: _Exchange) -> bool:
-    """Whether a request repeats the one before and adds to it: the next step of one agent."""
-    if before.answer is None or before.case_id is None or before.case_id != after.case_id:
-        return False
-    old, new = before.history, after.history
-    if not isinstance(old, list) or not isinstance(new, list):
-        return False
-    if len(new) <= len(old) or new[: len(old)] != old:
-        return False
-    answered = _untimed(events_of_messages(before.answer))
-    return _untimed(events_of_messages(new[len(old) :]))[: len(answered)] == answered
+def _has_ended(exchanges: list[_Exchange]) -> bool:
+    return any(each.answer is None for each in exchanges)
 
 
-def _untimed(events: list[CanonicalEvent]) -> list[CanonicalEvent]:
-    return [{key: event[key] for key in event if key != "ts"} for event in events]
+def _joined(before: _Exchange, after: _Exchange) -> _Exchange | None:
+    """Both as one, if the later request is the next step of the same agent.
+
+    It is if it repeats the earlier one and the answer to it, or names this answer as the previous.
+    """
+    if before.answer is None or before.conversation != after.conversation:
+        return None
+    history = after.history
+    previous = text(after.request.get("previous_response_id"))
+    if previous and previous == before.response.get("id"):
+        history = _as_list(before.history) + _as_list(before.answer) + _as_list(history)
+    elif not _repeats(before, after):
+        return None
+    spent = sum_usage([before.usage, after.usage])
+    return msgspec.structs.replace(
+        after, record=before.record, case_id=before.case_id, history=history, usage=spent
+    )
+
+
+def _repeats(before: _Exchange, after: _Exchange) -> bool:
+    old, new = _as_list(before.history), _as_list(after.history)
+    if len(new) <= len(old) or not old:
+        return False
+    if any(
+        one != other and _said(one) != _said(other) for one, other in zip(old, new, strict=False)
+    ):
+        return False
+    answered = _said(before.answer)
+    return bool(answered) and _said(new[len(old) :])[: len(answered)] == answered
+
+
+def _as_list(value: Json) -> list[Any]:
+    """Messages as a list, also where there is one text or one message in its place."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _said(messages: Json) -> list[CanonicalEvent]:
+    """What messages say, without what a request may leave out when it repeats them."""
+    return [
+        {key: event[key] for key in event if key != "ts"}
+        for event in events_of_messages(messages)
+        if "reasoning" not in event and event.get("content") != ""
+    ]
 
 
 def _imported(exchange: _Exchange) -> Imported:

@@ -9,6 +9,7 @@ from evalwright.trace.importers.canonical import (
     tool_call,
     tool_result,
 )
+from evalwright.trace.importers.dialects import returned
 from evalwright.trace.importers.messages import events_of_messages
 from evalwright.trace.importers.operation import Kind, Operation, nested, with_outcome
 from evalwright.trace.importers.spans import Span
@@ -17,6 +18,7 @@ from evalwright.trace.importers.values import (
     first_identifier,
     from_text,
     number,
+    structure_from_text,
     text,
     tool_names,
     whole_number,
@@ -76,10 +78,13 @@ def _chat_message(raw: Json) -> Json:
     built = {
         key: fields[key] for key in ("role", "content", "name", "tool_call_id") if key in fields
     }
+    calls = fields.get("tool_calls")
+    if isinstance(calls, list):
+        built["tool_calls"] = [_unwrapped(each, "tool_call") for each in calls]
     if isinstance(fields.get("contents"), list):
-        built["content"] = [_part(each) for each in fields["contents"]]
-    if isinstance(fields.get("tool_calls"), list):
-        built["tool_calls"] = [_unwrapped(each, "tool_call") for each in fields["tool_calls"]]
+        parts = [_part(each) for each in fields["contents"]]
+        # The place of a call among the contents tells once more of one that is in the calls.
+        built["content"] = [each for each in parts if not (calls and _is_call(each))]
     if text(fields.get("function_call_name")):
         args = fields.get("function_call_arguments_json")
         built["function_call"] = {"name": fields["function_call_name"], "arguments": args}
@@ -87,7 +92,20 @@ def _chat_message(raw: Json) -> Json:
 
 
 def _part(raw: Json) -> Json:
-    return _unwrapped(raw, "message_content")
+    """A content as chat APIs have it: a call has its fields beside it, other blocks are JSON."""
+    part = _unwrapped(raw, "message_content")
+    if not isinstance(part, dict) or not isinstance(raw, dict):
+        return part
+    call = raw.get("tool_call")
+    if _is_call(part) and isinstance(call, dict):
+        return {**call, "type": part["type"]}
+    block = structure_from_text(part.get("text"))
+    is_block = isinstance(block, dict) and block.get("type") == part.get("type")
+    return block if is_block else part
+
+
+def _is_call(part: Json) -> bool:
+    return isinstance(part, dict) and str(part.get("type")).endswith("tool_use")
 
 
 def _unwrapped(raw: Json, name: str) -> Json:
@@ -118,7 +136,7 @@ def _tool(span: Span) -> Operation:
     said = span.attributes
     name = text(said.get("tool.name")) or text(said.get("tool_call.function.name")) or span.name
     call_id = first_identifier(said, "tool_call.id", "tool.id")
-    result = with_outcome(tool_result(call_id, name, _value(span, "output")), span)
+    result = with_outcome(tool_result(call_id, name, returned(_value(span, "output"))), span)
     return Operation(span, "tool", call=tool_call(call_id, name, _arguments(said)), result=result)
 
 

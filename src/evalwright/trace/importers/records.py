@@ -45,6 +45,12 @@ class Imported(msgspec.Struct, frozen=True):
     fault: str | None = None
 
 
+class PassedOver(msgspec.Struct, frozen=True):
+    """What of a file is no case, with how much of it there is; it has to be said."""
+
+    reason: str
+
+
 def numbered(number: int) -> str:
     """The id of a record that has none: the same in two files that hold the same cases."""
     return f"record-{number}"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from evalwright.trace.importers.operation import Operation
-from evalwright.trace.importers.records import Imported, ImportRecord
+from evalwright.trace.importers.records import Imported, ImportRecord, PassedOver
 from evalwright.trace.importers.span_groups import SpanGroups
 from evalwright.trace.importers.spans import Span
 from evalwright.trace.model import Json
@@ -36,7 +36,7 @@ class RunTrees:
         self._nodes: dict[str, dict[str, Any]] = {}
         self._turns: Counter[str] = Counter()
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def take(self, record: ImportRecord) -> Iterator[Imported | PassedOver]:
         """Take a record; gives the cases that are complete with it."""
         nodes = self._dialect.nodes(record.value)
         if self._dialect.is_whole(record.value):
@@ -52,12 +52,14 @@ class RunTrees:
         """No tree is complete before the end of the file."""
         return ()
 
-    def rest(self) -> Iterator[Imported]:
+    def rest(self) -> Iterator[Imported | PassedOver]:
         """One case for each tree."""
         if self._nodes:
             yield from self._cases(self._nodes.values(), self._name)
 
-    def _cases(self, nodes: Iterable[dict[str, Any]], place: str) -> Iterator[Imported]:
+    def _cases(
+        self, nodes: Iterable[dict[str, Any]], place: str
+    ) -> Iterator[Imported | PassedOver]:
         groups = SpanGroups(place, self._dialect.read, self._dialect.tool, self._turns)
         for node in nodes:
             groups.add(self._dialect.span(node))

@@ -1,22 +1,24 @@
 """Spans grouped by trace: one case each."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from evalwright.trace.importers.canonical import CanonicalEvent
 from evalwright.trace.importers.dialogue import Dialogue, final_output
 from evalwright.trace.importers.genai import read_genai
 from evalwright.trace.importers.openinference import read_openinference
 from evalwright.trace.importers.operation import Operation, result_status
-from evalwright.trace.importers.records import Imported, ImportRecord, faulty
+from evalwright.trace.importers.records import Imported, ImportRecord, PassedOver, faulty
 from evalwright.trace.importers.spans import LogRecord, Span, SpanEvent, span_of_logs, spans_of
-from evalwright.trace.importers.timeline import Timeline
+from evalwright.trace.importers.timeline import Timeline, event_key
 from evalwright.trace.importers.values import identifier, sum_usage
 from evalwright.trace.importers.vendor_spans import read_vendor
 from evalwright.trace.model import Json, text_of
 
 CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
 CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
+_MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers of its client
 
 
 def _by_conventions(span: Span) -> Operation | None:
@@ -65,17 +67,53 @@ class SpanGroups:
         """No trace is complete before the end of the file."""
         return ()
 
-    def rest(self) -> Iterator[Imported]:
+    def rest(self) -> Iterator[Imported | PassedOver]:
         """One case for each trace in which an agent or a model did something."""
-        any_known = False
         self._join_logs()
-        for trace_id, spans in self._traces.items():
+        idle: list[str] = []
+        foreign: list[str] = []
+        conversations = self._conversations()
+        for trace_id, joined in conversations.items():
+            spans = [span for each in joined for span in self._traces[each]]
             operations = self._operations(spans)
-            if operations:
-                any_known = True
+            if not operations:
+                foreign.append(trace_id)
+            elif _is_idle(operations):
+                idle.append(trace_id)
+            else:
                 yield _imported(trace_id, spans, operations, self._turns)
-        if self._taken and not any_known:
-            yield faulty(1, self._nothing_known())
+        if self._taken and len(idle) + len(foreign) == len(conversations):
+            yield faulty(1, f"{self._name}: {self._nothing_known(idle)}")
+            return
+        if idle:
+            yield PassedOver(f"{_traces(idle)} only that an agent was created or invoked")
+        if foreign:
+            yield PassedOver(f"{_traces(foreign)} no {self._known}")
+
+    def _conversations(self) -> dict[str, list[str]]:
+        """The traces of each conversation, by the first of them, in the order of the file.
+
+        A client that is instrumented alone starts a trace with every request. Such traces belong
+        together if one repeats what was said in the other.
+        """
+        bare = {
+            trace_id: operations
+            for trace_id, spans in self._traces.items()
+            if len(spans) <= _MOST_OF_A_REQUEST and (operations := self._request(spans))
+        }
+        first = {trace_id: trace_id for trace_id in self._traces}
+        first |= _first_requests(bare)
+        found: dict[str, list[str]] = {}
+        for trace_id in sorted(self._traces, key=lambda each: _began(bare.get(each))):
+            found.setdefault(first[trace_id], []).append(trace_id)
+        return {trace_id: found[trace_id] for trace_id in self._traces if trace_id in found}
+
+    def _request(self, spans: list[Span]) -> list[Operation]:
+        """The model calls of a trace that has nothing else, and no name."""
+        operations = self._operations(spans)
+        is_bare = all(each.kind == "model" for each in operations)
+        named = _named(spans, CASE_ATTRIBUTES + CONVERSATION_ATTRIBUTES)
+        return operations if is_bare and not named else []
 
     def _join_logs(self) -> None:
         """Give log records to their spans; those of a span that is not here make one."""
@@ -90,16 +128,63 @@ class SpanGroups:
                 made = span_of_logs(trace_id, span_id, events)
                 self._traces.setdefault(trace_id, []).append(made)
 
-    def _nothing_known(self) -> str:
-        return (
-            f"{self._name}: none of {self._spans} spans in {len(self._traces)} traces has "
-            f"{self._known}; export the spans of the agent's instrumentation"
-        )
+    def _nothing_known(self, idle: list[str]) -> str:
+        spans = f"{self._spans} spans in {len(self._traces)} traces"
+        if idle:
+            return f"its {spans} tell only that an agent was created or invoked, not what it did"
+        return f"none of {spans} has {self._known}; export the spans of the agent's instrumentation"
 
     def _operations(self, spans: list[Span]) -> list[Operation]:
         ordered = sorted(spans, key=lambda each: each.start or 0.0)
         found = map(self._read, ordered)
         return [operation for operation in found if operation is not None]
+
+
+def _traces(ids: list[str]) -> str:
+    """How many traces there are and where, as the beginning of a sentence on what they hold."""
+    shown = ", ".join([*ids[:3], *(["…"] if len(ids) > 3 else [])])
+    return f"{len(ids)} traces ({shown}) hold" if len(ids) > 1 else f"1 trace ({shown}) holds"
+
+
+def _is_idle(operations: list[Operation]) -> bool:
+    """Whether spans tell that there is an agent, and nothing that it was told or did."""
+    return not any(
+        each.kind != "agent"
+        or each.history
+        or each.output
+        or each.asked not in (None, "")
+        or each.answered not in (None, "")
+        or each.span.failed
+        for each in operations
+    )
+
+
+def _first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:
+    """Of each trace the one in which its conversation began."""
+    found: dict[str, str] = {}
+    open_ends: dict[int, deque[str]] = {}
+    for trace_id in sorted(bare, key=lambda each: _began(bare[each])):
+        operations = bare[trace_id]
+        known = (open_ends.get(each) for each in reversed(_digests(operations[0].history)))
+        before = next((each for each in known if each), None)
+        found[trace_id] = before.popleft() if before else trace_id
+        if operations[-1].output:
+            said = operations[-1].history + operations[-1].output
+            open_ends.setdefault(_digests(said)[-1], deque()).append(found[trace_id])
+    return found
+
+
+def _began(operations: list[Operation] | None) -> float:
+    return (operations[0].span.start or 0.0) if operations else 0.0
+
+
+def _digests(events: list[CanonicalEvent]) -> list[int]:
+    """A number for each beginning of a conversation; what a request may leave out is left out."""
+    found = [0]
+    for event in events:
+        if "reasoning" not in event and event.get("content") != "":
+            found.append(hash((found[-1], event_key(event))))
+    return found[1:] or [0]
 
 
 def _imported(
@@ -157,10 +242,17 @@ def _extras(timeline: Timeline, operations: list[Operation]) -> dict[str, Any]:
 
 
 def _spent(timeline: Timeline, operations: list[Operation]) -> dict[str, Json]:
-    models = [each for each in operations if each.kind == "model"]
-    inner = sum_usage(each.usage for each in models if not timeline.has_inner_model(each))
-    around = (each.usage for each in operations if each.usage)
-    return inner or next(around, {})
+    """What the innermost spans say that was spent; what these leave out, those around them."""
+    layers: list[list[dict[str, Json]]] = [[], [], []]
+    for each in operations:
+        if each.kind == "model":
+            layers[timeline.has_inner_model(each)].append(each.usage)
+        elif not any(around.usage for around in timeline.ancestors(each)):
+            layers[2].append(each.usage)
+    spent: dict[str, Json] = {}
+    for layer in reversed(layers):
+        spent |= sum_usage(layer)
+    return spent
 
 
 def _duration(operations: list[Operation]) -> dict[str, Json]:

@@ -161,30 +161,43 @@ class Timeline:
     def _take_history(self, operation: Operation, ts: float | None) -> None:
         within_tool = self.is_within_tool(operation)
         seen: Counter[tuple[str, ...]] = Counter()
+        answered = {event["call_id"] for event in operation.history if _is_result(event)}
         for event in operation.history:
             # Inside of a tool it is an agent, not the user, who asks the next one.
             said = (
                 {**event, "role": "agent"} if within_tool and is_message(event, "user") else event
             )
-            key = _key(said)
+            key = event_key(said)
+            if said["type"] == "tool_call" and said["call_id"] not in answered:
+                key = self._key_of_renamed(said, key)
             seen[key] += 1
             if seen[key] > self._known[key]:
                 self._take_new(said, ts)
             elif said["type"] == "tool_result":
                 self._complete_result(said)
 
+    def _key_of_renamed(self, event: CanonicalEvent, key: tuple[str, ...]) -> tuple[str, ...]:
+        """The key of a call that an input repeats; some name it there by the id of its item.
+
+        Its result has the id of the call, so under its new name nothing answers it.
+        """
+        same = _call_key(event)
+        return key if self._known[key] or not self._known[same] else same
+
     def _take_output(self, operation: Operation, ts: float | None) -> None:
         """A model's answer is new; layers around models repeat what these reported."""
         only_unseen = operation.kind == "agent" or self.has_inner_model(operation)
         for event in operation.output:
-            if not only_unseen or not self._known[_key(event)]:
+            if not only_unseen or not self._known[event_key(event)]:
                 self._take_new(event, ts)
             elif event["type"] == "tool_result":
                 self._complete_result(event)
 
     def _take_new(self, event: CanonicalEvent, ts: float | None) -> None:
-        self._known[_key(event)] += 1
+        self._known[event_key(event)] += 1
         if event["type"] == "tool_call":
+            if event["call_id"]:
+                self._known[_call_key(event)] += 1
             self._take_model_call(event, ts)
         elif event["type"] == "tool_result":
             self._take_result_in_input(event, ts)
@@ -213,11 +226,11 @@ class Timeline:
 
     def _complete(self, call: ConversationCall, event: CanonicalEvent) -> None:
         result = call.result
-        before = None if result is None else _key(result)
+        before = None if result is None else event_key(result)
         call.complete(event)
         if result is not None and before is not None:
             self._known[before] -= 1
-            self._known[_key(result)] += 1
+            self._known[event_key(result)] += 1
 
     def _take_result(self, operation: Operation, ts: float | None) -> None:
         call = self._of_span.get(id(operation))
@@ -227,7 +240,7 @@ class Timeline:
         if call.result is not None:
             _fill(call.result, event)
             return
-        self._known[_key(event)] += 1
+        self._known[event_key(event)] += 1
         call.result = self._tell_result(event, ts)
 
     def _take_result_in_input(self, event: CanonicalEvent, ts: float | None) -> None:
@@ -258,18 +271,27 @@ class Timeline:
         return events
 
 
-def _key(event: CanonicalEvent) -> tuple[str, ...]:
+def event_key(event: CanonicalEvent) -> tuple[str, ...]:
     """What makes two events the same: ids where there are some, else what they say."""
     match event["type"]:
         case "tool_call" if event["call_id"]:
             return "call", event["call_id"], event["tool"]
         case "tool_call":
-            return "call", "", event["tool"], text_of(event["args"])
+            return _call_key(event)
         case "tool_result":
             return "result", event["call_id"] or ""
         case "message":
             return "message", event["role"], text_of(event["content"])
     return "other", text_of(event)
+
+
+def _call_key(event: CanonicalEvent) -> tuple[str, ...]:
+    """What makes two calls the same whose ids are not to be relied on."""
+    return "call", "", event["tool"], text_of(event["args"])
+
+
+def _is_result(event: CanonicalEvent) -> bool:
+    return bool(event["type"] == "tool_result")
 
 
 def _fill(result: CanonicalEvent, event: CanonicalEvent) -> None:
