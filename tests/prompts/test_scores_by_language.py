@@ -124,6 +124,30 @@ def _fields(struct):
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("da", "Skriv en kort opsummering af teksten. Hvis den er tom, svar ikke."),
+        ("no", "Skriv et kort sammendrag av teksten. Hvis den er tom, svar ikke."),
+        ("fi", "Kirjoita lyhyt tiivistelmä tekstistä. Jos se on tyhjä, älä vastaa."),
+        ("hu", "Írj rövid összefoglalót a szövegről. Ha üres a szöveg, ne válaszolj."),
+        ("cs", "Napiš krátké shrnutí textu. Pokud je text prázdný, nikdy neodpovídej."),
+    ],
+)
+def test_a_case_and_a_limit_are_read_in_languages_that_resemble_others(code, text):
+    reading = Reading(a_prompt(text))
+    counts = gather(reading).concepts
+
+    assert reading.prompt.language.code == code
+    assert min(counts["asks"], counts["cases"], counts["limits"]) >= 1
+
+
+def test_a_script_that_is_not_known_is_not_taken_for_another():
+    reading = Reading(a_prompt("নিচের লেখাটির সারাংশ লিখুন।\n"))
+
+    assert reading.prompt.language.code == "und"
+
+
 def test_the_form_that_a_file_declares_counts_as_stated():
     chat = "messages:\n- role: user\n  content: Describe {{animal}}.\n"
 

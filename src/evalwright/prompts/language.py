@@ -96,7 +96,11 @@ _COMMON_WORDS = {
     "tr": "ve bir bu için ile da de olarak olan gibi daha çok en sen her veya ne değil ol size",
     "vi": "và của là các cho được trong với không một bạn có để người này những đến khi về",
     "sv": "och att det som en är på för med av inte den till du ett har om",
-    "cs": "a je se na v že to s z do pro jsou jako nebo by být které jste",
+    "da": "og er det en til på med af ikke den du at har som hvis eller din skal bliver kan et",
+    "no": "og er det en til på med av ikke den du å har som hvis eller din skal blir kan et",
+    "fi": "ja on ei se että olet tai kun jos ovat myös kuin sen voi ole mutta älä kaikki joka",
+    "hu": "a az és hogy nem egy van ha vagy meg ne is kell ezt csak mint lesz minden legyen",
+    "cs": "a je se na v že to s z do pro jsou jako nebo by být které jste jsi pokud ve není které",
     "id": "yang dan di untuk dengan dari ini pada adalah dalam tidak anda atau itu akan",
     "ro": "și de la în cu pe este pentru un o care nu din să mai sunt",
 }
@@ -109,8 +113,14 @@ for _code, _words in _COMMON_WORDS.items():
 _TELLING_LETTERS = (
     ("vi", re.compile("[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]")),
     ("tr", re.compile("[ğış]")),
+    ("hu", re.compile("[őű]")),
+    ("cs", re.compile("[ěřů]")),
+    ("da", re.compile("[æø]")),
+    ("no", re.compile("[æø]")),
+    ("ro", re.compile("[țăș]")),
     ("pl", re.compile("[ąęłńśźż]")),
-    ("de", re.compile("[äöüß]")),
+    ("de", re.compile("[üß]")),
+    ("fi", re.compile("ää|öö|yy|ii|uu")),
     ("pt", re.compile("[ãõ]")),
     ("es", re.compile("[ñ¿¡]")),
     ("fr", re.compile("[êèœç]")),
@@ -157,6 +167,8 @@ def language_of(text: str) -> Language:
     script = "latin" if has_plain_letters(sample) else _script(sample)
     if script == "latin":
         return _latin_language(sample)
+    if script == "none":
+        return UNKNOWN_LANGUAGE
     if script in ("han", "kana"):
         return Language(*_chinese_or_japanese(sample))
     if script == "arabic":
@@ -176,6 +188,8 @@ def _script(sample: str) -> Script:
     heaviest = max(weighed, key=weighed.__getitem__)
     latin = sum(map(len, _LATIN.findall(sample)))
     total = sum(weighed.values()) + latin
+    if total < sum(map(str.isalpha, sample)) / 2:
+        return "none"
     return heaviest if total and weighed[heaviest] / total >= _DECIDES else "latin"
 
 
