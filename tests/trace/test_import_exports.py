@@ -267,6 +267,30 @@ def test_traces_of_langfuse_are_one_case_in_every_form(form):
     assert (response["usage"]["input_tokens"], response["usage"]["cost_usd"]) == (5, 0.01)
 
 
+def test_observations_in_a_trace_need_not_repeat_its_id():
+    below = [{key: each[key] for key in each if key != "traceId"} for each in OBSERVED]
+    assert steps(one({"id": "t1", "name": "desk", "observations": below})) == STEPS
+
+
+def test_what_was_said_may_be_in_attributes_of_a_vendor_and_the_rest_in_common_ones():
+    span = {
+        "name": "chat",
+        "span_id": "a1",
+        "trace_id": "t1",
+        "attributes": {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "small-1",
+            "gen_ai.usage.input_tokens": 5,
+            "mlflow.spanType": "CHAT_MODEL",
+            "mlflow.spanInputs": json.dumps({"messages": [ASKED]}),
+            "mlflow.spanOutputs": json.dumps({"messages": [ANSWERED]}),
+        },
+    }
+    response = one(span)
+    assert (response["user_prompt"], steps(response)) == ("Where is order 7?", STEPS[2:])
+    assert (response["models"], response["usage"]) == (["small-1"], {"input_tokens": 5})
+
+
 def test_a_trace_of_langfuse_without_observations_tells_what_was_asked_and_answered():
     response = one([{**LANGFUSE, "observations": []}])
     assert response["user_prompt"] == "Where is order 7?"

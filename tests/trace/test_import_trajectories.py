@@ -117,6 +117,16 @@ def test_events_on_lines_of_their_own_are_a_conversation_until_the_next_begins()
     assert [steps(each.response) for each in found] == [FIXED, FIXED]
 
 
+def test_the_last_words_may_be_only_in_the_answer_of_the_model():
+    call = {"id": "c2", "function": {"name": "finish", "arguments": '{"message": "Done"}'}}
+    choice = {"message": {"role": "assistant", "tool_calls": [call]}}
+    about = {"model_response": {"model": "small-1", "choices": [choice]}}
+    finish = {"source": "agent", "message": "", "action": "finish", "tool_call_metadata": about}
+    response = one([*ACTIONS[:3], finish])
+    assert steps(response) == FIXED
+    assert response["models"] == ["small-1"]
+
+
 def test_what_openhands_counted_is_the_usage():
     counted = {"prompt_tokens": 7, "completion_tokens": 2}
     metrics = {"accumulated_cost": 0.5, "accumulated_token_usage": counted}
@@ -208,6 +218,26 @@ def test_trajectories_of_mini_swe_agent_are_read():
     assert [step[0] for step in steps(response)] == ["assistant", "call", "result"]
     assert response["final_output"]["content"] == "diff --git"
     assert (response["usage"]["input_tokens"], response["models"]) == (7, ["small-1"])
+
+
+def test_a_trajectory_of_mini_swe_agent_is_known_by_how_it_ended():
+    said = [
+        {"role": "user", "content": "Fix the bug"},
+        {
+            "role": "assistant",
+            "content": "<run>ls</run>",
+            "extra": {"actions": [{"command": "ls"}]},
+        },
+        {"role": "user", "content": "a.py"},
+    ]
+    response = one(
+        {"instance_id": "x", "info": {"exit_status": "LimitsExceeded"}, "messages": said}
+    )
+    assert steps(response)[1:] == [
+        ("call", "1", "bash", {"command": "ls"}),
+        ("result", "1", None, "a.py"),
+    ]
+    assert response["runner_failure"]["error_name"] == "LimitsExceeded"
 
 
 TAU = [

@@ -127,17 +127,20 @@ def is_langfuse(value: Json) -> bool:
 
 
 def _is_observation(value: Json) -> bool:
-    return (
-        isinstance(value, dict)
-        and str(value.get("type")).upper() in _OBSERVED
-        and _either(value, "traceId") is not None
-        and _either(value, "startTime") is not None
-    )
+    return isinstance(value, dict) and _either(value, "traceId") is not None and _is_observed(value)
+
+
+def _is_observed(value: Json) -> bool:
+    """Whether this is an observation, were it known of which trace."""
+    if not isinstance(value, dict) or _either(value, "startTime") is None:
+        return False
+    is_nested = "parentObservationId" in value or "parent_observation_id" in value
+    return is_nested or str(value.get("type")).upper() in _OBSERVED
 
 
 def _is_trace(value: dict[str, Any]) -> bool:
     observed = structure_from_text(value.get("observations"))
-    if isinstance(observed, list) and any(map(_is_observation, observed)):
+    if isinstance(observed, list) and any(map(_is_observed, observed)):
         return True
     return (
         "timestamp" in value
@@ -200,18 +203,19 @@ def _langfuse_span(raw: dict[str, Any]) -> Span:
 
 def _read_langfuse(span: Span) -> Operation | None:
     raw = span.attributes[_OBSERVATION]
+    metadata = structure_from_text(raw.get("metadata"))
     usage = structure_from_text(_either(raw, "usageDetails")) or raw.get("usage")
     counts = {"input": raw.get("promptTokens"), "output": raw.get("completionTokens")}
     costs = cost_in(structure_from_text(_either(raw, "costDetails")))
     totals = [costs, _either(raw, "calculatedTotalCost"), _either(raw, "totalCost")]
     work = Work(
-        kind=raw.get("type"),
+        kind=raw.get("type") or identified(metadata, keys=("langfuse.observation.type",)),
         input=structure_from_text(raw.get("input")),
         output=structure_from_text(raw.get("output")),
-        model=raw.get("model") or raw.get("provided_model_name"),
+        model=raw.get("model") or _either(raw, "providedModelName"),
         usage=usage if isinstance(usage, dict) and usage else counts,
         cost=next((each for each in totals if each), None),
-        metadata=structure_from_text(raw.get("metadata")),
+        metadata=metadata,
     )
     return read_work(span, work)
 

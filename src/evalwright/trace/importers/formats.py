@@ -215,7 +215,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         marks=("trajectory", "trajectory_format"),
         importer=partial(Transcripts, read_swe_agent),
         in_order=True,
-        keys=("trajectory", "trajectory_format", "history"),
+        keys=("trajectory", "trajectory_format", "history", "info"),
     ),
     TraceFormat(
         name="otel-genai",

@@ -30,6 +30,7 @@ _ASKED = (
     "text",
     "message",
     "user_input",
+    "user_prompt",
     "content",
 )
 _ANSWERED = ("output", "answer", "response", "result", "text", "completion", "content", "message")

@@ -71,8 +71,8 @@ def _is_event(value: Json) -> bool:
         return False
     if isinstance(value.get("kind"), str) and value["kind"] in _TYPED:
         return any(key in value for key in ("source", "tool_name", "tool_call_id", "llm_message"))
-    if isinstance(value.get("action"), str) and isinstance(value.get("args"), dict):
-        return True
+    if isinstance(value.get("action"), str) and "observation" not in value:
+        return isinstance(value.get("args"), dict) or {"source", "message"} <= value.keys()
     is_observation = isinstance(value.get("observation"), str) and "content" in value
     return is_observation and ("extras" in value or "cause" in value)
 
@@ -171,7 +171,9 @@ class _OpenHandsStream:
         if action == "think":
             return [reasoning(args.get("thought"))]
         if action in ("finish", "reject"):
-            said = [args.get("final_thought"), _in(args.get("outputs"), "content"), thought]
+            asked = self._asked(_dict(raw.get("tool_call_metadata")), None)
+            said = [args.get("final_thought"), args.get("message"), _in(asked, "message")]
+            said += [_in(args.get("outputs"), "content"), thought]
             answer = next(filter(text, [*said, raw.get("message")]), None)
             return [message("assistant", answer)] if answer else []
         if action in _INTERNAL:
@@ -182,8 +184,7 @@ class _OpenHandsStream:
         ]
 
     def _call(self, raw: dict[str, Any], action: str, args: dict[str, Any]) -> CanonicalEvent:
-        about = raw.get("tool_call_metadata")
-        about = about if isinstance(about, dict) else {}
+        about = _dict(raw.get("tool_call_metadata"))
         call_id = first_identifier(about, "tool_call_id") or identifier(raw.get("id"))
         if call_id:
             self._calls[str(raw.get("id"))] = call_id
@@ -203,7 +204,9 @@ class _OpenHandsStream:
         first = choices[0] if isinstance(choices, list) and choices else None
         answer = first.get("message") if isinstance(first, dict) else None
         calls = events_of(answer) if isinstance(answer, dict) else []
-        return next((each["args"] for each in calls if each.get("call_id") == call_id), None)
+        asked = [each for each in calls if each["type"] == "tool_call"]
+        named = [each["args"] for each in asked if call_id in (None, each["call_id"])]
+        return named[0] if named else None
 
     def _observation(self, raw: dict[str, Any], kind: str) -> list[CanonicalEvent]:
         extras = raw["extras"] if isinstance(raw.get("extras"), dict) else {}
@@ -285,6 +288,10 @@ def _speaker(raw: dict[str, Any], role: Json = None) -> str:
     if source == "agent":
         return "assistant"
     return "system" if source == "environment" else text(role) or "user"
+
+
+def _dict(value: Json) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _in(holder: Json, key: str, default: Json = None) -> Json:

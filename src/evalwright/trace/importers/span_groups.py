@@ -22,7 +22,16 @@ _MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers
 
 
 def _by_conventions(span: Span) -> Operation | None:
-    return read_openinference(span) or read_genai(span) or read_vendor(span)
+    found = read_openinference(span) or read_genai(span)
+    if found is not None and (found.history or found.output or found.result):
+        return found
+    # Vendors may keep what was said in attributes of their own, and the rest in common ones.
+    kept = read_vendor(span)
+    if found is None or kept is None:
+        return found or kept
+    kept.usage, kept.models = found.usage or kept.usage, found.models or kept.models
+    kept.tools, kept.instructions = found.tools or kept.tools, found.instructions
+    return kept
 
 
 class SpanGroups:

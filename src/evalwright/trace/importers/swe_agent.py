@@ -29,12 +29,18 @@ def is_swe_agent(value: Json) -> bool:
     """Whether a record is a trajectory: steps, or messages that mini-swe-agent marks as such."""
     if not isinstance(value, dict):
         return False
-    if str(value.get("trajectory_format")).startswith("mini-swe-agent"):
-        return isinstance(value.get("messages"), list)
+    if _is_mini(value) and isinstance(value.get("messages"), list):
+        return True
     steps = listed(value.get("trajectory"))
     if any(map(_is_step, steps[:_LOOKED_AT])) or any(map(_is_turn, steps[:_LOOKED_AT])):
         return True
     return isinstance(value.get("info"), dict) and any(map(_is_turn, listed(value.get("history"))))
+
+
+def _is_mini(value: dict[str, Any]) -> bool:
+    info = value.get("info")
+    has_ended = isinstance(info, dict) and "exit_status" in info
+    return has_ended or str(value.get("trajectory_format")).startswith("mini-swe-agent")
 
 
 def _is_step(value: Json) -> bool:
@@ -84,11 +90,16 @@ def _plain(turn: dict[str, Any]) -> dict[str, Any]:
     if built.get("content") is None and ("text" in turn or "system_prompt" in turn):
         built["content"] = turn.get("text") or turn.get("system_prompt")
     told = {"usage": response.get("usage"), "model": response.get("model")}
-    told["cost"] = extra.get("cost")
+    told["cost"], told["action"] = extra.get("cost"), _first_action(extra.get("actions"))
     returned = extra.get("returncode")
     if isinstance(returned, int) and turn.get("role") == "tool":
         told["status"] = "error" if returned else "ok"
     return {**{key: value for key, value in told.items() if value is not None}, **built}
+
+
+def _first_action(actions: Json) -> str | None:
+    first = actions[0] if isinstance(actions, list) and actions else None
+    return identified(first, keys=("command", "action")) or text(first)
 
 
 def _has_calls(turns: list[dict[str, Any]]) -> bool:
