@@ -303,11 +303,13 @@ def lint(
     threshold: float | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    all_kinds: bool = False,
 ) -> list[dict[str, Any]]:
     """Check prompt files and folders without a model: a result for each file, as a document.
 
     The records that `prompteval -t 0` writes. `select` and `ignore` name rules; a file whose score
-    is below `threshold`, in percent, does not pass.
+    is below `threshold`, in percent, does not pass. `all_kinds` also takes other formats, agents
+    and instructions out of folders.
     """
     from evalwright.prompts.evaluate import DEFAULT_THRESHOLD, lint_files
 
@@ -315,7 +317,7 @@ def lint(
         raise BadInput("name files or folders with prompts, or `.` for the current folder")
     bar = DEFAULT_THRESHOLD if threshold is None else threshold
     files = [Path(path) for path in paths]
-    found = lint_files(files, threshold=bar, select=select, ignore=ignore)
+    found = lint_files(files, threshold=bar, select=select, ignore=ignore, all_kinds=all_kinds)
     return [msgspec.to_builtins(each) for each in found]
 
 

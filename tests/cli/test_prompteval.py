@@ -196,7 +196,7 @@ def test_a_model_that_cannot_be_asked_gives_error_records(
     [
         ("missing.md", None, "file_not_found"),
         ("latin.md", b"caf\xe9", "invalid_input"),
-        ("notes.txt", b"Hello", "invalid_input"),
+        ("notes.pdf", b"Hello", "invalid_input"),
         ("empty.md", b"", "invalid_input"),
     ],
 )

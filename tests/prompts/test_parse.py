@@ -147,7 +147,20 @@ def test_what_is_no_text_is_refused(data, says):
 
 
 def test_another_type_is_refused():
-    assert "a.txt" in refusal("Text", "a.txt")
+    assert "a.py" in refusal("Text", "a.py")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.mdc", "a.txt", "a.prompt", "a.prompty", "a.jinja2", "SKILL.md", "x/.cursorrules"],
+)
+def test_other_formats_of_prompts_are_read_as_markdown(name):
+    prompt = parse("---\nname: x\n---\nReview the change.\n", name)
+    assert (prompt.type, prompt.frontmatter, prompt.body) == (
+        "markdown",
+        {"name": "x"},
+        "Review the change.\n",
+    )
 
 
 # Title and category

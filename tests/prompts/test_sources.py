@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.parse import MAX_BYTES
-from evalwright.prompts.sources import DiscoveredFile, discover, read_bytes, read_prompt
+from evalwright.prompts.sources import (
+    DiscoveredFile,
+    PromptSearch,
+    discover,
+    passed_over_in_words,
+    read_bytes,
+    read_prompt,
+)
 
 PROMPT = "# Summarise\n\nSummarise the report in three sentences.\n"
 
@@ -44,6 +51,45 @@ def test_markdown_and_prompt_yaml_are_found_at_every_depth(folder):
 def test_other_files_are_passed_over(folder):
     write(folder, "p/a.md", "p/notes.txt", "p/settings.yml", "p/prompt.yml", "p/a.md.bak")
     assert shown("p") == ["p/a.md"]
+
+
+OTHER_FORMATS = [
+    *("p/.cursor/rules/a.mdc", "p/b.txt", "p/c.prompt", "p/d.prompty", "p/e.jinja2"),
+    *("p/f.agent.md", "p/g.instructions.md", "p/.cursorrules"),
+]
+
+
+def test_what_a_folder_passes_over_is_named(folder):
+    others = ["p/README.md", "p/archive/old.md", *OTHER_FORMATS]
+    write(folder, "p/a.md", "p/code.py", *others)
+    search = PromptSearch()
+    assert [each.shown for each in discover([Path("p")], search)] == ["p/a.md"]
+    assert search.passed_over == sorted([*OTHER_FORMATS, "p/README.md", "p/archive/"])
+    assert passed_over_in_words(search.passed_over).startswith("10 files (p/.cursor/rules/a.mdc, ")
+    assert "and 5 more); --all-kinds" in passed_over_in_words(search.passed_over)
+
+
+def test_all_kinds_are_found_where_they_are_asked_for(folder):
+    write(folder, "p/a.md", "p/README.md", "p/requirements.txt", "p/node_modules/x.md")
+    write(folder, *OTHER_FORMATS)
+    search = PromptSearch(all_kinds=True)
+    found = [each.shown for each in discover([Path("p")], search)]
+    assert found == sorted(["p/a.md", *OTHER_FORMATS])
+    assert search.passed_over == ["p/README.md", "p/node_modules/", "p/requirements.txt"]
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_a_file_of_another_format_is_read_if_it_is_named(folder, name):
+    write(folder, name)
+    found = only(name)
+    assert (found.error, found.named) == (None, True)
+
+
+def test_a_file_that_is_named_was_not_passed_over(folder):
+    write(folder, "p/a.md", "p/b.txt")
+    search = PromptSearch()
+    assert len(list(discover([Path("p"), Path("p/b.txt")], search))) == 2
+    assert search.passed_over == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +203,7 @@ def test_a_missing_path_is_an_error_that_names_it(folder):
     assert "nowhere/a.md" in error.message
 
 
-@pytest.mark.parametrize("name", ["a.txt", "settings.yml", "LICENSE"])
+@pytest.mark.parametrize("name", ["a.py", "settings.yml", "LICENSE"])
 def test_a_named_file_of_another_type_is_an_error_that_says_what_is_read(folder, name):
     write(folder, name)
     error = only(name).error

@@ -54,6 +54,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     fail_on: Literal["below", "regression", "error"]
     select: tuple[str, ...]
     ignore: tuple[str, ...]
+    all_kinds: bool
     fix: bool
     as_json: bool
     streams: bool  # records on stdout as they come, a line each
@@ -133,6 +134,12 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     "--select", metavar="RULES", multiple=True, help="Apply only these rules of the linter."
 )
 @click.option("--ignore", metavar="RULES", multiple=True, help="Skip these rules of the linter.")
+@click.option(
+    "--all-kinds",
+    is_flag=True,
+    help="In folders, also evaluate .mdc, .txt, .prompt, .prompty and template files, agents and "
+    "instructions.",
+)
 @click.option("--fix", is_flag=True, help="Apply the safe fixes of the linter to the files.")
 @click.option("--minimal", is_flag=True, help="Write only the required fields of results.")
 @click.option(
@@ -200,6 +207,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         fail_on=given["fail_on"],
         select=given["select"],
         ignore=given["ignore"],
+        all_kinds=given["all_kinds"],
         fix=given["fix"],
         as_json=given["as_json"],
         streams=given["as_json"] and given["file_format"] == "jsonl",

@@ -33,7 +33,7 @@ DESCRIPTIONS: dict[DocumentKind, str] = {
     "decision_record": "a record of a decision",
     "readme": "documentation of a project",
     "recipe": "a recipe",
-    "no_instructions": "a text that asks a model for nothing",
+    "no_instructions": "a text without instructions",
 }
 # Documents that belong to a project: in a folder they are passed over. The others were meant to be
 # prompts, or nobody can tell, and fail.

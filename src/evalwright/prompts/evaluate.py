@@ -24,7 +24,7 @@ from evalwright.prompts.results import (
     success,
 )
 from evalwright.prompts.rules.reading import Reading
-from evalwright.prompts.sources import Source, find_files, read_source
+from evalwright.prompts.sources import PromptSearch, Source, find_files, read_source
 from evalwright.prompts.structural import structural_scores
 from evalwright.prompts.tiers import TIERS, Tier
 
@@ -60,16 +60,19 @@ def lint_files(
     threshold: float = DEFAULT_THRESHOLD,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    all_kinds: bool = False,
 ) -> list[PromptResult]:
     """Tier 0 of the prompts in files and folders, in the order of their paths.
 
-    `select` and `ignore` name rules. A file that cannot be read gives a result with the status
-    `error`; an unknown rule, and paths without any prompt, are `BadInput`.
+    `select` and `ignore` name rules; `all_kinds` also takes other formats, agents and instructions
+    out of folders. A file that cannot be read gives a result with the status `error`; an unknown
+    rule, and paths without any prompt, are `BadInput`.
     """
     if not 0 <= threshold <= 100:
         raise BadInput("threshold: must be a number from 0 to 100")
     settings = EvaluationSettings(threshold=threshold, selection=selection(select, ignore))
-    files = lint_each(map(read_source, find_files(paths)), settings.selection)
+    found = find_files(paths, PromptSearch(all_kinds))
+    files = lint_each(map(read_source, found), settings.selection)
     return list(evaluate_structure(files, settings, SystemClock()))
 
 

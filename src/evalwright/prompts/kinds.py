@@ -35,12 +35,14 @@ RULES_FILES = frozenset(
     .windsurfrules .clinerules .roorules agent.md
     """.split()
 )
+# Files of prompts that are neither `.md` nor `.prompt.yml`; they are read as Markdown.
+OTHER_FORMATS = (
+    *(".mdc", ".txt", ".prompt", ".prompty", ".jinja2", ".jinja", ".j2", ".mustache", ".hbs"),
+    *(".handlebars", ".liquid", ".cursorrules", ".windsurfrules", ".clinerules", ".roorules"),
+)
 _RULES_SUFFIXES = (".mdc", ".instructions.md", ".cursorrules", ".windsurfrules")
 _SKILL_SUFFIXES = (".agent.md", ".chatmode.md", ".prompt.md", ".skill.md")
-_TEMPLATE_SUFFIXES = (
-    *(".jinja2", ".jinja", ".j2", ".mustache", ".hbs", ".handlebars", ".liquid", ".tmpl"),
-    ".prompt",
-)
+_TEMPLATE_SUFFIXES = (".jinja2", ".jinja", ".j2", ".mustache", ".hbs", ".handlebars", ".liquid")
 _RULES_KEYS = frozenset({"globs", "alwaysApply", "applyTo", "excludeAgent", "trigger"})
 _SKILL_KEYS = frozenset(
     """
@@ -55,7 +57,7 @@ _PAGE_KEYS = frozenset(
     """.split()
 )
 _OPENING = 300  # characters in which a chat shows its first role
-_CHAT_KEYS = frozenset({"inputs", "outputs", "sample", "template"})
+_CALL_KEYS = frozenset({"inputs", "outputs", "sample", "template", "input", "output", "config"})
 _CORE_HEADING = re.compile(
     r"^#{2,6}[ \t]+(?:The |Full |System |Main )?Prompt(?: Template)?\b", re.MULTILINE
 )
@@ -63,6 +65,7 @@ _ROLE_LINE = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*)?(?:system|user|assistant|developer)(?:\*\*)?[ \t]*:"
     r"[ \t]*(?:\*\*)?[ \t\r]*$"
     r"|<\|(?:im_start|start_header_id)\|>[ \t]*(?:system|user|assistant)"
+    r"|\{\{[ \t]*role[ \t]+[\"'](?:system|user|model|assistant)[\"'][ \t]*\}\}"
     r"|<message role=\"(?:system|user|assistant)\"|\{\{#(?:system|user|assistant)~?\}\}"
     r"|\[/?INST\]|<<SYS>>",
     re.MULTILINE,
@@ -110,7 +113,7 @@ def prompt_kind(
         return by_name
     if frontmatter:
         return _kind_by_keys(frontmatter, body)
-    return _kind_by_text(body, style)
+    return _kind_by_text(name, body, style)
 
 
 def _kind_by_name(name: str) -> PromptKind | None:
@@ -125,8 +128,8 @@ def _kind_by_keys(fields: Mapping[str, Any], body: str) -> PromptKind:
     keys = fields.keys()
     if keys & _RULES_KEYS:
         return "agent_rules"
-    if (keys & _CHAT_KEYS or isinstance(fields.get("model"), dict)) and _ROLE_LINE.search(body):
-        return "chat"
+    if keys & _CALL_KEYS or isinstance(fields.get("model"), dict):
+        return "chat" if _ROLE_LINE.search(body) else "template"
     pages, skills = len(keys & _PAGE_KEYS), len(keys & _SKILL_KEYS)
     if skills > pages or (not pages and {"name", "description"} <= keys):
         return "skill"
@@ -135,9 +138,10 @@ def _kind_by_keys(fields: Mapping[str, Any], body: str) -> PromptKind:
     return "library_page"
 
 
-def _kind_by_text(body: str, style: TemplateStyle) -> PromptKind:
+def _kind_by_text(name: str, body: str, style: TemplateStyle) -> PromptKind:
     if _ROLE_LINE.search(body[:_OPENING]):
         return "chat"
     if _CORE_HEADING.search(body):
         return "library_page"
-    return "system_prompt" if style == "none" else "template"
+    is_template = style != "none" or name.endswith(_TEMPLATE_SUFFIXES)
+    return "template" if is_template else "system_prompt"

@@ -12,7 +12,7 @@ from evalwright.contracts.prompt_result import InputType
 from evalwright.contracts.yaml_loader import JsonLoader, load_yaml
 from evalwright.prompts.document import Block, Prompt, UnfitPrompt
 from evalwright.prompts.front_matter import load_checked, split_front_matter
-from evalwright.prompts.kinds import prompt_kind, template_style
+from evalwright.prompts.kinds import OTHER_FORMATS, prompt_kind, template_style
 from evalwright.prompts.language import language_of
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.placeholders import find_placeholders
@@ -43,8 +43,9 @@ def parse_prompt(data: bytes, shown: str, note: str | None = None) -> Prompt:
 
 def input_type(shown: str) -> InputType | None:
     """What a file is by its name, or None: Markdown, or YAML with `prompt` in its name."""
-    stem, _, suffix = shown.rpartition("/")[2].lower().rpartition(".")
-    if stem and suffix == "md":
+    name = shown.rpartition("/")[2].lower()
+    stem, _, suffix = name.rpartition(".")
+    if (stem and suffix == "md") or name.endswith(OTHER_FORMATS):
         return "markdown"
     if suffix in {"yml", "yaml"} and "prompt" in stem:
         return "prompt_yaml"
@@ -53,7 +54,8 @@ def input_type(shown: str) -> InputType | None:
 
 def unsupported(shown: str) -> str:
     """What to say of a file that is neither."""
-    return f"{shown}: not a prompt file: give a .md, .prompt.yml or .prompt.yaml file"
+    others = ", ".join(OTHER_FORMATS[:6])
+    return f"{shown}: not a prompt file: give a .md or .prompt.yml file, or one of {others}"
 
 
 def _decode(data: bytes) -> str:

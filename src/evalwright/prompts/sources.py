@@ -15,14 +15,22 @@ import msgspec
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import Prompt, UnfitPrompt
+from evalwright.prompts.kinds import OTHER_FORMATS
 from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
 from evalwright.prompts.results import Failure
 
 UNKNOWN_TYPE = "unknown"
 _ARCHIVES = frozenset({"archive", "_archive"})
+_INSTALLED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
+_NEVER_PROMPTS = frozenset(
+    {"requirements.txt", "constraints.txt", "robots.txt", "cmakelists.txt", "top_level.txt"}
+)
 _TEMPLATES = "templates"
 _SCAFFOLD = re.compile(r"(?:^|[\W_])(?:template|scaffold)s?(?:$|[\W_])", re.IGNORECASE)
 _SAYS_WHAT_IT_IS = ("title", "name", "type", "kind", "category", "tags", "layout")
+_LEFT_OUT = (".agent.md", ".instructions.md")  # unless all kinds are asked for
+_PROMPT_SUFFIXES = (".md", ".prompt.yml", ".prompt.yaml")
+_NAMED = 5  # of what was passed over
 _LONGEST_NAME = 200
 _WORD = re.compile(r"\w")
 _USUAL_BYTES = 64 * 1024
@@ -56,15 +64,36 @@ def read_sources(paths: Sequence[Path]) -> list[Source]:
     return list(map(read_source, find_files(paths)))
 
 
-def find_files(paths: Sequence[Path]) -> list[DiscoveredFile]:
+class PromptSearch(msgspec.Struct):
+    """What a search through folders takes for prompts, and what it passed over, as it is shown."""
+
+    all_kinds: bool = False  # also agents, instructions and the other formats
+    passed_over: list[str] = []
+
+
+def find_files(paths: Sequence[Path], search: PromptSearch | None = None) -> list[DiscoveredFile]:
     """All files with prompts below the paths, in order; raises `BadInput` if there are none."""
-    found = list(discover(paths))
+    search = PromptSearch() if search is None else search
+    found = list(discover(paths, search))
     if not found:
+        others = ""
+        if search.passed_over:
+            others = f"; passed over: {passed_over_in_words(search.passed_over)}"
         raise BadInput(
             f"{', '.join(map(str, paths))}: no prompts found; prompts are *.md and "
-            "*.prompt.yml files, except README, index, agent and instruction files"
+            f"*.prompt.yml files, except README, index, agent and instruction files{others}"
         )
     return found
+
+
+def passed_over_in_words(paths: Sequence[str]) -> str:
+    """What was passed over: how many, the names of the first, and what to do about it."""
+    shown = ", ".join(paths[:_NAMED])
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    count = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+    has_others = any(path.lower().endswith((*_LEFT_OUT, *OTHER_FORMATS)) for path in paths)
+    remedy = "; --all-kinds takes other formats, agents and instructions too" if has_others else ""
+    return f"{count} ({shown}{more}){remedy}"
 
 
 def read_source(found: DiscoveredFile) -> Source:
@@ -94,14 +123,17 @@ def read_again(source: Source) -> Source:
     return read_source(DiscoveredFile(source.file, source.path, note, named=source.named))
 
 
-def discover(paths: Sequence[Path]) -> Iterator[DiscoveredFile]:
+def discover(paths: Sequence[Path], search: PromptSearch | None = None) -> Iterator[DiscoveredFile]:
     """The prompts at and below the paths, each once, sorted by path; `-` is standard input."""
+    search = PromptSearch() if search is None else search
     found: dict[str, DiscoveredFile] = {}
     # Folders last: a file that is named and also lies in a named folder keeps the note on its name.
     for path in sorted(paths, key=Path.is_dir):
-        for each in _at(path):
+        for each in _at(path, search):
             is_stdin = str(each.path) == STDIN
             found.setdefault(STDIN if is_stdin else os.path.realpath(each.path), each)
+    named = {each.shown for each in found.values()}
+    search.passed_over[:] = sorted(set(search.passed_over) - named)
     yield from sorted(found.values(), key=lambda each: each.shown)
 
 
@@ -126,7 +158,7 @@ def read_prompt(found: DiscoveredFile) -> Prompt:
     return parse_prompt(read_bytes(found), found.shown, found.note)
 
 
-def _at(path: Path) -> Iterator[DiscoveredFile]:
+def _at(path: Path, search: PromptSearch) -> Iterator[DiscoveredFile]:
     if str(path) == STDIN:
         yield DiscoveredFile(path, STDIN, named=True)
         return
@@ -142,7 +174,7 @@ def _at(path: Path) -> Iterator[DiscoveredFile]:
         yield _not_found(path, shown, error)
         return
     if stat.S_ISDIR(mode):
-        yield from _Folder(path, shown).walk()
+        yield from _Folder(path, shown, search).walk()
     elif input_type(shown) is None and stat.S_ISREG(mode):
         yield DiscoveredFile(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
     else:
@@ -173,8 +205,9 @@ def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
 class _Folder:
     """A folder that was named, and the walk through what lies below it."""
 
-    def __init__(self, path: Path, shown: str) -> None:
+    def __init__(self, path: Path, shown: str, search: PromptSearch) -> None:
         self.path = path
+        self.search = search
         self.prefix = "" if shown == "." else shown.rstrip("/") + "/"
 
     def walk(self) -> Iterator[DiscoveredFile]:
@@ -198,28 +231,45 @@ class _Folder:
                 yield self.found(folder, below, error=endless)
                 continue
             for entry in entries:
-                if _is_folder(entry):
-                    if entry.name.lower() not in _ARCHIVES:
-                        left.append(
-                            (folder / entry.name, (*below, entry.name), around | {identity})
-                        )
-                elif _looks_like_a_prompt(entry.name):
-                    yield from self.file(folder / entry.name, (*below, entry.name))
+                inner = (*below, entry.name)
+                if not _is_folder(entry):
+                    yield from self.file(folder / entry.name, inner)
+                elif self.enters(entry.name):
+                    left.append((folder / entry.name, inner, around | {identity}))
+                else:
+                    self.search.passed_over.append(self.shown(inner) + "/")
+
+    def enters(self, name: str) -> bool:
+        """Whether prompts are looked for in a folder of this name."""
+        if self.search.all_kinds and name in _INSTALLED:
+            return False
+        return name.lower() not in _ARCHIVES
 
     def file(self, path: Path, below: tuple[str, ...]) -> Iterator[DiscoveredFile]:
-        if _excluded(path, below) is not None:
+        name = path.name.lower()
+        if not name.endswith(_PROMPT_SUFFIXES):
+            if not name.endswith(OTHER_FORMATS):
+                return
+            if not self.search.all_kinds or name in _NEVER_PROMPTS:
+                self.search.passed_over.append(self.shown(below))
+                return
+        if _excluded(path, below, all_kinds=self.search.all_kinds) is not None:
+            self.search.passed_over.append(self.shown(below))
             return
         try:
             mode = path.stat().st_mode
         except OSError as error:
             yield self.found(path, below, error=error)
             return
-        yield _regular(path, self.prefix + "/".join(below), mode, None, named=False)
+        yield _regular(path, self.shown(below), mode, None, named=False)
+
+    def shown(self, below: tuple[str, ...]) -> str:
+        return self.prefix + "/".join(below)
 
     def found(
         self, path: Path, below: tuple[str, ...], error: OSError | ValueError
     ) -> DiscoveredFile:
-        return _not_found(path, self.prefix + "/".join(below) or ".", error)
+        return _not_found(path, self.shown(below) or ".", error)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -229,16 +279,12 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _looks_like_a_prompt(name: str) -> bool:
-    return name.lower().endswith((".md", ".prompt.yml", ".prompt.yaml"))
-
-
-def _excluded(path: Path, below: tuple[str, ...]) -> str | None:
+def _excluded(path: Path, below: tuple[str, ...], *, all_kinds: bool = False) -> str | None:
     """Why discovery leaves a file out, or None; `below` is its path from the named folder on."""
     *folders, name = (part.lower() for part in below)
     if name in {"readme.md", "index.md"}:
         return f"{path.name} is left out of a folder"
-    for suffix in (".agent.md", ".instructions.md"):
+    for suffix in () if all_kinds else _LEFT_OUT:
         if name.endswith(suffix):
             return f"*{suffix} is left out of a folder"
     if archive := _ARCHIVES.intersection(folders):

@@ -18,7 +18,15 @@ from evalwright.engine.clock import SystemClock
 from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, lint_each
 from evalwright.prompts.lint import Selection, selection
 from evalwright.prompts.results import is_skipped, minimal, with_host_info
-from evalwright.prompts.sources import DiscoveredFile, Source, find_files, read_again, read_source
+from evalwright.prompts.sources import (
+    DiscoveredFile,
+    PromptSearch,
+    Source,
+    find_files,
+    passed_over_in_words,
+    read_again,
+    read_source,
+)
 from evalwright.prompts.tiers import (
     DEFAULT_TIER_WITH_MODEL,
     TIERS,
@@ -52,7 +60,10 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
     )
     baseline = None if request.baseline is None else _read_baseline(request.baseline)
     texts: dict[str, str] = {}
-    files = lint_each(_sources(request, settings.selection, texts), settings.selection)
+    search = PromptSearch(request.all_kinds)
+    found = find_files(request.paths, search)
+    _check_files(found, request)
+    files = lint_each(_sources(found, request, settings.selection, texts), settings.selection)
     stream = _stream(request, emit) if request.streams else None
     results: list[PromptResult] = []
     unfinished: CannotEvaluate | None = None
@@ -69,7 +80,8 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
             request, list(files), settings, stream or (lambda _: None), config
         )
     change = None if baseline is None else _change(baseline, results)
-    _write(request, emit, texts, results, settings, change)
+    if _is_reported(request):  # else the reports are not even loaded
+        _write(request, emit, results, _context(settings, texts, change, search.passed_over))
     if finish is not None:
         finish()
     if unfinished is not None:
@@ -101,11 +113,12 @@ def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -
 
 
 def _sources(
-    request: EvaluationRequest, selected: Selection, texts: dict[str, str]
+    found: Sequence[DiscoveredFile],
+    request: EvaluationRequest,
+    selected: Selection,
+    texts: dict[str, str],
 ) -> Iterator[Source]:
     """The files one by one, fixed where that is asked for; `texts` gets what reports show."""
-    found = find_files(request.paths)
-    _check_files(found, request)
     shows_texts = any(name in FORMATS_WITH_TEXTS for _, name in request.outputs)
     for source in map(read_source, found):
         current = _fixed(source, selected, quiet=request.quiet) if request.fix else source
@@ -173,29 +186,39 @@ def _stream(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], 
     return stream
 
 
-def _write(
-    request: EvaluationRequest,
-    emit: Emit,
-    texts: Mapping[str, str],
-    results: Sequence[PromptResult],
-    settings: EvaluationSettings,
-    change: "Change | None",
-) -> None:
+def _is_reported(request: EvaluationRequest) -> bool:
     on_github = bool(os.environ.get("GITHUB_STEP_SUMMARY"))
-    if request.quiet and not (request.outputs or request.as_json or on_github):
-        return  # the reports are not even loaded
-    from evalwright.reports.forms import renderer
-    from evalwright.reports.prompts import ReportContext
-    from evalwright.reports.prompts.markdown import append_step_summary
-    from evalwright.reports.prompts.records import json_chunks
+    return not request.quiet or bool(request.outputs or request.as_json or on_github)
 
-    context = ReportContext(
+
+def _context(
+    settings: EvaluationSettings,
+    texts: Mapping[str, str],
+    change: "Change | None",
+    passed_over: Sequence[str],
+) -> "ReportContext":
+    from evalwright.reports.prompts.context import ReportContext
+
+    return ReportContext(
         tier=settings.tier,
         threshold=settings.threshold,
         generated=iso_time(SystemClock().now_us()),
         texts=texts,
         change=change,
+        passed_over=passed_over,
     )
+
+
+def _write(
+    request: EvaluationRequest,
+    emit: Emit,
+    results: Sequence[PromptResult],
+    context: "ReportContext",
+) -> None:
+    from evalwright.reports.forms import renderer
+    from evalwright.reports.prompts.markdown import append_step_summary
+    from evalwright.reports.prompts.records import json_chunks
+
     shared = [with_host_info(each) if request.with_host_info else each for each in results]
     records = [minimal(each) for each in results] if request.minimal else shared
     for path, name in request.outputs:
@@ -210,15 +233,16 @@ def _write(
     append_step_summary(results, context)
     if request.as_json and not request.streams:
         emit(renderer("prompts", "json")(records, context))
+        if context.passed_over and not request.quiet:
+            say(f"passed over: {passed_over_in_words(context.passed_over)}")
     elif not (request.quiet or request.prints_result):
-        _show(request, results, context, change)
+        _show(request, results, context)
 
 
 def _show(
     request: EvaluationRequest,
     results: Sequence[PromptResult],
     context: "ReportContext",
-    change: "Change | None",
 ) -> None:
     from shutil import get_terminal_size
 
@@ -229,7 +253,7 @@ def _show(
     tell(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
     for path, _ in request.outputs:
         say(f"written: {path}")
-    if change is not None and change.regressed:
+    if context.change is not None and context.change.regressed:
         say("worse than the baseline")
 
 

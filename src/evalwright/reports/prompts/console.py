@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptResult
 from evalwright.prompts.change import FileChange
 from evalwright.prompts.results import percent
+from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview
@@ -38,6 +39,9 @@ def render_console(
     lines = list(page.groups())
     if context.change is not None:
         lines += ["", *page.changes(context)]
+    if context.passed_over:
+        words = one_line(passed_over_in_words(context.passed_over), None)
+        lines += ["", style.dim(f"passed over: {words}")]
     return "\n".join([*lines, "", page.summary(context)])
 
 

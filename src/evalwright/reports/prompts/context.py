@@ -1,6 +1,6 @@
 """What a report shows besides the records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -16,3 +16,4 @@ class ReportContext(msgspec.Struct, frozen=True):
     generated: str
     texts: Mapping[str, str] = {}  # path → the file's text
     change: Change | None = None
+    passed_over: Sequence[str] = ()  # what lies in the folders and was not evaluated

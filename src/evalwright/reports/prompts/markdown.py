@@ -20,6 +20,7 @@ from evalwright.signals.masking import mask_text
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 _MOST = 20  # rows of a table on that page
+_MOST_PASSED_OVER = 200
 _LONGEST = 160  # characters of a cell in it
 SIGNS: dict[FileStatus, str] = {
     "passed": "✅",
@@ -46,6 +47,9 @@ def render_markdown(results: Sequence[PromptResult], context: ReportContext) -> 
     lines += ["## Results by File", "", *_files(overview)]
     if len(overview.judges) > 1:
         lines += _model_comparison(overview, context.threshold)
+    if context.passed_over:
+        shown = [item(path) for path in context.passed_over[:_MOST_PASSED_OVER]]
+        lines += ["## Passed Over", "", f"{len(context.passed_over)} not evaluated:", "", *shown]
     return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
 
 
