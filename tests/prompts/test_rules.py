@@ -144,6 +144,7 @@ HITS = {
         (F + "{{$input}}\n\nSummarize it in a sentence.", "{{$input"),
         ("# system:\nSummarize.\n\n# user:\nText: {{text}}\nSummary:", "{{text}}"),
         ("Summarize it in a sentence.\n\nText: {text}\n", "{text}"),
+        ("system:\nAnswer.\n\ncontent: {{item.content}}\n\nuser:\n{{q}}\n", "{{item"),
     ],
     "PE404": [
         (F + "Sort it\u200b now.", "\u200b"),
@@ -233,6 +234,7 @@ MISSES = {
         F + "You are a lawyer.",
         F + "Classify the ticket as either BUG or WISH.",
         F + "Write a letter to the mayor.",
+        F + "Fix the issue in the repository at {{path}}.",
         F + "Prüfe den Text und gib die Fehler als Tabelle aus.",
         "---\nglobs: **/*.sql\n---\nUse tabs and name every index.",
         (

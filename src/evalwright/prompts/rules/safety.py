@@ -71,7 +71,7 @@ _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*rol
 _MESSAGE_OPENS = re.compile(
     rf"(?:\n[ \t#*]{{0,12}}{_ROLE}[ \t*]{{0,4}}:?[ \t*]{{0,4}}\r?\n"
     rf"|<\|[^|\n]{{1,30}}\|>[a-z \t]{{0,20}}|role=[\"']?{_ROLE}[\"']?[^>\n]{{0,40}}>"
-    r"|\bcontent:[ \t]*[|>]?[-+]?)\s*$",
+    r"|\bcontent:[ \t]*[|>][-+]?)\s*$",
     re.IGNORECASE,
 )
 _MESSAGE_FOLLOWS = re.compile(

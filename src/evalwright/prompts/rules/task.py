@@ -120,6 +120,7 @@ _FORM_IMPLIED = re.compile(
     r"\b(?:either|one of|nothing else|yes or no|true or false|style of|inside <|between <)"
     r"|\bonly\b[^\n.]{0,60}\breturn"
     r"|\b(?:classify|categori[sz]e|label|rate|score|rank|translate|convert)\b"
+    r"|\b(?:repository|codebase|pull request|workspace|working directory)\b"  # files are changed
     r"|\b(?:ask|writ|draft|compos|generat|creat|craft|produc|search|build|implement)\w*\b[^\n.]{0,40}"
     r"\b(?:questions?|letters?|e-?mails?|poems?|haikus?|sonnets?|dialogues?|essays?|stor(?:y|ies)|query"
     r"|queries|functions?|scripts?|programs?|classes|components?|tests?|tweets?|titles?|lists?|code|sql)\b"
