@@ -22,11 +22,11 @@ from evalwright.contracts.events import (
     Event,
     Payload,
     ProviderUsage,
-    iso_time,
 )
 from evalwright.contracts.schema import RUN_EVENT, SUMMARY, check_schema, load_schema
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary, SuiteId, TaskId, Version
+from evalwright.contracts.times import iso_time
 from strategies import suite_documents, values_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "openwop"

@@ -1,8 +1,6 @@
 """The table of commands, each loaded when it is called, and the way out of every error."""
 
 import sys
-import traceback
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -52,9 +50,11 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the command that was probably meant."""
-        near = get_close_matches(args[0], COMMANDS, 1)
-        if args[0] not in COMMANDS and near:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        if args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            for near in get_close_matches(args[0], COMMANDS, 1):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -104,6 +104,8 @@ def run_app(program: str = "evalwright") -> int:
         complain(without_secrets(words) if is_quoted else words, program)
         code = error.exit_code
     except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
+        import traceback
+
         say(without_secrets(traceback.format_exc().rstrip()))
         complain("this is a bug in Evalwright; what was recorded is kept", program)
         code = 3

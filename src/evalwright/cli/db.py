@@ -11,7 +11,7 @@ from evalwright.cli.output import check_place, print_json, say, tell, write_file
 from evalwright.cli.parameters import db_option, duration, json_option
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import iso_time
+from evalwright.contracts.times import iso_time
 from evalwright.engine.listing import find_run
 from evalwright.store.location import (
     Patience,

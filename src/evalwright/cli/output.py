@@ -6,8 +6,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
-import shutil
 import signal
 import sys
 import time
@@ -216,11 +214,13 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 
 
 def _write_and_move(place: Path, chunks: Iterable[bytes]) -> None:
-    beside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+    beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}")
     try:
         with beside.open("xb") as file:
             file.writelines(chunks)
         if place.exists():  # who may read it stays as it was
+            import shutil
+
             shutil.copymode(place, beside)
         beside.replace(place)
     finally:

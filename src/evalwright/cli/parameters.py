@@ -11,7 +11,6 @@ import click
 
 from evalwright.cli.output import warn
 from evalwright.reports.forms import FORMS_OF, Subject
-from evalwright.store.location import VARIABLE
 
 if TYPE_CHECKING:
     from evalwright.models.config import Config
@@ -30,7 +29,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 db_option = click.option(
     "--db",
     metavar="URL",
-    help=f"The event log, a file or sqlite:///path; default: ${VARIABLE}, or the data folder.",
+    help="The event log, a file or sqlite:///path; default: $EVALWRIGHT_DB, or the data folder.",
 )
 config_option = click.option(
     "--config",

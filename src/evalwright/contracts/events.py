@@ -5,7 +5,6 @@ protocol has them: logs of other hosts may say more.
 """
 
 import builtins
-from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -25,6 +24,7 @@ from evalwright.contracts.planning import (
 )
 from evalwright.contracts.suite import Mode, Suite
 from evalwright.contracts.summary import SafetyFinding, Score, SuiteId, TaskId, Version
+from evalwright.contracts.times import iso_time
 
 SCHEMA_VERSION = 1
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
@@ -390,9 +390,3 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     sequence: int
     node_id: str | None = None
     schema_version: int | None = None
-
-
-def iso_time(at_us: int) -> str:
-    """Microseconds since the epoch as an RFC 3339 time in UTC."""
-    moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_us % 1_000_000:06d}Z"

@@ -3,7 +3,8 @@
 import msgspec
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import EvalStarted, iso_time
+from evalwright.contracts.events import EvalStarted
+from evalwright.contracts.times import iso_time
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"

@@ -16,8 +16,8 @@ from evalwright.contracts.annotation import (
     Signal,
 )
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.events import iso_time
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.times import iso_time
 from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.run_handle import RunHandle

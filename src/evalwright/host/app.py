@@ -18,7 +18,7 @@ from evalwright.contracts.errors import (
     StoreError,
     StoreUnavailable,
 )
-from evalwright.contracts.events import iso_time
+from evalwright.contracts.times import iso_time
 from evalwright.host.errors import ApiError, invalid, unavailable
 from evalwright.host.host import Host
 from evalwright.host.idempotency import REPLAY_HEADER, Ticket

@@ -30,10 +30,10 @@ from evalwright.contracts.events import (
     Planned,
     RunCompleted,
     RunStarted,
-    iso_time,
 )
 from evalwright.contracts.jsonvalue import repeated_key
 from evalwright.contracts.planning import Owner
+from evalwright.contracts.times import iso_time
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
 from evalwright.engine.validation import LogChecker

@@ -9,8 +9,8 @@ from uuid import uuid4
 import msgspec
 
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import Finding, ModelFacts, PromptResult
+from evalwright.contracts.times import iso_time
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.prompts.complexity import complexity
 from evalwright.prompts.document_signs import PASSED_OVER

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
 import msgspec
 
@@ -61,6 +60,8 @@ def _rules_called(option: str, name: str) -> Iterator[Rule]:
     spelled = name.upper() if is_id else name.lower()
     found = [rule for rule in CATALOGUE if names_rule(spelled, rule)]
     if not found:
+        from difflib import get_close_matches
+
         known = [*(rule.name for rule in CATALOGUE), *sorted(CATALOGUE_IDS)]
         near = get_close_matches(spelled, known, 1) or get_close_matches(name.upper(), known, 1)
         remedy = f"did you mean {near[0]}?" if near else "--list-rules shows all"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -73,7 +73,7 @@ def _vocabulary(language: str) -> Vocabulary:
 @cache
 def _tables() -> dict[str, tuple[bool, dict[Concept, list[str]]]]:
     """For each language: whether its words are looked for anywhere, and those of each concept."""
-    text = files("evalwright.prompts").joinpath("vocabulary.txt").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("vocabulary.txt").read_text(encoding="utf-8")
     tables: dict[str, tuple[bool, dict[Concept, list[str]]]] = {}
     row: list[str] = []
     code = ""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import iso_time
+from evalwright.contracts.times import iso_time
 from evalwright.store import migration, schema
 from evalwright.store.contents import join
 from evalwright.store.location import clear_errors, may_pass

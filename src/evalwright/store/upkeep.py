@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from evalwright.contracts.errors import RunPruned
-from evalwright.contracts.events import iso_time
+from evalwright.contracts.times import iso_time
 from evalwright.store import schema
 from evalwright.store.location import BUSY_SECONDS, clear_errors, connect, primary_code
 

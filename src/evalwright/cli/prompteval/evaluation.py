@@ -12,8 +12,8 @@ from evalwright.cli.parameters import chosen_config
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.contracts.events import iso_time
 from evalwright.contracts.prompt_result import PromptResult
+from evalwright.contracts.times import iso_time
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.evaluate import EvaluationSettings, evaluate_structure, lint_each
 from evalwright.prompts.lint import Selection, selection

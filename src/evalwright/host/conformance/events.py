@@ -12,7 +12,8 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import ProviderUsage, iso_time
+from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.times import iso_time
 from evalwright.host.conformance.seams import read_seam, seam
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, Schema, json_response

@@ -12,9 +12,9 @@ from evalwright.contracts.events import (
     RunCompleted,
     RunFailure,
     RunStarted,
-    iso_time,
 )
 from evalwright.contracts.planning import Owner
+from evalwright.contracts.times import iso_time
 from evalwright.engine.clock import Clock
 from evalwright.host.deployments.events import (
     APPROVAL_NODE,

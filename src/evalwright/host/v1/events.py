@@ -11,7 +11,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event, iso_time
+from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event
+from evalwright.contracts.times import iso_time
 from evalwright.host.connection import ABORT
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber

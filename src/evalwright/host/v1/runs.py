@@ -17,8 +17,8 @@ from evalwright.contracts.events import (
     RunFailure,
     RunPaused,
     RunStarted,
-    iso_time,
 )
+from evalwright.contracts.times import iso_time
 from evalwright.engine.isolation import marks_of
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError

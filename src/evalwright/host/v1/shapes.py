@@ -11,8 +11,8 @@ from evalwright.contracts.events import (
     ProviderUsage,
     RunFailure,
     RunStarted,
-    iso_time,
 )
+from evalwright.contracts.times import iso_time
 from evalwright.host.run_handle import RunHandle
 from evalwright.store.protocol import RunFacts
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from evalwright.contracts.events import iso_time
+from evalwright.contracts.times import iso_time
 from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response

@@ -6,7 +6,8 @@ A dead letter names an event; it holds neither the event nor the secret of the s
 import msgspec
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import Event, iso_time
+from evalwright.contracts.events import Event
+from evalwright.contracts.times import iso_time
 from evalwright.host.webhooks.posting import AttemptResult, delivery_id
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
