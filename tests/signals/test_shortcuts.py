@@ -24,7 +24,8 @@ from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.secrets.finder import SecretFinder
 from evalwright.signals.sensitive import Scanner
-from evalwright.signals.trace_view import Argument, TraceView, calls_with_links
+from evalwright.signals.trace_facts import calls_with_links
+from evalwright.signals.trace_view import Argument, TraceView
 from evalwright.signals.vocabulary import profile
 from evalwright.signals.written_values import leaves, letters_only, plain_lines, plain_words
 from evalwright.trace.decode import decode_trace

@@ -183,7 +183,8 @@ def in_english(stems: str) -> str:
 
 # Two such words tell a language whose letters others use as well: "don" is no order in English.
 _TELLING = {
-    "de": "der die das und ich bitte mir nicht den für mein meine ein eine dem auf mit von zu",
+    "de": "der die das und ich bitte mir nicht den für mein meine ein eine dem auf mit von zu wie"
+    " was viele habe am im ist sind wann kannst du",
     "es": "el la los las por para mi que favor de del una un en con al y mis tu",
     "fr": "le la les des mon ma mes je et pour une un du à dans sur avec plaît moi de",
     "it": "il lo gli di per favore mio mia che una un del della e con nel sul mi alla",
@@ -192,6 +193,43 @@ _TELLING = {
     "pl": "i w na mi proszę mój moją moje do z że się to dla jest",
     "tr": "lütfen bir ve bu için benim bana şu ile da de olarak",
 }
+_TELLING_ENGLISH = frozenset(
+    [
+        "the",
+        "is",
+        "are",
+        "to",
+        "of",
+        "and",
+        "my",
+        "for",
+        "what",
+        "please",
+        "in",
+        "on",
+        "with",
+        "i",
+        "can",
+        "you",
+        "could",
+        "from",
+        "that",
+        "this",
+        "it",
+        "a",
+        "an",
+        "be",
+        "how",
+        "any",
+        "me",
+        "at",
+        "all",
+        "by",
+        "do",
+        "have",
+        "has",
+    ]
+)
 _LONGEST_TOLD = 4000
 _FEWEST_TELLING = 2
 
@@ -242,13 +280,14 @@ _DELEGATED = re2.compile(
 
 
 @lru_cache(maxsize=8)
-def _languages(said: str) -> tuple[str, ...]:
+def languages_of(said: str) -> tuple[str, ...]:
     """The languages besides English that someone's words may be in."""
     words = set(said[:_LONGEST_TOLD].lower().split())
+    least = max(_FEWEST_TELLING if said.isascii() else 1, len(words & _TELLING_ENGLISH) + 1)
     telling = [
         language
         for language, known in _TELLING.items()
-        if len(words.intersection(known.split())) >= _FEWEST_TELLING
+        if len(words.intersection(known.split())) >= least
     ]
     if said.isascii():
         return tuple(telling)
@@ -260,7 +299,7 @@ def asks_for(deed: Deed, said: str) -> bool:
     """Whether someone's words ask for a deed."""
     if deed in _IN_ENGLISH and _IN_ENGLISH[deed].search(said):
         return True
-    patterns = (_IN_OTHERS[language].get(deed) for language in _languages(said))
+    patterns = (_IN_OTHERS[language].get(deed) for language in languages_of(said))
     return any(pattern is not None and pattern.search(said) for pattern in patterns)
 
 

@@ -15,12 +15,11 @@ from evalwright.contracts.report import (
     SignalDetails,
 )
 from evalwright.signals.asking import Deed, asks_for, delegates
+from evalwright.signals.trace_facts import calls_with_links, values_given
 from evalwright.signals.trace_view import (
     Argument,
     TraceView,
     arguments,
-    calls_with_links,
-    values_given,
 )
 from evalwright.signals.vocabulary import ToolProfile, profile, words_of
 from evalwright.signals.written_values import leaves

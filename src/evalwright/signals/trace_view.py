@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -11,15 +11,22 @@ import msgspec
 from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
 from evalwright.signals.offered_tools import without_offers
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
+from evalwright.signals.trace_facts import (
+    brought_in,
+    calls_by_tool,
+    texts_as_read,
+    values_given,
+    words_as_read,
+    words_given,
+    words_read,
+)
 from evalwright.signals.written_values import (
-    leaves,
     letters_only,
-    plain_lines,
     plain_words,
     read_date,
     written_forms,
 )
-from evalwright.trace.cached import cached, kept
+from evalwright.trace.cached import cached
 from evalwright.trace.model import (
     Event,
     Retrieval,
@@ -45,9 +52,10 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 class UntrustedText:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
 
-    def __init__(self, event: ToolResult | Retrieval, text: str) -> None:
+    def __init__(self, event: ToolResult | Retrieval, text: str, as_read: str) -> None:
         self.event = event
         self.text = text
+        self._as_read = as_read
 
     @cached
     def words(self) -> bytes:
@@ -57,14 +65,11 @@ class UntrustedText:
     @cached
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
-        return InstructionReader(self.text)
+        return InstructionReader(self._as_read)
 
 
 class TraceView:
-    """One trace under inspection. Properties are computed once, when first asked for.
-
-    `regressed` says that its case got worse since the baseline.
-    """
+    """One trace under inspection, `regressed` if its case got worse; properties are kept."""
 
     def __init__(
         self, trace: Trace, baseline: Trace | None = None, *, regressed: bool = False
@@ -117,17 +122,22 @@ class TraceView:
     @cached
     def untrusted(self) -> list[UntrustedText]:
         """What tools and retrievals brought in, in order."""
-        return list(map(UntrustedText, *_brought_in(self.trace)))
+        return list(map(UntrustedText, *brought_in(self.trace), self.texts_as_read))
 
     @cached
     def untrusted_texts(self) -> Sequence[str]:
         """The texts of `untrusted`."""
-        return _brought_in(self.trace)[1]
+        return brought_in(self.trace)[1]
+
+    @cached
+    def texts_as_read(self) -> Sequence[str]:
+        """The same, with other languages glossed: instructions are read so."""
+        return texts_as_read(self.trace)
 
     @cached
     def untrusted_as_one(self) -> bytes | None:
-        """The texts of `untrusted`, to be looked through at once, unless they are too long."""
-        return read_as_one(self.untrusted_texts)
+        """The texts as read, to be looked through at once, unless they are too long."""
+        return read_as_one(self.texts_as_read)
 
     @cached
     def trusted_lower(self) -> str:
@@ -170,17 +180,17 @@ class TraceView:
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""
-        return self.baseline is not None and form in _words_given(self.baseline)
+        return self.baseline is not None and form in words_given(self.baseline)
 
     @cached
     def baseline_read(self) -> bytes:
         """What tools and retrievals brought into the baseline, as plain words."""
-        return _words_read(self.baseline) if self.baseline else b""
+        return words_as_read(self.baseline) if self.baseline else b""
 
     @cached
     def joined_words(self) -> bytes:
         """What all untrusted sources brought in, as plain words, in order."""
-        return _words_read(self.trace)
+        return words_read(self.trace)
 
     @cached
     def joined_starts(self) -> list[int]:
@@ -194,7 +204,7 @@ class TraceView:
 
     @cached
     def _untrusted_indexes(self) -> list[int]:
-        return list(map(_INDEX, _brought_in(self.trace)[0]))
+        return list(map(attrgetter("index"), brought_in(self.trace)[0]))
 
     def sources_before(self, call: ToolCall) -> int:
         """How many of the untrusted sources came before a call."""
@@ -268,99 +278,6 @@ class TraceView:
 
 
 _TRUSTED_ROLES = ("user", "system", "developer")
-_INDEX, _ERROR = attrgetter("index"), attrgetter("error")
-Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
-
-# Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
-
-
-@kept
-def calls_by_tool(trace: Trace) -> Mapping[str, Sequence[ToolCall]]:
-    """The calls of each tool, in order."""
-    calls: dict[str, list[ToolCall]] = {}
-    for call in trace.calls:
-        calls.setdefault(call.tool, []).append(call)
-    return calls
-
-
-@kept
-def values_given(trace: Trace) -> "ValuesGiven":
-    """The values of each call with their paths, by the call's index."""
-    return ValuesGiven(trace)
-
-
-class ValuesGiven(dict[int, list[tuple[str, str]]]):
-    """Values of calls, taken from the arguments when first asked for: most calls only look."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._args = {call.index: call.args for call in trace.calls}
-
-    def __missing__(self, index: int) -> list[tuple[str, str]]:
-        self[index] = values = leaves(self._args[index])
-        return values
-
-
-@kept
-def calls_with_links(trace: Trace) -> set[int]:
-    """The indexes of the calls with a value that may hold an address of the web."""
-    # Usually none does, which one look tells.
-    if not trace.calls or not _may_hold_link(_written_args(trace)):
-        return set()
-    given = values_given(trace)
-    return {
-        call.index
-        for call in trace.calls
-        if any(_may_hold_link(value) for _, value in given[call.index])
-    }
-
-
-def _written_args(trace: Trace) -> str:
-    """All that was given to tools, in one text."""
-    try:
-        return msgspec.json.encode([call.args for call in trace.calls]).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return "\n".join(_all_values(trace))
-
-
-def _may_hold_link(text: str) -> bool:
-    return "://" in text or ("." in text and "www." in text.lower())
-
-
-def _all_values(trace: Trace) -> list[str]:
-    given = values_given(trace)
-    return [value for call in trace.calls for _, value in given[call.index]]
-
-
-@kept
-def _words_given(trace: Trace) -> frozenset[bytes]:
-    """Every value that was given to a tool, as plain words."""
-    return frozenset(plain_lines(["", *_all_values(trace), ""]).split(b"\n")[1:-1])
-
-
-@kept
-def _brought_in(trace: Trace) -> Brought:
-    """The events that brought something in, in order, and their texts."""
-    results, texts = trace.results, trace.payload_texts
-    if any(map(_ERROR, results)):
-        texts = [
-            f"{text}\n{result.error}" if result.error else text
-            for result, text in zip(results, texts, strict=True)
-        ]
-    retrievals = trace.retrievals
-    if not retrievals:
-        return results, texts
-    events: list[ToolResult | Retrieval] = [*retrievals, *results]
-    texts = [*[text_of(each.content) for each in retrievals], *texts]
-    if not results or retrievals[-1].index < results[0].index:  # documents often come first
-        return events, texts
-    in_order = sorted(zip(map(_INDEX, events), events, texts, strict=True), key=itemgetter(0))
-    return [event for _, event, _ in in_order], [text for _, _, text in in_order]
-
-
-@kept
-def _words_read(trace: Trace) -> bytes:
-    """What tools and retrievals brought in, as plain words, one line for each."""
-    return plain_lines(_brought_in(trace)[1])
 
 
 def arguments(view: TraceView, call: ToolCall) -> list[Argument]:

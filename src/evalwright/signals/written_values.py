@@ -1,5 +1,6 @@
 """Values of arguments and the forms in which texts may write them."""
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -14,6 +15,13 @@ _MOST_IN_ONE = 500
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
 _NO_LETTERS = bytes(code for code in range(128) if code not in _KEPT or code in b".,")
+# Quotes, dashes and marks of other scripts, and where scripts without spaces meet Latin words.
+_NO_WORD = re.compile(
+    rb"\xe2\x80[\x93-\x9f\xa2\xa6]|\xc2[\xab\xbb\xa1\xbf]|\xe3\x80[\x80-\x9f]|\xef\xbc[\x81-\x8f\x9a-\x9f]"
+)
+_IN_WORDS = re.compile(
+    rb"(?<=[\xe3-\xed][\x80-\xbf][\x80-\xbf])(?=[a-z0-9])|(?<=[a-z0-9])(?=[\xe3-\xed][\x80-\xbf])"
+)
 _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
@@ -53,7 +61,8 @@ def letters_of(words: bytes) -> bytes:
 
 
 def _lowered(text: str) -> bytes:
-    return text.lower().encode("utf-8", "replace")
+    lowered = text.lower().encode("utf-8", "replace")
+    return lowered if text.isascii() else _IN_WORDS.sub(b" ", _NO_WORD.sub(b" ", lowered))
 
 
 def _plain(lowered: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from functools import lru_cache
 
+from evalwright.signals.asking import languages_of
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
+from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import MARKS, kinds_of, stems_of
 from evalwright.signals.injection.verbs import VERB_KINDS
 from evalwright.signals.injection.words import (
@@ -14,7 +16,8 @@ from evalwright.signals.injection.words import (
     SENTENCE_START,
     is_unknown_deed,
 )
-from evalwright.signals.trace_view import TraceView, arguments, calls_by_tool
+from evalwright.signals.trace_facts import calls_by_tool
+from evalwright.signals.trace_view import TraceView, arguments
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 from evalwright.trace.model import ToolCall
@@ -26,21 +29,25 @@ class UserRequest:
     """The words of a user, read for what they ask for."""
 
     def __init__(self, said: str) -> None:
-        self._said = said
-        self._raw = said.encode("utf-8", "replace")
+        self._said = gloss(said)
+        self._raw = self._said.encode("utf-8", "replace")
+        self._is_english = not languages_of(said)
 
     @cached
     def entrusts(self) -> bool:
         """Whether it is left to some content what is to be done."""
-        # What serves a request for something unknown cannot be told.
+        if self._is_english and self._opens_with_unknown_deed():
+            return True
+        # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
+        return any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw))
+
+    def _opens_with_unknown_deed(self) -> bool:
+        """What serves a request for something unknown cannot be told."""
         first = FIRST_SENTENCE_START.match(self._raw)  # often decides, and is found much faster
         if first and is_unknown_deed(first.group(1).lower()):
             return True
-        for match in SENTENCE_START.finditer(self._raw):
-            if is_unknown_deed(match.group(1).lower()):
-                return True
-        # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
-        return any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw))
+        opening = (match.group(1).lower() for match in SENTENCE_START.finditer(self._raw))
+        return any(map(is_unknown_deed, opening))
 
     @cached
     def mentioned(self) -> frozenset[str]:

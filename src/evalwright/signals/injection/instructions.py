@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
+from evalwright.signals.injection.glosses import gloss_all
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
     DIRECTIVE,
@@ -265,7 +266,7 @@ def read_as_one(texts: Sequence[str]) -> bytes | None:
 
 def may_press(together: bytes, queries: Sequence[str]) -> bool:
     """Whether texts that are read as one, or a query, contain pressure: mostly none does."""
-    asked = _APART.join(["", *queries]).encode("utf-8", "replace")
+    asked = _APART.join(["", *gloss_all(queries)]).encode("utf-8", "replace")
     return PRESSURE.search(together + asked) is not None
 
 

@@ -26,13 +26,12 @@ from evalwright.signals.injection.instructions import (
 )
 from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.tool_orders import ToolOrders
+from evalwright.signals.trace_facts import calls_with_links, values_given
 from evalwright.signals.trace_view import (
     Argument,
     TraceView,
     UntrustedText,
     arguments,
-    calls_with_links,
-    values_given,
 )
 from evalwright.signals.written_values import plain_lines, plain_words, written_forms
 from evalwright.trace.cached import cached
@@ -180,7 +179,7 @@ class Obedience:
     @cached
     def _instructing(self) -> list[int]:
         """The places of the sources that hold instructions: the others need not be looked at."""
-        texts, together = self._view.untrusted_texts, self._view.untrusted_as_one
+        texts, together = self._view.texts_as_read, self._view.untrusted_as_one
         # With very many texts all count, because words repeat; long texts mostly contain some.
         if together is None or len(texts) > _MOST_SOURCES or len(together) > _LONGEST_SEARCHED:
             return list(range(len(texts)))

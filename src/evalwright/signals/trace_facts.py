@@ -1,0 +1,118 @@
+"""What is known of one trace alone, kept with it."""
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter, itemgetter
+
+import msgspec
+
+from evalwright.signals.injection.glosses import gloss_all
+from evalwright.signals.written_values import leaves, plain_lines
+from evalwright.trace.cached import kept
+from evalwright.trace.model import Retrieval, ToolCall, ToolResult, Trace, text_of
+
+_INDEX, _ERROR = attrgetter("index"), attrgetter("error")
+Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
+
+# Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
+
+
+@kept
+def calls_by_tool(trace: Trace) -> Mapping[str, Sequence[ToolCall]]:
+    """The calls of each tool, in order."""
+    calls: dict[str, list[ToolCall]] = {}
+    for call in trace.calls:
+        calls.setdefault(call.tool, []).append(call)
+    return calls
+
+
+@kept
+def values_given(trace: Trace) -> "ValuesGiven":
+    """The values of each call with their paths, by the call's index."""
+    return ValuesGiven(trace)
+
+
+class ValuesGiven(dict[int, list[tuple[str, str]]]):
+    """Values of calls, taken from the arguments when first asked for: most calls only look."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._args = {call.index: call.args for call in trace.calls}
+
+    def __missing__(self, index: int) -> list[tuple[str, str]]:
+        self[index] = values = leaves(self._args[index])
+        return values
+
+
+@kept
+def calls_with_links(trace: Trace) -> set[int]:
+    """The indexes of the calls with a value that may hold an address of the web."""
+    # Usually none does, which one look tells.
+    if not trace.calls or not _may_hold_link(_written_args(trace)):
+        return set()
+    given = values_given(trace)
+    return {
+        call.index
+        for call in trace.calls
+        if any(_may_hold_link(value) for _, value in given[call.index])
+    }
+
+
+def _written_args(trace: Trace) -> str:
+    """All that was given to tools, in one text."""
+    try:
+        return msgspec.json.encode([call.args for call in trace.calls]).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return "\n".join(_all_values(trace))
+
+
+def _may_hold_link(text: str) -> bool:
+    return "://" in text or ("." in text and "www." in text.lower())
+
+
+def _all_values(trace: Trace) -> list[str]:
+    given = values_given(trace)
+    return [value for call in trace.calls for _, value in given[call.index]]
+
+
+@kept
+def words_given(trace: Trace) -> frozenset[bytes]:
+    """Every value that was given to a tool, as plain words."""
+    return frozenset(plain_lines(["", *_all_values(trace), ""]).split(b"\n")[1:-1])
+
+
+@kept
+def brought_in(trace: Trace) -> Brought:
+    """The events that brought something in, in order, and their texts."""
+    results, texts = trace.results, trace.payload_texts
+    if any(map(_ERROR, results)):
+        texts = [
+            f"{text}\n{result.error}" if result.error else text
+            for result, text in zip(results, texts, strict=True)
+        ]
+    retrievals = trace.retrievals
+    if not retrievals:
+        return results, texts
+    events: list[ToolResult | Retrieval] = [*retrievals, *results]
+    texts = [*[text_of(each.content) for each in retrievals], *texts]
+    if not results or retrievals[-1].index < results[0].index:  # documents often come first
+        return events, texts
+    in_order = sorted(zip(map(_INDEX, events), events, texts, strict=True), key=itemgetter(0))
+    return [event for _, event, _ in in_order], [text for _, _, text in in_order]
+
+
+@kept
+def words_read(trace: Trace) -> bytes:
+    """What tools and retrievals brought in, as plain words, one line for each."""
+    return plain_lines(brought_in(trace)[1])
+
+
+@kept
+def texts_as_read(trace: Trace) -> Sequence[str]:
+    """The texts that were brought in, with other languages glossed: instructions are read so."""
+    return gloss_all(brought_in(trace)[1])
+
+
+@kept
+def words_as_read(trace: Trace) -> bytes:
+    """These texts as plain words."""
+    texts = texts_as_read(trace)
+    return words_read(trace) if texts is brought_in(trace)[1] else plain_lines(texts)
