@@ -282,7 +282,8 @@ _DELEGATED = re2.compile(
 @lru_cache(maxsize=8)
 def languages_of(said: str) -> tuple[str, ...]:
     """The languages besides English that someone's words may be in."""
-    words = set(said[:_LONGEST_TOLD].lower().split())
+    said = said[:_LONGEST_TOLD].encode("utf-8", "replace").decode()
+    words = set(said.lower().split())
     least = max(_FEWEST_TELLING if said.isascii() else 1, len(words & _TELLING_ENGLISH) + 1)
     telling = [
         language

@@ -55,7 +55,7 @@ class UntrustedText:
     def __init__(self, event: ToolResult | Retrieval, text: str, as_read: str) -> None:
         self.event = event
         self.text = text
-        self._as_read = as_read
+        self.as_read = as_read
 
     @cached
     def words(self) -> bytes:
@@ -65,7 +65,7 @@ class UntrustedText:
     @cached
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
-        return InstructionReader(self._as_read)
+        return InstructionReader(self.as_read)
 
 
 class TraceView:

@@ -33,9 +33,25 @@ OVERRIDES = {
     "ko": r"(?:이전|앞선|기존|위의|모든)[^.!?\n]{0,14}(?:지시|명령|지침)[^.!?\n]{0,10}(?:무시|잊)[가-힣]{0,4}",
     "ar": r"(?:تجاهل|انس|أهمل)[^.!؟\n]{0,30}(?:تعليمات|أوامر|التوجيهات|القواعد)\S*",
 }
+# An order to go back to the user's task afterwards.
+RESUMPTIONS = {
+    "de": r"(?:ursprünglich|eigentlich)\w* (?:aufgabe|auftrag|arbeit)\w*(?: fort\w*| weiter\w*)?",
+    "es": r"(?:contin|reanud|vuelv|prosi)\w*[^.!?\n]{0,20}(?:tarea|trabajo)\w*(?: original| inicial)?",
+    "fr": r"(?:repren|continu|poursui|reven)\w*[^.!?\n]{0,20}(?:tâche|travail)\w*(?: initiale?| originale?)?",
+    "it": r"(?:continu|ripren|prosegu|torna)\w*[^.!?\n]{0,20}(?:compito|lavoro)(?: originale| iniziale)?",
+    "pt": r"(?:contin|retom|volt|prossi)\w*[^.!?\n]{0,20}(?:tarefa|trabalho)(?: original| inicial)?",
+    "nl": r"(?:ga verder|hervat|vervolg)\w*[^.!?\n]{0,24}(?:taak|opdracht)",
+    "pl": r"(?:kontynu|wróć|powróć)\w*[^.!?\n]{0,24}(?:zadani)\w*",
+    "tr": r"(?:asıl|ilk|orijinal) görev\w*[^.!?\n]{0,12}(?:devam|dön)\w*",
+    "ru": r"(?:продолж|верни|вернё|возвращ)\w*[^.!?\n]{0,24}(?:задач|задани|работ)\w*",
+    "zh": r"继续[^。！？\n]{0,8}(?:任务|工作)",
+    "ja": r"(?:元|本来|最初)の(?:タスク|作業|依頼)[^。！？\n]{0,8}(?:続け|戻っ)",
+    "ko": r"(?:원래|기존)[^.!?\n]{0,6}작업[^.!?\n]{0,8}(?:계속|돌아)",
+}
 # Verbs as an order gives them, and words that urge, bind, or speak of orders and tasks.
 WORDS: dict[str, dict[str, str]] = {
     "de": {
+        "assistant": "assistent assistenten assistentin", "AI": "ki", "note": "hinweis notiz", "attention": "achtung", "hello": "hallo", "user": "nutzer nutzers", "original": "ursprüngliche ursprünglichen", "answer": "antwort",
         "send": "sende senden sendet schick schicke schicken verschicke verschicken"
         " übermittle übermitteln maile mailen",
         "forward": "leite weiterleiten leiten",
@@ -59,6 +75,7 @@ WORDS: dict[str, dict[str, str]] = {
         "then": "dann danach anschließend",
     },
     "es": {
+        "assistant": "asistente asistentes", "AI": "ia", "note": "aviso nota", "attention": "atención", "hello": "hola", "for": "para",
         "send": "envía envia envíe envie enviar enviad manda mande mandar remite"
         " envíame envíalo",
         "forward": "reenvía reenvíe reenviar", "transfer": "transfiere transfiera transferir",
@@ -81,6 +98,7 @@ WORDS: dict[str, dict[str, str]] = {
         "you must now": "debes debe",
     },
     "fr": {
+        "hello": "bonjour",
         "send": "envoie envoyez envoyer expédie expédiez",
         "forward": "transfère transférez transférer réexpédiez",
         "transfer": "vire virez virer", "pay": "paie paye payez payer",
@@ -102,6 +120,7 @@ WORDS: dict[str, dict[str, str]] = {
         "you must now": "devez dois", "please kindly": "veuillez",
     },
     "it": {
+        "assistant": "assistente", "note": "avviso", "hello": "ciao salve", "attention": "attenzione",
         "send": "invia inviare manda spedisci", "forward": "inoltra inoltrate inoltrare",
         "transfer": "trasferisci trasferite trasferire bonifica", "pay": "paga pagate pagare",
         "delete": "elimina eliminare cancella cancellate cancellare", "remove": "rimuovi",
@@ -116,10 +135,11 @@ WORDS: dict[str, dict[str, str]] = {
         "you must now": "devi dovete",
     },
     "pt": {
+        "attention": "atenção", "hello": "olá",
         "send": "envie envia enviar mande", "forward": "encaminhe encaminha encaminhar",
         "transfer": "transfira transfere transferir", "pay": "pague paga pagar",
         "delete": "apague apaga apagar exclua exclui excluir elimine",
-        "remove": "remova remove", "create": "crie cria criar", "add": "adicione adiciona",
+        "remove": "remova", "create": "crie cria criar", "add": "adicione adiciona",
         "book": "reserva", "buy": "compre compra", "cancel": "cancele cancela",
         "change": "altere altera mude atualize", "share": "compartilhe compartilha partilhe",
         "invite": "convide", "write": "escreva", "run": "executa", "use": "utiliza",
@@ -138,6 +158,7 @@ WORDS: dict[str, dict[str, str]] = {
         "please kindly": "alsjeblieft alstublieft gelieve",
     },
     "pl": {
+        "assistant": "asystent asystenta asystencie", "attention": "uwaga", "hello": "cześć",
         "send": "wyślij prześlij wyslij", "forward": "przekaż", "transfer": "przelej",
         "pay": "zapłać opłać", "delete": "usuń skasuj", "create": "utwórz stwórz",
         "add": "dodaj", "book": "zarezerwuj", "buy": "kup", "cancel": "anuluj",
@@ -149,6 +170,7 @@ WORDS: dict[str, dict[str, str]] = {
         "you must now": "musisz", "please kindly": "proszę",
     },
     "tr": {
+        "assistant": "asistan asistana", "attention": "dikkat", "hello": "merhaba",
         "please kindly send": "gönder gönderin yolla", "please kindly forward": "ilet iletin",
         "please kindly transfer": "aktar aktarın", "please kindly pay": "öde ödeyin",
         "please kindly delete": "sil silin", "please kindly create": "oluştur oluşturun",
@@ -159,6 +181,7 @@ WORDS: dict[str, dict[str, str]] = {
         "instructions": "talimat talimatlar", "then": "sonra",
     },
     "ru": {
+        "assistant": "помощник помощника помощнику ассистент ассистента ассистенту", "AI": "ии", "attention": "внимание", "hello": "привет здравствуйте", "for": "для", "note": "заметка примечание",
         "send": "отправь отправьте отправить пошли пошлите вышли вышлите",
         "forward": "перешли перешлите переслать",
         "transfer": "переведи переведите перевести перечисли перечислите",
@@ -176,12 +199,13 @@ WORDS: dict[str, dict[str, str]] = {
         "install": "установи установите", "tell": "скажи скажите сообщи",
         "do": "сделай сделайте", "you continue": "продолжай продолжайте",
         "task": "задача задачу задание задания",
-        "instructions": "инструкция инструкции указания", "your": "ваш ваши вашу твой твою",
+        "instructions": "инструкция инструкции указания", "your": "ваш ваши вашу ваша вашей твой твою твоя свою своей",
         "and": "и", "then": "затем потом",
         "you must now": "должен должны нужно необходимо следует обязан",
         "please kindly": "пожалуйста прошу",
     },
     "ar": {
+        "assistant": "المساعد مساعد", "attention": "انتباه",
         "send": "أرسل ارسل أرسلي", "forward": "وجّه", "transfer": "حوّل حول", "pay": "ادفع",
         "delete": "احذف امسح", "create": "أنشئ", "add": "أضف", "book": "احجز",
         "cancel": "ألغ ألغِ", "change": "غيّر غير", "share": "شارك", "write": "اكتب",
@@ -193,6 +217,7 @@ WORDS: dict[str, dict[str, str]] = {
 # In scripts without spaces between words, or with endings on them, pieces of text are replaced.
 PIECES: dict[str, dict[str, str]] = {
     "zh": {
+        "assistant": "助手 助理", "AI": "人工智能", "attention": "注意", "hello": "您好 你好",
         "please kindly": "请 請 麻烦您 麻煩您 麻烦 务必 務必", "you must now": "必须 必須 需要你 需要您 你应该 您应该",
         "then": "然后 然後 接着 并且 并 再", "": "把 将 將", "send": "发送 發送 发到 发给 發給 寄给 寄到 发邮件",
         "forward": "转发 轉發", "transfer": "转账 轉帳 汇款 匯款 转给 转到", "pay": "支付 付款",
@@ -205,6 +230,7 @@ PIECES: dict[str, dict[str, str]] = {
         "your": "您的 你的", "you": "您 你",
     },
     "ja": {
+        "assistant": "アシスタント", "attention": "注意", "hello": "こんにちは",
         ", please kindly send": "送信して 送って お送り 送信せよ", ", please kindly forward": "転送して",
         ", please kindly transfer": "送金して 振り込んで 振込して", ", please kindly pay": "支払って 払って",
         ", please kindly delete": "削除して 消して", ", please kindly create": "作成して 作って",
@@ -220,6 +246,7 @@ PIECES: dict[str, dict[str, str]] = {
         "you must now": "しなければなりません 必要があります", "then": "その後 次に",
     },
     "ko": {
+        "assistant": "어시스턴트 비서", "attention": "주의",
         ", please kindly send": "보내 전송하", ", please kindly forward": "전달하",
         ", please kindly transfer": "송금하 이체하", ", please kindly pay": "지불하 결제하",
         ", please kindly delete": "삭제하 삭제해 지워", ", please kindly create": "생성하 만들어",

@@ -16,15 +16,17 @@ from evalwright.signals.injection.glossary import (
     OVERRIDES,
     PHRASES,
     PIECES,
+    RESUMPTIONS,
     THING_PIECES,
     THINGS,
     WORDS,
 )
 
 _OVERRIDDEN = ". Ignore your previous instructions. "
+_RESUMED = " continue with your original task "
 _MARKS = str.maketrans(MARKS)
-_SENTENCE = re2.compile(r"([.!?])[ ]+([^\x00-\x7f])")
-_TOKEN = re2.compile(r"[\pL\pN@_#][\pL\pN@._:/#'-]*")
+_SENTENCE = re.compile(r"([.!?]) {1,8}([^\x00-\x7f])")
+_TOKEN = re.compile(r"([\w@#][\w@.:/#'-]*)")
 
 
 def _listed(table: dict[str, str], around: str) -> dict[str, str]:
@@ -47,8 +49,13 @@ _MAY_OVERRIDE = re2.compile(
     r"(?i)ignor|verg|acht|olvid|omiso|estim|oubli|compte|dimentic|esqueç|consider|negeer|zapomn|pomiń|"
     r"talimat|komut|yönerge|игнор|забуд|обращай|略|视|視|忘|理会|従|무시|잊|تجاهل|انس|أهمل"
 )
-_SAYING = re2.compile(f"(?i){'|'.join(map(re.escape, _SAID))}")
-_PIECE = re2.compile("|".join(sorted(_PIECE_GLOSSES, key=len, reverse=True)))
+_MAY_RESUME = re2.compile(
+    r"(?i)aufgabe|auftrag|arbeit|tarea|trabajo|tâche|travail|compito|lavoro|tarefa|trabalho|taak|"
+    r"opdracht|zadani|görev|задач|задани|работ|继续|タスク|作業|依頼|작업"
+)
+_RESUMING = re.compile("|".join(RESUMPTIONS.values()), re.IGNORECASE)
+_SAYING = re.compile("|".join(map(re.escape, _SAID)), re.IGNORECASE)
+_PIECE = re.compile("|".join(sorted(_PIECE_GLOSSES, key=len, reverse=True)))
 
 
 def _in_bytes(patterns: list[bytes]) -> "re2._Regexp[bytes]":
@@ -89,18 +96,23 @@ def _is_foreign(text: str) -> bool:
 
 
 def _glossed(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()  # halves of surrogate pairs are no text
     text = _SENTENCE.sub(r"\1\n\n\2", text.translate(_MARKS))
     if _MAY_OVERRIDE.search(text):
         text = _OVERRIDING.sub(_OVERRIDDEN, text)
-    text = _SAYING.sub(lambda found: _SAID.get(found.group().lower(), found.group()), text)
+    if _MAY_RESUME.search(text):
+        text = _RESUMING.sub(_RESUMED, text)
+    lowered = text.lower()
+    if any(each in lowered for each in _SAID):
+        text = _SAYING.sub(lambda found: _SAID.get(found.group().lower(), found.group()), text)
     text = _PIECE.sub(lambda found: _PIECE_GLOSSES[found.group()], text)
-    glossed: str = _TOKEN.sub(_in_english, text)
-    return glossed
+    parts = _TOKEN.split(text)
+    parts[1::2] = map(_in_english, parts[1::2])
+    return "".join(parts)
 
 
-def _in_english(found: "re.Match[str]") -> str:
+def _in_english(written: str) -> str:
     """The gloss of a word that is not part of an address or a name."""
-    written = found.group()
     word = written.rstrip(".:'-")
     known = _GLOSSES.get(word.lower())
     return written if known is None else known + written[len(word) :]

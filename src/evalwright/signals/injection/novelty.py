@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from evalwright.signals.injection.instructions import Instruction
-from evalwright.signals.trace_view import TraceView, UntrustedText, values_given
+from evalwright.signals.trace_facts import values_given
+from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 from evalwright.trace.model import Retrieval, ToolCall
@@ -62,7 +63,7 @@ class Novelty:
     def _was_read_alike(self, source: UntrustedText) -> bool:
         """Whether a line of a text also came to the baseline."""
         lines = [
-            line for line in source.text.split("\n", _MOST_LINES) if len(line) > _SHORTEST_LINE
+            line for line in source.as_read.split("\n", _MOST_LINES) if len(line) > _SHORTEST_LINE
         ]
         return any(plain_words(line) in self._view.baseline_read for line in lines[:_MOST_LINES])
 
