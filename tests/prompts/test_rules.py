@@ -510,6 +510,28 @@ def test_of_many_copies_each_is_reported():
     assert [len(each) for each in near_duplicates(*[numbered(range(200))] * 30)] == [0] + [1] * 29
 
 
+CHINESE = (
+    "你是一名客服专家。请阅读下面的工单，判断它属于账单、故障还是其他问题。如果客户提到退款，请标记为账单。"
+    "如果客户描述程序崩溃，请标记为故障。其余情况标记为其他。回答时只返回一个词，不要解释原因，也不要添加标点。"
+    "遇到空白工单时返回其他。遇到多个问题时选择最严重的一个，并在第二行写出理由，理由不超过二十个字。"
+)
+CODE = "".join(
+    f"`field_{number}` `value_{number}` `table.column_{number}`\n" for number in range(60)
+)
+
+
+def test_near_duplicates_are_found_in_scripts_without_spaces():
+    changed = CHINESE.replace("账单", "费用", 1)
+    other = "".join(reversed(CHINESE))
+    assert [len(each) for each in near_duplicates(CHINESE, changed, other)] == [0, 1, 0]
+
+
+def test_a_translation_is_no_near_duplicate():
+    english = "You are an engineer. Map the fields below to columns and return a table of them.\n"
+    german = "Du bist Ingenieur. Ordne die Felder unten den Spalten zu und gib eine Tabelle aus.\n"
+    assert [len(each) for each in near_duplicates(english + CODE, german * 2 + CODE)] == [0, 0]
+
+
 def test_a_prompt_in_yaml_is_linted_and_its_lines_are_found():
     text = (
         "name: A\ndescription: B\nmessages:\n  - role: user\n    content: |\n"

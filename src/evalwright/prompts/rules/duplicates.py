@@ -4,7 +4,8 @@ Each prompt is known by a sample of its runs of five words: those that start wit
 fixed hash chooses, so that the same passage gives the same runs everywhere. Of a run only its hash
 is kept. An index keeps the first few prompts of each of a prompt's lowest hashes; a prompt is
 compared only with those it meets there: two that share most of their runs share most of the lowest.
-Time grows with the text, not with the number of pairs, and a prompt takes less than a kilobyte.
+Prompts in different languages are not compared. Time grows with the text, not with the number of
+pairs, and a prompt takes less than a kilobyte.
 """
 
 from array import array
@@ -44,7 +45,7 @@ class Library:
     """The prompts that were looked at so far."""
 
     def __init__(self) -> None:
-        self._prompts: list[tuple[str, array[int]]] = []
+        self._prompts: list[tuple[str, str, array[int]]] = []  # path, language, runs
         self._index: dict[int, list[int]] = {}
         self._chosen = _Chosen()
         self._whole: dict[bytes, int] = {}
@@ -61,10 +62,11 @@ class Library:
         if len(words) >= _FEWEST_WORDS:
             whole = blake2b(" ".join(words).encode(), digest_size=16).digest()
             first = self._whole.setdefault(whole, number)
+        language = reading.prompt.language.code
         ordered = sorted(runs)
         indexed = ordered[:_INDEXED]
-        best = (1.0, first) if first != number else self._most_similar(runs, indexed)
-        self._prompts.append((reading.prompt.path, array("I", ordered)))
+        best = (1.0, first) if first != number else self._most_similar(runs, indexed, language)
+        self._prompts.append((reading.prompt.path, language, array("I", ordered)))
         for run in indexed:
             numbers = self._index.setdefault(run, [])
             if len(numbers) < _KEPT:
@@ -77,11 +79,19 @@ class Library:
                 f"{self._prompts[other][0]}: keep one, or say what differs.",
             )
 
-    def _most_similar(self, runs: _Runs, indexed: list[int]) -> tuple[float, int] | None:
-        met = Counter(number for run in indexed for number in self._index.get(run, ()))
+    def _most_similar(
+        self, runs: _Runs, indexed: list[int], language: str
+    ) -> tuple[float, int] | None:
+        # A translation shares names, code and headings with the original, and is no copy.
+        met = Counter(
+            number
+            for run in indexed
+            for number in self._index.get(run, ())
+            if self._prompts[number][1] == language
+        )
         # Of equals the earliest.
         nearest = sorted(met, key=lambda number: (-met[number], number))[:_COMPARED]
-        alike = [(_similarity(runs, self._prompts[number][1]), -number) for number in nearest]
+        alike = [(_similarity(runs, self._prompts[number][2]), -number) for number in nearest]
         if not alike:
             return None
         similarity, negated = max(alike)
