@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ranking
 import rightness
+import verdicts
 from wild import Wild
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "prompts" / "wild"
@@ -29,6 +30,7 @@ def main() -> None:
             "make bench-prompts WILD=dir"
         )
     wild = Wild(given.directory, given.judged)
+    verdicts.report(wild)
     rightness.report(wild, show=given.list)
     ranking.report(wild)
 

@@ -53,9 +53,13 @@ class Wild:
         known = self.judged.get(place)
         return self.judged.get(place._replace(line=0)) if known is None else known
 
+    def data(self, file: str) -> bytes:
+        """The content of a file."""
+        return (self._data / file).read_bytes()
+
     def length(self, file: str) -> int:
         """The characters of a file."""
-        return len((self._data / file).read_text(encoding="utf-8"))
+        return len(self.data(file).decode())
 
     def repository(self, file: str) -> str:
         """The repository that a file comes from."""

@@ -127,6 +127,7 @@ def kind_of(text: str, path: str = "prompts/a.md") -> str | None:
         ("lorem_ipsum", LOREM * 3),
         ("keyword_salad", SALAD),
         ("scaffold", "# Prompt\n\n## Role\n\nTBD\n\n## Task\n\nTODO: write\n"),
+        ("scaffold", "# Role: Your_Role_Name\n\n## Rules\n1. Don't break character.\n"),
         ("scaffold", "<role>\n</role>\n<task>\n</task>\n"),
         ("scaffold", "# Title\n\n## Prompt\n\n```text\n[Your prompt goes here]\n```\n"),
         ("scaffold", "---\nname: x\ndescription: y\n---\n# [Title]\n\n[Describe it here]\n"),

@@ -304,7 +304,9 @@ FILL_IN_SIGNS = (
         "tbd",
         "xxx",
         "_name",
-        " here",
+        "here]",
+        "here>",
+        "goes here",
         "待填",
         "待补充",
         "请填写",
@@ -321,6 +323,11 @@ FILL_IN_MARK = re.compile(
     r"|(?:describe|insert|add|enter|write|fill in|put|replace)\b[^.\n\]]{0,40}\bhere)\b"
     r"|待填|待补充|请填写|在此(?:填写|输入)|ここに|여기에|здесь (?:напиш|впиш|вставь)"
     r"|hier (?:einfügen|eintragen)"
+)
+# The title of a file, if nobody has chosen one yet: `Role: Your_Role_Name`, `[Prompt title]`.
+BLANK_TITLE = re.compile(
+    r"(?:^|[\s:])(?:your_)?[a-z]+_name$|^(?:\[[^\[\]]+\s[^\[\]]+\]|<[^<>]+\s[^<>]+>"
+    r"|\{[^{}]+\s[^{}]+\})$"
 )
 BLANKS = re.compile(
     r"<!--.*?-->|\[[^\[\]\n]{0,120}\]|<[^<>\n]{1,120}>|\{\{[^{}\n]{0,120}\}\}"

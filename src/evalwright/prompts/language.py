@@ -52,7 +52,7 @@ _SPACED = (
     "\u1800-\u1fff\u200c\u200d\u2c00-\u2dff\u3130-\u318f\ua000-\ud7ff\ufb00-\ufdff\ufe70-\ufefc"
     "\uff41-\uff5a"
 )
-_ASCII = frozenset(map(chr, range(128)))
+_ASCII = bytes(range(128))
 _ASCII_WORD = re.compile(r"[a-z][a-z'-]*")
 _WORD = re.compile(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
 _SENTENCE_END = re.compile(r"[.!?…](?=[\s\"'”’)*_]|\Z)|[。！？｡؟۔।]|\n\s*(?=\S)")
@@ -147,8 +147,9 @@ def has_plain_letters(text: str) -> bool:
     """Whether all letters of a text are those of ASCII; dashes, quotes and symbols are none."""
     if text.isascii():
         return True
-    others = set(text) - _ASCII
-    return not any(each.isalpha() or category(each)[0] == "M" for each in others)
+    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    rest = set(others.decode("utf-8", "surrogatepass"))
+    return not any(each.isalpha() or category(each)[0] == "M" for each in rest)
 
 
 def count_words(lowered: str) -> int:
@@ -164,9 +165,10 @@ def count_sentences(text: str) -> int:
 def language_of(text: str) -> Language:
     """The language of a text, told by its beginning."""
     sample = text[:_SAMPLE].lower()
-    script = "latin" if has_plain_letters(sample) else _script(sample)
+    is_plain = has_plain_letters(sample)
+    script = "latin" if is_plain else _script(sample)
     if script == "latin":
-        return _latin_language(sample)
+        return _latin_language(sample, is_plain=is_plain)
     if script == "none":
         return UNKNOWN_LANGUAGE
     if script in ("han", "kana"):
@@ -200,18 +202,17 @@ def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
     return "zh", "han"
 
 
-def _latin_language(sample: str) -> Language:
-    found = words(sample[:_LATIN_SAMPLE])
+def _latin_language(sample: str, *, is_plain: bool) -> Language:
+    found = (_ASCII_WORD if is_plain else _WORD).findall(sample, 0, _LATIN_SAMPLE)
     if not found:
         return UNKNOWN_LANGUAGE
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
-    is_ascii = has_plain_letters(sample)
-    if not is_ascii:
+    if not is_plain:
         for code, letters in _TELLING_LETTERS:
             votes[code] += len(letters.findall(sample)) // 2
     best = max(votes, key=votes.__getitem__, default="")
     if best and votes[best] >= max(_FEWEST_HITS, _FEWEST_SHARE * len(found)):
         return Language(best, "latin")
     # Too few words to tell: what needs no accent is most likely English.
-    is_plain = is_ascii or _ACCENTED.search(sample) is None
-    return Language("en" if is_plain else "und", "latin")
+    is_english = is_plain or _ACCENTED.search(sample) is None
+    return Language("en" if is_english else "und", "latin")

@@ -68,6 +68,8 @@ def _scaffold(reading: Reading) -> bool:
         left, blanks = signs.BLANKS.subn(" ", reading.core.lower())
         if len(words(left)) <= _NOTHING_LEFT and (blanks or left.rstrip().endswith(":")):
             return not _has_variables(reading)
+    if reading.sections and signs.BLANK_TITLE.search(reading.sections[0].title.strip().lower()):
+        return True
     if not any(sign in text for sign in signs.FILL_IN_SIGNS):
         return False
     marks = len(signs.FILL_IN_MARK.findall(text))
