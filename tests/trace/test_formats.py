@@ -61,6 +61,7 @@ EXAMPLES = {
         "attributes": {"gen_ai.operation.name": "chat"},
     },
     "agent-traces": {"case_id": "one", "events": []},
+    "message-lines": {"role": "assistant", "content": "hi"},
     "messages": {"messages": [{"role": "user", "content": "hi"}]},
 }
 

@@ -199,3 +199,46 @@ def test_contents_of_gemini_are_a_conversation():
 @pytest.mark.parametrize("said", [FORMS["plain"], FORMS["constructors"], PYDANTIC])
 def test_a_list_of_such_messages_is_one_conversation(said):
     assert recognise(json.dumps(said).encode(), "x.json") == "messages"
+
+
+SPOKEN = [
+    {"role": "user", "content": "Tea?"},
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "none"},
+    {"role": "assistant", "content": "No."},
+]
+
+
+@pytest.mark.parametrize("said", [SPOKEN, FORMS["plain"], FORMS["constructors"], PYDANTIC])
+def test_messages_on_lines_of_their_own_are_one_conversation(said):
+    together = read(said)
+    trace = read(*said)
+    assert (trace.prompt, trace.system, trace.answer) == (
+        together.prompt,
+        together.system,
+        together.answer,
+    )
+    assert [call.args for call in trace.calls] == [call.args for call in together.calls]
+
+
+def test_a_session_log_wraps_each_message_with_its_time_and_its_session():
+    lines = [
+        {
+            "type": each["role"],
+            "sessionId": talk,
+            "timestamp": "2026-01-01T00:00:00Z",
+            "message": each,
+        }
+        for talk in ("one", "two")
+        for each in SPOKEN
+    ]
+    sources = [json.dumps(each).encode() + b"\n" for each in lines]
+    found = list(import_responses(sources, "log.jsonl"))
+    assert [each.case_id for each in found] == ["one", "two"]
+    assert [each.response["final_output"]["content"] for each in found] == ["No.", "No."]
+
+
+def test_a_system_prompt_begins_the_next_conversation():
+    lines = [{"role": "system", "content": "Sell tea."}, *SPOKEN] * 2
+    sources = [json.dumps(each).encode() + b"\n" for each in lines]
+    assert len(list(import_responses(sources, "log.jsonl"))) == 2

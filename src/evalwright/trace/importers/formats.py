@@ -15,6 +15,7 @@ from evalwright.trace.importers.dialects import is_foreign_message
 from evalwright.trace.importers.exports import LANGFUSE, MLFLOW, is_langfuse, is_mlflow
 from evalwright.trace.importers.inspect_logs import InspectLogs, is_inspect
 from evalwright.trace.importers.langsmith import LANGSMITH, is_langsmith
+from evalwright.trace.importers.message_lines import MessageLines, is_lone_message
 from evalwright.trace.importers.message_logs import MessageLogs
 from evalwright.trace.importers.openhands import OpenHandsEvents, is_openhands
 from evalwright.trace.importers.records import (
@@ -31,30 +32,13 @@ from evalwright.trace.importers.spans import is_span
 from evalwright.trace.importers.swe_agent import is_swe_agent, read_swe_agent
 from evalwright.trace.importers.tau_bench import is_tau_bench, read_tau_bench
 from evalwright.trace.importers.transcripts import Transcripts
-from evalwright.trace.importers.values import first_identifier, number, structure_from_text
+from evalwright.trace.importers.values import first_identifier, number
+from evalwright.trace.importers.wrappers import Wrappers
 from evalwright.trace.model import Json
 
 _OTLP_KEYS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 _TRACE_KEYS = ("events", "runner_failure", "final_output")
 _MESSAGE_KEYS = ("messages", "request", "response", "input", "output", "items", "choices", "body")
-_LIST_KEYS = (
-    "records",
-    "data",
-    "logs",
-    "conversations",
-    "traces",
-    "spans",
-    "runs",
-    "results",
-    "trajectories",
-    "observations",
-    "batch",
-    "rows",
-    "items",
-    "sessions",
-)
-_HOLDING_KEYS = ("row", "trace", "run", "record", "item", "values", "state", "session", "result")
-_MOST_WRAPPERS = 4
 
 
 class Importer(Protocol):
@@ -233,6 +217,13 @@ FORMATS: tuple[TraceFormat, ...] = (
         in_order=True,
     ),
     TraceFormat(
+        name="message-lines",
+        fits=is_lone_message,
+        marks=(),
+        importer=MessageLines,
+        in_order=True,
+    ),
+    TraceFormat(
         name="messages",
         fits=_is_message_log,
         marks=("messages", "role"),
@@ -270,7 +261,7 @@ def _import(
 ) -> Iterator[tuple[Imported | PassedOver, ImportRecord | None]]:
     """What importers give, with the record if it is of that one alone."""
     importers = {each.name: each.importer(name) for each in FORMATS}
-    for record in _unwrapped(read_records(chunks, name)):
+    for record in _WRAPPERS.unwrapped(read_records(chunks, name)):
         found = None if record.fault else format_of(record.value)
         if found is None or found.in_order:
             for other, importer in importers.items():
@@ -288,28 +279,6 @@ def _import(
         yield from ((each, None) for each in importer.rest())
 
 
-def _unwrapped(records: Iterable[ImportRecord]) -> Iterator[ImportRecord]:
-    """Documents that hold many records, as these records."""
-    count = 0
-    for record in records:
-        found = [("", record.value)] if record.fault else _inner(record.value, "")
-        for place, value in found:
-            count += 1
-            held = record.place + (f": {place}" if place else "")
-            yield msgspec.structs.replace(record, number=count, place=held, value=value)
-
-
-def _inner(value: Json, place: str, levels: int = _MOST_WRAPPERS) -> Iterator[tuple[str, Json]]:
-    """The records in a value, each with its place in it."""
-    value = structure_from_text(value)
-    inner = wrapped_records(value) if levels else None
-    if inner is None:
-        yield place, value
-        return
-    for index, each in enumerate(inner):
-        yield from _inner(each, f"{place}[{index}]", levels - 1)
-
-
 def _fault(record: ImportRecord) -> Imported:
     known = ", ".join(each.name for each in FORMATS)
     unknown = f"{record.place}: unknown format (known: {known}); see docs/trace-formats.md"
@@ -325,7 +294,7 @@ def recognise(first: bytes, name: str) -> str | None:
     if name.endswith((".gz", ".zst", ".zip")) and not first.lstrip()[:1].isascii():
         return None
     record = next(read_records([first], name), None)
-    held = next(_inner(record.value, ""), None) if record else None
+    held = next(_WRAPPERS.held(record.value), None) if record else None
     found = (format_of(held[1]) if held else None) or _by_marks(first)
     if found is None:
         return None
@@ -338,39 +307,12 @@ def format_of(value: Json) -> TraceFormat | None:
     return next((each for each in FORMATS if each.may_fit(value) and each.fits(value)), None)
 
 
-def wrapped_records(value: Json) -> list[Any] | None:
-    """The list of records that a document is or wraps, where it is such a document."""
-    found = format_of(value)
-    if isinstance(value, list):
-        return value if found is None or _holds_records(value, found) else None
-    if not isinstance(value, dict) or found:
-        return None
-    for key in _LIST_KEYS:
-        held = structure_from_text(value.get(key))
-        if isinstance(held, list):
-            return held
-    return _held_alone(value)
+def _is_part(value: Json) -> bool:
+    """Whether a record may be part of one that is a list: a message or an event."""
+    return is_lone_message(value) or is_openhands(value)
 
 
-def _held_alone(value: dict[str, Any]) -> list[Any] | None:
-    """What an object holds under a usual name, or under the ids of all that it holds."""
-    for key in _HOLDING_KEYS:
-        held = structure_from_text(value.get(key))
-        if isinstance(held, dict | list) and _is_known(held):
-            return [held]
-    held_by_id = [each for each in value.values() if isinstance(each, dict | list)]
-    is_index = bool(value) and len(held_by_id) == len(value)
-    return held_by_id if is_index and all(map(format_of, held_by_id[:2])) else None
-
-
-def _is_known(value: Json) -> bool:
-    return format_of(value) is not None or wrapped_records(value) is not None
-
-
-def _holds_records(value: list[Any], found: TraceFormat) -> bool:
-    """Whether what might be a conversation is a list of records of another format."""
-    inner = format_of(value[0]) if value and isinstance(value[0], dict) else None
-    return inner is not None and inner is not found
+_WRAPPERS = Wrappers(lambda value: format_of(value) is not None, _is_part)
 
 
 def _by_marks(beginning: bytes) -> TraceFormat | None:

@@ -1,0 +1,78 @@
+"""Files with one message per line: lines that follow each other are one conversation."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from evalwright.trace.importers.dialects import is_foreign_message
+from evalwright.trace.importers.message_logs import MessageLogs
+from evalwright.trace.importers.records import Imported, ImportRecord
+from evalwright.trace.importers.values import first_identifier
+from evalwright.trace.model import Json
+
+_TALK = ("case_id", "conversation_id", "session_id", "sessionId", "thread_id", "run_id")
+_SAID = ("content", "tool_calls", "parts", "function_call")
+_NOT_ALONE = ("messages", "request", "response", "choices", "body")
+_OPERATOR = ("system", "developer")
+
+
+def is_lone_message(value: Json) -> bool:
+    """Whether a record is one message, also one that a session log wraps with its time."""
+    if not isinstance(value, dict) or any(key in value for key in _NOT_ALONE):
+        return False
+    inner = value.get("message")
+    if isinstance(inner, dict) and isinstance(inner.get("role"), str) and "choices" not in value:
+        return any(key in value for key in ("type", "timestamp", *_TALK))
+    if isinstance(value.get("role"), str):
+        return any(key in value for key in _SAID)
+    return is_foreign_message(value)
+
+
+class MessageLines:
+    """Collects the messages of a conversation; a system prompt or another id begins the next."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._messages: list[dict[str, Any]] = []
+        self._first: ImportRecord | None = None
+        self._talk: str | None = None
+
+    def take(self, record: ImportRecord) -> Iterator[Imported]:
+        """Take a message; gives the conversation before it if another begins."""
+        message, talk = _plain(record.value), first_identifier(record.value, *_TALK)
+        if self._messages and (talk != self._talk or self._begins(message)):
+            yield from self.pause()
+        if self._first is None:
+            self._first, self._talk = record, talk
+        self._messages.append(message)
+
+    def _begins(self, message: dict[str, Any]) -> bool:
+        is_opening = _role(message) in _OPERATOR
+        return is_opening and any(_role(each) not in _OPERATOR for each in self._messages)
+
+    def pause(self) -> Iterator[Imported]:
+        """The conversation so far."""
+        first, messages = self._first, self._messages
+        self._first, self._messages = None, []
+        if first is None:
+            return
+        value = {"case_id": self._talk, "messages": messages}
+        logs = MessageLogs(self._name)
+        yield from logs.take(msgspec.structs.replace(first, value=value))
+        yield from logs.pause()
+
+    def rest(self) -> Iterable[Imported]:
+        """Nothing waits after a pause."""
+        return ()
+
+
+def _plain(raw: dict[str, Any]) -> dict[str, Any]:
+    inner = raw.get("message")
+    if not isinstance(inner, dict) or isinstance(raw.get("role"), str):
+        return raw
+    return {"timestamp": raw.get("timestamp"), **inner}
+
+
+def _role(message: dict[str, Any]) -> Json:
+    return message.get("role") or message.get("type")
