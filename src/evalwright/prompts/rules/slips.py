@@ -62,8 +62,9 @@ _SIGNS = (
 )
 _ANY_SIGN = b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _SIGNS)
 _ANY_SCAFFOLD = (
-    rb"(?i)xxx|your_|insert_|[:\x9a] *(?:describe|enter|insert|write|fill in|define) "
-    rb"|(?:model|assistant|llm|chatbot|agent) to |document open"
+    rb"(?i)xxx|your_\w|insert_\w|document open"
+    rb"|[:\x9a] *(?:describe|enter|insert|write|fill in|define) (?:your|the) "
+    rb"|you (?:would like|want|expect) (?:the|this|your) "
 )
 _NAMES = ("note", "fixme", "lorem", "bracket", "progress", "development", "number")
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from string import ascii_lowercase
 
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.language import words
+from evalwright.prompts.language import WITHOUT_SPACES, words
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.task import TASK_VERBS
 
@@ -124,10 +124,11 @@ def _is_bracketed(text: str, index: int) -> bool:
 
 
 def _long_sentence(reading: Reading) -> Iterator[Hit]:
+    shortest = _shortest(reading)
     for start, end in _paragraphs(reading):
         at = start
         for sentence in _SENTENCE_END.split(_joined(reading.prose[start:end])):
-            count = _length(sentence) if len(sentence) > LONG_SENTENCE else 0
+            count = _length(reading, sentence) if len(sentence) > shortest else 0
             if count > LONG_SENTENCE and _is_prose(sentence):
                 place = reading.prose.find(sentence[:20].strip(), at, end)
                 yield Hit(
@@ -141,7 +142,10 @@ def _long_sentence(reading: Reading) -> Iterator[Hit]:
 def _wall(reading: Reading) -> Iterator[Hit]:
     for start, end in _paragraphs(reading):
         paragraph = reading.prose[start:end]
-        count = max(map(_length, paragraph.split("\n") if _is_list(paragraph) else (paragraph,)))
+        if len(paragraph) <= _shortest(reading) * LONG_PARAGRAPH / LONG_SENTENCE:
+            continue
+        parts = paragraph.split("\n") if _is_list(paragraph) else [paragraph]
+        count = max(_length(reading, part) for part in parts)
         if count > LONG_PARAGRAPH and _is_prose(paragraph):
             yield Hit(
                 reading.place(start),
@@ -168,22 +172,26 @@ def _is_prose(text: str) -> bool:
     return len(_NO_PROSE.findall(text)) <= _CODE_SHARE * len(text)
 
 
-def _length(text: str) -> int:
+def _length(reading: Reading, text: str) -> int:
     """The length in words, in any script."""
-    if text.isascii():
-        return len(text.split())
-    count = max(len(text.split()), len(words(text.lower())))
-    return round(count * _OF_A_KOREAN_WORD) if _HANGUL.search(text) else count
+    script = reading.language.script
+    if script in WITHOUT_SPACES:
+        return len(words(text.lower()))
+    count = len(text.split())
+    return round(count * _OF_A_KOREAN_WORD) if script == "hangul" else count
 
 
-_HANGUL = re.compile("[\uac00-\ud7af]{2}")
+def _shortest(reading: Reading) -> int:
+    """The fewest characters of a long sentence."""
+    is_dense = reading.language.script in (*WITHOUT_SPACES, "hangul")
+    return LONG_SENTENCE if is_dense else 2 * LONG_SENTENCE
 
 
 @lru_cache(maxsize=1)
 def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
     """Paragraphs and list items that are long enough to hold a long sentence."""
     spans = (match.span() for match in _PARAGRAPH.finditer(reading.prose))
-    shortest = 4 * LONG_SENTENCE if reading.prose.isascii() else LONG_SENTENCE
+    shortest = 2 * _shortest(reading)
     return [
         (start, end)
         for start, end in spans
