@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.contracts.yaml_loader import load_yaml
+from evalwright.contracts.yaml_loader import JsonLoader, load_yaml
 
 
 def refused(text: str) -> str:
@@ -100,3 +100,20 @@ def test_nesting_is_bounded_before_anything_is_built():
     assert "nested more than 200 levels" in refused("[" * 201 + "]" * 201)
     assert "nested more than 200 levels" in refused("- " * 500_000)
     assert "nested more than 200 levels" in refused(f"[{'[], ' * 300}{'[' * 200}{']' * 200}]")
+
+
+_PIECES = st.sampled_from(
+    ["a", "b: ", "- ", "\n", "\n  ", "1", "0x1f", "1.5e3", "~", "no", "true", "'x'", '"y"', "[",
+     "]", "{", "}", ", ", ": ", "# c", ">\n  ", "---", "...", "?", "\t", "é", "&x", "*x"],
+)  # fmt: skip
+
+
+@given(st.lists(_PIECES, max_size=14).map("".join))
+def test_the_quick_way_gives_what_the_whole_loader_gives(text):
+    def told(load):
+        try:
+            return repr(load(text))
+        except (yaml.YAMLError, ValueError) as error:
+            return str(error)
+
+    assert told(load_yaml) == told(lambda each: yaml.load(each, Loader=JsonLoader))

@@ -127,14 +127,24 @@ def discover(paths: Sequence[Path], search: PromptSearch | None = None) -> Itera
     """The prompts at and below the paths, each once, sorted by path; `-` is standard input."""
     search = PromptSearch() if search is None else search
     found: dict[str, DiscoveredFile] = {}
+    folders: dict[str, str] = {}
     # Folders last: a file that is named and also lies in a named folder keeps the note on its name.
     for path in sorted(paths, key=Path.is_dir):
         for each in _at(path, search):
             is_stdin = str(each.path) == STDIN
-            found.setdefault(STDIN if is_stdin else os.path.realpath(each.path), each)
+            found.setdefault(STDIN if is_stdin else _real_path(each.path, folders), each)
     named = {each.shown for each in found.values()}
     search.passed_over[:] = sorted(set(search.passed_over) - named)
     yield from sorted(found.values(), key=lambda each: each.shown)
+
+
+def _real_path(path: Path, folders: dict[str, str]) -> str:
+    """The path without links; that of a folder is found out once, since it costs much."""
+    folder, name = os.path.split(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    real = os.path.join(folders[folder], name)  # noqa: PTH118
+    return os.path.realpath(real) if name in ("", "..") or os.path.islink(real) else real  # noqa: PTH114
 
 
 def read_bytes(found: DiscoveredFile) -> bytes:
