@@ -87,6 +87,22 @@ REPORTS = {
     "lectura infantil. Unas tres mil personas visitaron el edificio durante la apertura.\n",
     "ru": "Новая библиотека открылась в понедельник. В здании шесть этажей и детский зал. "
     "В первый день пришло около трёх тысяч читателей, сообщил директор.\n",
+    "fr": "La nouvelle bibliothèque a ouvert lundi. Le bâtiment compte six étages et une salle de "
+    "lecture pour les enfants. Environ trois mille visiteurs étaient présents le premier jour.\n",
+    "pt": "A nova biblioteca abriu na segunda-feira. O edifício tem seis andares e uma sala de "
+    "leitura infantil. Cerca de três mil visitantes chegaram no primeiro dia de abertura.\n",
+    "it": "La nuova biblioteca ha aperto lunedì. L'edificio ha sei piani e una sala di lettura "
+    "per bambini. Circa tremila visitatori sono arrivati il primo giorno, ha detto il sindaco.\n",
+    "pl": "Nowa biblioteka została otwarta w poniedziałek. Budynek ma sześć pięter i czytelnię "
+    "dziecięcą. Pierwszego dnia przyszło około trzech tysięcy czytelników i gości z miasta.\n",
+    "tr": "Yeni kütüphane pazartesi günü açıldı. Binada altı kat ve çocuklar için bir okuma salonu "
+    "var. İlk gün yaklaşık üç bin ziyaretçi geldi, kitap sayısı seksen bini aştı.\n",
+    "ar": "افتتحت المكتبة الجديدة يوم الاثنين. يتكون المبنى من ستة طوابق وقاعة قراءة للأطفال. "
+    "حضر نحو ثلاثة آلاف زائر في اليوم الأول حسب مدير المكتبة.\n",
+    "fa": "کتابخانه جدید روز دوشنبه افتتاح شد. ساختمان شش طبقه و یک سالن مطالعه کودکان دارد. "
+    "در روز نخست حدود سه هزار بازدیدکننده آمدند و هشتاد هزار جلد کتاب دیدند.\n",
+    "ko": "새 도서관이 월요일에 문을 열었다. 건물은 육 층이며 어린이 열람실과 자습실이 있다. "
+    "첫날 약 삼천 명의 시민이 찾았고 장서는 팔십만 권이라고 관장은 말했다.\n",
     "zh": "昨天上午，新图书馆正式开放。馆内共有六层，藏书约八十万册，设有儿童阅览室和自习室。"
     "开馆首日约有三千名读者前来参观。\n",
     "ja": "新しい図書館が月曜日に開館した。館内は六階建てで、児童室と自習室がある。"
@@ -159,6 +175,8 @@ def test_a_short_prompt_is_one_in_every_language(code):
         f"You are a technical writer. Your task is to improve this page:\n\n{README}",
         "Write a change log entry for the diff below. Use the headings Added and Fixed.\n",
         "Generate a README with the sections Installation, Usage and License.\n",
+        "# Severity\n\nRank the faults by their impact.\n\n"
+        + "- **Crash**: panic or loss of data.\n" * 20,
         "{{question}}\n",
         "Hello\n",
         "---\ndescription: x\nglobs: **/*.py\n---\n- Type hints everywhere.\n",

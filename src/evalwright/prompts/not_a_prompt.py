@@ -37,7 +37,8 @@ _FEWEST_TO_JUDGE = 40
 _NOTHING_LEFT = 2
 _DIRECTED = 0.13  # imperatives per sentence, and words that press or address per five words
 _PROJECT_SHARE = 0.05  # of the words
-_SPEAKS = 0.015  # the same in other languages: per word
+_MOSTLY_ORDERS = 0.6
+_SPEAKS = 0.015  # the same in other languages: per different word
 
 
 @lru_cache(maxsize=1)
@@ -50,10 +51,11 @@ def not_a_prompt(reading: Reading) -> DocumentKind | None:
 
 
 def _is_surely_meant(reading: Reading) -> bool:
-    """Whether its format, a heading above the prompt or its first words show that it is one."""
+    """Whether format, name, a heading above the prompt or the first words show that it is one."""
     if reading.prompt.kind in _SURE_KINDS or reading.core_section is not None:
         return True
-    return _addresses(reading, _OPENING)
+    is_prompt = signs.PROMPT_NAMES.search(_stem(reading)) is not None
+    return is_prompt or _addresses(reading, _OPENING)
 
 
 def described(kind: DocumentKind) -> str:
@@ -135,7 +137,9 @@ def _readme(reading: Reading) -> bool:
 
 def _speaks_of_project(reading: Reading) -> bool:
     count = len(reading.word_list)
-    if count < _FEWEST_WORDS * 4 or _calls_itself_prompt(reading) or _has_variables(reading):
+    if count < _FEWEST_WORDS * 4 or _has_variables(reading):
+        return False
+    if _opens_with_order(reading) or _directed(reading) >= _MOSTLY_ORDERS:
         return False
     return sum(reading.words[word] for word in signs.PROJECT_WORDS) >= _PROJECT_SHARE * count
 
@@ -151,7 +155,7 @@ def _no_instructions(reading: Reading) -> bool:
     """A text without orders, questions, variables or anybody addressed."""
     language = reading.prompt.language.code
     count = len(reading.word_list)
-    if not has_vocabulary(language) or _has_variables(reading) or _calls_itself_prompt(reading):
+    if not has_vocabulary(language) or _has_variables(reading):
         return False
     if reading.outline.examples or _addresses(reading):
         return False
@@ -160,8 +164,8 @@ def _no_instructions(reading: Reading) -> bool:
     if count < _FEWEST_TO_JUDGE:  # so short an order may be in words that no table holds
         return _is_data(reading)
     if language == "en":
-        return _directed(reading) < _DIRECTED
-    return _hits(reading, "asks", "you", "limits") < max(2, _SPEAKS * count)
+        return not _opens_with_order(reading) and _directed(reading) < _DIRECTED
+    return _hits(reading, "asks", "you", "limits") < max(2, _SPEAKS * len(reading.words))
 
 
 def _has_variables(reading: Reading) -> bool:
@@ -170,8 +174,9 @@ def _has_variables(reading: Reading) -> bool:
 
 
 def _hits(reading: Reading, *concepts: Concept) -> int:
-    """How many words stand for some concepts."""
-    found = concept_counts(reading.prompt.language.code, reading.lowered, reading.words)
+    """How many words stand for some concepts, each counted once."""
+    once = dict.fromkeys(reading.words, 1)
+    found = concept_counts(reading.prompt.language.code, reading.lowered, once)
     return sum(found[each] for each in concepts)
 
 
@@ -181,6 +186,13 @@ def _is_data(reading: Reading) -> bool:
     lines = sum(each.end - each.start for each in blocks if each.kind != "heading")
     data = sum(each.end - each.start for each in blocks if each.kind in _DATA)
     return data > 0 and data >= 0.6 * lines and not _hits(reading, "asks", "you")
+
+
+def _opens_with_order(reading: Reading) -> bool:
+    """Whether the first line below the title orders something, as one line is often enough."""
+    first = next((each for each in reading.prompt.blocks if each.kind == "paragraph"), None)
+    opening = words(first.text[:_OPENING].lower())[:1] if first else []
+    return concept_counts("en", "", Counter(opening))["asks"] > 0
 
 
 def _directed(reading: Reading) -> float:
@@ -196,10 +208,6 @@ def _directed(reading: Reading) -> float:
 def _named(reading: Reading, kind: DocumentKind) -> bool:
     """Whether a file has the name of such a document."""
     return signs.DOCUMENT_NAMES[kind].search(_stem(reading)) is not None
-
-
-def _calls_itself_prompt(reading: Reading) -> bool:
-    return signs.PROMPT_NAMES.search(_stem(reading)) is not None
 
 
 def _stem(reading: Reading) -> str:
