@@ -85,6 +85,13 @@ def test_runs_of_langsmith_are_one_case_in_every_form(form):
     assert response["usage"]["cost_usd"] == 0.01
 
 
+def test_runs_without_times_keep_their_order():
+    untimed = [
+        {key: each[key] for key in each if key not in ("start_time", "end_time")} for each in RUNS
+    ]
+    assert steps(one(untimed)) == STEPS
+
+
 def test_a_patch_completes_the_run_that_was_posted():
     posted = {**RUNS[3], "outputs": None}
     patched = {"id": "r3", "dotted_order": "x", "outputs": RUNS[3]["outputs"]}

@@ -88,7 +88,8 @@ def _langchain_chat(role: str, fields: dict[str, Any]) -> dict[str, Any]:
         "reasoning_content": extra.get("reasoning_content"),
         "refusal": extra.get("refusal"),
     }
-    kept = ("name", "tool_call_id", "status", "timestamp", "created_at")
+    kept = ("name", "tool_call_id", "timestamp", "created_at")
+    built["status"] = _outcome(fields.get("status"))
     return {**built, **{key: fields[key] for key in kept if key in fields}}
 
 

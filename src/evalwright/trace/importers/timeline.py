@@ -5,6 +5,7 @@ answer, in the tool's own span and in all later inputs. What was recorded before
 how often it has occurred: the third equal message of an input is new if only two are known.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterator
 
@@ -139,7 +140,7 @@ class Timeline:
     def _moments(self) -> Iterator[tuple[float, float, int, int, Operation]]:
         for place, operation in enumerate(self._operations):
             start = operation.span.start or 0.0
-            end = operation.span.end if operation.span.end is not None else start
+            end = operation.span.end if operation.span.end is not None else _last(operation, start)
             yield start, start, place, 0, operation
             yield max(start, end), start, place, 1, operation
 
@@ -298,6 +299,11 @@ def _fill(result: CanonicalEvent, event: CanonicalEvent) -> None:
     for key, value in event.items():
         if result.get(key) is None:
             result[key] = value
+
+
+def _last(operation: Operation, start: float) -> float:
+    """When a span ended that does not say: an agent's is around all that it did."""
+    return math.inf if operation.kind == "agent" else start
 
 
 def _tell_the_same(around: Operation, operation: Operation) -> bool:
