@@ -133,7 +133,12 @@ HITS = {
         (F + "Sort {{user\\_names}}.", "{{user"),
         (F + "Sort it.\n\\=====\n", "\\==="),
     ],
-    "PE401": [(F + f"Call the service with {KEY} and sort.", "sk_live_")],
+    "PE401": [
+        (F + f"Call the service with {KEY} and sort.", "sk_live_"),
+        (F + f"Sort it.\n\n```\nkey: {KEY}\n```\n", "sk_live_"),
+        (F + "Set `API_KEY=Zx81kLmNopQ29ab` first, then sort.", "Zx81"),
+        (F + "Log in: the admin password is Tr0ub4dor&3x. Then sort.", "Tr0ub"),
+    ],
     "PE402": [
         (F + "Write to maria.lopez@posteo.de about it.", "maria"),
         (F + "Charge the card 4539 5787 6362 1486 now.", "4539"),
@@ -353,7 +358,13 @@ MISSES = {
         F + "Sort.\n\n=======\n\nRank.",
         F + "Quote >>>>>>> as is.",
     ],
-    "PE401": [F + "Pass the key as sk_live_... and sort.", F + "Use $API_KEY to call it and sort."],
+    "PE401": [
+        F + "Pass the key as sk_live_... and sort.",
+        F + "Use $API_KEY to call it and sort.",
+        F + "Report this:\n\n```js\n// BAD\nconst API_KEY = 'sk_live_abc123xyz789';\n```\n",
+        F + "Fill in the form:\n\n```js\npage.fill('#password', 'hunter2hunter2x');\n```\n",
+        F + "Check that passwords are hashed with Argon2id, and that max_tokens=4096.",
+    ],
     "PE402": [
         F + "Write to jane.doe@example.com about it.",
         F + "Write to support@company.com, phone 555-123-4567.",

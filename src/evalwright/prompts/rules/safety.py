@@ -120,10 +120,10 @@ def _secrets(reading: Reading) -> Iterator[Hit]:
 
 
 def _is_given_away(reading: Reading, found: SensitivePart) -> bool:
-    """Whether a secret is one for sure; in code that is shown, only its shape can tell."""
+    """Whether a secret is one for sure; in a block of code, only its shape can tell."""
     if found.confidence == "high":
         return True
-    return found.confidence == "medium" and not reading.is_code_at(found.start)
+    return found.confidence == "medium" and reading.fence_at(found.start) is None
 
 
 def _personal_data(reading: Reading) -> Iterator[Hit]:
@@ -263,7 +263,7 @@ RULES = (
         summary="A key, token or password.",
         explanation=(
             "A prompt is copied, logged and sent to providers. Revoke the secret, write a variable "
-            "such as `${API_KEY}` in its place, and pass the value outside the prompt. In code, "
+            "such as `${API_KEY}` in its place, and pass the value outside the prompt. In a fence, "
             "only what has the shape of a provider's key counts: samples abound."
         ),
         check=_secrets,
