@@ -19,7 +19,7 @@ from evalwright.trace.understood import NOTHING
     "--traces",
     required=True,
     type=click.Path(path_type=Path),
-    help="Traces to look at: JSON lines, OTLP JSON or message logs, optionally gzipped.",
+    help="Traces to look at: OTLP JSON, message logs, exports of tracing tools, gzipped or not.",
 )
 @click.option(
     "--baseline",
