@@ -41,6 +41,7 @@ class Language(msgspec.Struct, frozen=True):
 
 WITHOUT_SPACES: frozenset[Script] = frozenset({"han", "kana", "thai"})
 UNKNOWN_LANGUAGE = Language("und", "none")
+_ENGLISH = Language("en", "latin")
 
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA = "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -104,6 +105,8 @@ _COMMON_WORDS = {
     "id": "yang dan di untuk dengan dari ini pada adalah dalam tidak anda atau itu akan",
     "ro": "și de la în cu pe este pentru un o care nu din să mai sunt",
 }
+_ENGLISH_WORDS = frozenset(_COMMON_WORDS["en"].split())
+_MANY_SHARE = 0.15  # of the words of a text that is English for certain
 _VOTES: dict[str, list[str]] = {}
 for _code, _words in _COMMON_WORDS.items():
     for _word in _words.split():
@@ -206,6 +209,8 @@ def _latin_language(sample: str, *, is_plain: bool) -> Language:
     found = (_ASCII_WORD if is_plain else _WORD).findall(sample, 0, _LATIN_SAMPLE)
     if not found:
         return UNKNOWN_LANGUAGE
+    if is_plain and sum(map(_ENGLISH_WORDS.__contains__, found)) >= _MANY_SHARE * len(found):
+        return _ENGLISH
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
     if not is_plain:
         for code, letters in _TELLING_LETTERS:
@@ -215,4 +220,4 @@ def _latin_language(sample: str, *, is_plain: bool) -> Language:
         return Language(best, "latin")
     # Too few words to tell: what needs no accent is most likely English.
     is_english = is_plain or _ACCENTED.search(sample) is None
-    return Language("en" if is_english else "und", "latin")
+    return _ENGLISH if is_english else Language("und", "latin")

@@ -8,6 +8,7 @@ nothing, by marks that all languages share and by tables of words for each langu
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import exp, log2
 
 import msgspec
@@ -36,7 +37,8 @@ _DECLARED_FORMS = frozenset({"responseFormat", "response_format", "jsonSchema", 
 _DECLARED_WORTH = 3  # words on the form
 _MARKS = frozenset("-*+•・●▪◦–第")
 _BEFORE_LABEL, _AFTER_LABEL = frozenset("#*<\\【［{"), frozenset(":：*")
-_ENDED = (".", "!", "?", ";", ":", "。", "！", "？", "；", "：", "।", "؟")
+_ENDS = frozenset(".!?;:。！？；：।؟")
+_FENCES = ("```", "~~~")
 
 _ITEM = re.compile(
     r"[ \t>]*(?:[-*+•・●▪◦–]|\d{1,3}[.)）、．]|[①-⑳]|[一二三四五六七八九十]{1,3}、"
@@ -156,20 +158,29 @@ def _score(
         elif grades[name] <= _WEAK:
             worst.append((-weight * (1 - grades[name]), ASPECTS[name].title))
     share = reached / possible * filled * kept_after(findings)
-    counts = Counter(each.rule for each in findings)
-    parts = {
-        "good": [title for _, title in sorted(best)[:_NAMED]],
-        "lacking": [title for _, title in sorted(worst)[:_NAMED]],
-        "found": [f"{rule} ×{n}" if n > 1 else rule for rule, n in counts.items()],
-    }
-    text = "; ".join(f"{name}: {', '.join(listed)}" for name, listed in parts.items() if listed)
-    text = text or "nothing stands out"
-    return round(_LOWEST + _SPAN * share, _DIGITS), f"{text[0].upper()}{text[1:]}."
+    return round(_LOWEST + _SPAN * share, _DIGITS), _reason(best, worst, findings)
+
+
+def _reason(
+    best: list[tuple[float, str]], worst: list[tuple[float, str]], findings: Sequence[Finding]
+) -> str:
+    parts = [
+        f"{name}: {', '.join([title for _, title in sorted(ranked)[:_NAMED]])}"
+        for name, ranked in (("good", best), ("lacking", worst))
+        if ranked
+    ]
+    if findings:
+        counts = Counter(each.rule for each in findings).items()
+        parts.append(f"found: {', '.join(f'{rule} ×{n}' if n > 1 else rule for rule, n in counts)}")
+    text = "; ".join(parts) or "nothing stands out"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def kept_after(findings: Sequence[Finding]) -> float:
     """The share of a score that is left after findings."""
     kept = 1.0
+    if not findings:
+        return kept
     for (_, severity), count in Counter((each.rule, each.severity) for each in findings).items():
         kept *= 1 - PENALTIES[severity] * (2 - 0.5 ** (count - 1))
     return kept
@@ -237,11 +248,16 @@ def gather(reading: Reading) -> Evidence:
         numbers=len(_NUMBER.findall(prose)),
         keys=len(_KEY.findall(core)),
         quotes=len(_QUOTED.findall(core)),
-        examples=sum(1 for each in reading.sections if EXAMPLE_TITLE.search(each.key)),
+        examples=sum(_shows_example(each.key) for each in reading.sections),
         forms=forms,
         variables=max(templated, len({each.name for each in reading.placeholders})),
         asks=concepts["asks"] > 0 or "?" in core or "？" in core or not is_known,
     )
+
+
+@lru_cache(maxsize=512)
+def _shows_example(title: str) -> bool:
+    return EXAMPLE_TITLE.search(title) is not None
 
 
 def line_counts(prose: str, *, is_unspaced: bool) -> LineCounts:
@@ -251,12 +267,13 @@ def line_counts(prose: str, *, is_unspaced: bool) -> LineCounts:
     in_run = False  # the line before ended a sentence, so that this one stands like an item
     for line in prose.split("\n"):
         text = line.strip()
-        if not text or text.startswith(("```", "~~~")):
+        if not text or text.startswith(_FENCES):
             in_run = False
             continue
         lines += 1
-        item = _ITEM.match(line) if text[0] in _MARKS or text[0].isnumeric() else None
-        may_label = text[0] in _BEFORE_LABEL or text[-1] in _AFTER_LABEL
+        first, last = text[0], text[-1]
+        item = _ITEM.match(line) if first in _MARKS or first.isnumeric() else None
+        may_label = first in _BEFORE_LABEL or last in _AFTER_LABEL
         if item is None and may_label and _LABEL.match(line):
             labels += 1
             in_run = False
@@ -265,9 +282,9 @@ def line_counts(prose: str, *, is_unspaced: bool) -> LineCounts:
             said = text if item is None else line[item.end() :]
             words = len(said) / _LETTERS_OF_A_WORD if is_unspaced else said.count(" ") + 1
             points += 1
-            steps += item is not None and text[0].isnumeric()
+            steps += item is not None and first.isnumeric()
             keywords += words < _FEW_WORDS
             point_words += min(words, _MANY_WORDS)
         leads += (":" in text or "：" in text) and _LEAD.match(line) is not None
-        in_run = text.endswith(_ENDED)
+        in_run = last in _ENDS
     return LineCounts(lines, points, steps, keywords, point_words, labels, leads)

@@ -140,7 +140,8 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
             if opposite is not None and _are_near(match, opposite):
                 yield _hit(reading, match, opposite)
     yield from _in_number(reading)
-    for match in _ONLY_AND_MORE.finditer(reading.lowered):
+    may_be = "only and " in reading.lowered
+    for match in _ONLY_AND_MORE.finditer(reading.lowered) if may_be else ():
         yield Hit(
             reading.place(match.start()),
             f"“{_cited(match)}” asks for one thing alone and for another: name both parts of the "

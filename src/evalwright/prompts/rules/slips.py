@@ -199,7 +199,7 @@ def _cited(text: str) -> str:
 
 
 def _escaped(reading: Reading) -> Iterator[Hit]:
-    if "\\" not in reading.text and "<!---->" not in reading.text:
+    if b"\\" not in reading.data and b"<!---->" not in reading.data:
         return
     lines: set[int] = set()
     for match in _ESCAPED.finditer(reading.text, reading.prompt.body_offset):
@@ -216,9 +216,12 @@ def _escaped(reading: Reading) -> Iterator[Hit]:
             yield Hit(place, f"“{found}” was escaped, and nothing reads it so: write `{plain}`.")
 
 
+_PATH_SIGNS = (b":\\", b"/Users/", b"/home/")
+
+
 def _machine_path(reading: Reading) -> Iterator[Hit]:
     text = reading.text
-    if ":\\" not in text and "/Users/" not in text and "/home/" not in text:
+    if not any(map(reading.data.__contains__, _PATH_SIGNS)):
         return
     lines: set[int] = set()
     for match in _MACHINE_PATH.finditer(text, reading.prompt.body_offset):

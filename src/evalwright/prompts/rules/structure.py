@@ -189,7 +189,7 @@ def _glued_heading(reading: Reading) -> Iterator[Hit]:
 
 
 def _merge_conflict(reading: Reading) -> Iterator[Hit]:
-    if "<<<<<<< " not in reading.text and ">>>>>>> " not in reading.text:
+    if b"<<<<<<< " not in reading.data and b">>>>>>> " not in reading.data:
         return
     if _ON_CONFLICTS.search(reading.text):  # the prompt is about them
         return
