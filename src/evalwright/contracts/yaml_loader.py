@@ -15,9 +15,6 @@ from evalwright.contracts.jsonvalue import MAX_DEPTH
 MAX_QUOTED = 40
 DUPLICATE_KEY = "duplicate key"
 
-# A text without these characters has neither anchors nor aliases, tags, directives or merge keys.
-_NOT_PLAIN = frozenset("&*!%<")
-
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -32,23 +29,24 @@ def load_yaml(text: str) -> Any:
     """The document in a text; nesting is bounded first, since PyYAML overruns the stack."""
     if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
         _refuse_deep(text)
-    if not _NOT_PLAIN.intersection(text):
-        try:
-            return _plain(text)
-        except (yaml.YAMLError, ValueError):
-            pass  # with the place, and what else there is to say of it, below
+    try:
+        return _plain(text)
+    except (yaml.YAMLError, ValueError):
+        pass  # with the place, and what else there is to say of it, below
     return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
 
 
 def _plain(text: str) -> Any:
     """A document of mappings, lists and scalars alone, built as it is read: twice as fast.
 
-    Raises an error for whatever else it is.
+    Raises an error for whatever else there is: aliases, anchors, tags, several documents.
     """
     loader = JsonLoader(text)
     try:
         next_event = loader.get_event
-        next_event(), next_event()  # the starts of the stream and of the document
+        next_event()  # the start of the stream
+        if not isinstance(next_event(), yaml.DocumentStartEvent):
+            raise ValueError("no document")
         value = _built(next_event(), next_event)
         if not isinstance(next_event(), yaml.DocumentEndEvent) or loader.check_event(
             yaml.DocumentStartEvent
@@ -61,6 +59,8 @@ def _plain(text: str) -> Any:
 
 def _built(event: Any, next_event: Callable[[], Any]) -> Any:
     kind = type(event)
+    if kind is yaml.AliasEvent or event.tag is not None or event.anchor is not None:
+        raise ValueError("more than a plain value")
     if kind is yaml.ScalarEvent:
         return event.value if event.style else _plain_scalar(event.value)
     if kind is yaml.SequenceStartEvent:
@@ -68,8 +68,6 @@ def _built(event: Any, next_event: Callable[[], Any]) -> Any:
         while type(event := next_event()) is not yaml.SequenceEndEvent:
             built.append(_built(event, next_event))
         return built
-    if kind is not yaml.MappingStartEvent:
-        raise ValueError("neither a scalar nor a collection")
     fields: dict[str, Any] = {}
     while type(event := next_event()) is not yaml.MappingEndEvent:
         key = _built(event, next_event)

@@ -53,7 +53,9 @@ EXAMPLE_WORDS = ("example", "examples", "e.g", "(e.g", "sample", "samples")
 
 # The words as they come out of splitting a text: with what may cling to them.
 _CONSTRAINTS, _EXAMPLES = (
-    frozenset(start + word + end for word in words for start in ("", "**") for end in _ENDS)
+    frozenset(
+        f"{mark}{word}{end}".encode() for word in words for mark in ("", "**") for end in _ENDS
+    )
     for words in (CONSTRAINT_WORDS, EXAMPLE_WORDS)
 )
 _CONSTRAINT_PHRASES = tuple(phrase.encode() for phrase in CONSTRAINT_PHRASES)
@@ -75,9 +77,9 @@ def complexity(prompt: Prompt) -> Complexity:
 
 def count(prompt: Prompt) -> Counts:
     """Count what makes a prompt complex."""
-    body = prompt.body.lower()
-    words = body.split()
-    data = body.encode("utf-8", "surrogatepass")  # in which phrases are found faster
+    # What is counted is English: bytes are made small and split much faster than other letters.
+    data = prompt.body.encode("utf-8", "surrogatepass").lower()
+    words = data.split()
     counted = list(filter(_COUNTED.__contains__, words))
     steps = sections = 0
     for block in prompt.blocks:
@@ -91,7 +93,7 @@ def count(prompt: Prompt) -> Counts:
             sections += inner_sections
     has_spaces = prompt.language.script not in WITHOUT_SPACES
     return Counts(
-        words=len(words) if has_spaces else count_words(body),
+        words=len(words) if has_spaces else count_words(prompt.body.lower()),
         steps=steps,
         constraints=sum(map(_CONSTRAINTS.__contains__, counted))
         + sum(map(data.count, _CONSTRAINT_PHRASES)),
