@@ -52,3 +52,22 @@ def test_a_token_in_the_answer_is_found(path):
     text = b"".join(blocks(path)).replace(b"T-2 could not be read.", leaked)
     (scanned,) = scan_traces([text], path.name)
     assert [signal.kind for signal in scanned.signals] == ["secret_in_output"]
+
+
+SHARED = Path(__file__).parents[2].parent / "shared/data/formats/traces"
+# These recorded neither the prompt nor the answer, or another conversation.
+OTHERS = ("README", "openhands", "agents-sdk-native", "openai-responses-objects")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared examples are not here")
+def test_every_shared_example_has_its_prompt_both_calls_and_the_answer():
+    for path in sorted(SHARED.iterdir()):
+        if path.name.startswith(OTHERS):
+            continue
+        cases = list(import_responses(blocks(path), path.name))
+        assert [case.fault for case in cases] == [None] * len(cases), path.name
+        traces = [decode_trace(case.response, case.case_id) for case in cases]
+        (trace,) = [each for each in traces if len(pair_results(each)) == 2][:1]
+        assert trace.prompt == "How warm is it in Oslo and Bergen?", path.name
+        assert [call.args for call in trace.calls] == [{"city": "Oslo"}, {"city": "Bergen"}]
+        assert trace.answer == "Oslo has 7 degrees and Bergen 9.", path.name
