@@ -106,6 +106,7 @@ _COMMON_WORDS = {
     "ro": "și de la în cu pe este pentru un o care nu din să mai sunt",
 }
 _ENGLISH_WORDS = frozenset(_COMMON_WORDS["en"].split())
+_FEW_SHARE = 0.01  # of the characters: a name or two
 _MANY_SHARE = 0.15  # of the words of a text that is English for certain
 _VOTES: dict[str, list[str]] = {}
 for _code, _words in _COMMON_WORDS.items():
@@ -186,6 +187,9 @@ def language_of(text: str) -> Language:
 
 
 def _script(sample: str) -> Script:
+    others = len(sample) - len(sample.encode("ascii", "ignore"))
+    if others <= _FEW_SHARE * len(sample):
+        return "latin"
     weighed = {
         script: weight * sum(map(len, letters.findall(sample)))
         for script, letters, weight in _WEIGHTS
@@ -206,11 +210,13 @@ def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
 
 
 def _latin_language(sample: str, *, is_plain: bool) -> Language:
-    found = (_ASCII_WORD if is_plain else _WORD).findall(sample, 0, _LATIN_SAMPLE)
+    found = _ASCII_WORD.findall(sample, 0, _LATIN_SAMPLE)
+    if found and sum(map(_ENGLISH_WORDS.__contains__, found)) >= _MANY_SHARE * len(found):
+        return _ENGLISH
+    if not is_plain:
+        found = _WORD.findall(sample, 0, _LATIN_SAMPLE)
     if not found:
         return UNKNOWN_LANGUAGE
-    if is_plain and sum(map(_ENGLISH_WORDS.__contains__, found)) >= _MANY_SHARE * len(found):
-        return _ENGLISH
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
     if not is_plain:
         for code, letters in _TELLING_LETTERS:
