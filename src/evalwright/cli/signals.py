@@ -51,6 +51,8 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
         emit: Emit = reserve_stdout()
         for line in lines:
             emit(line)
+    if known and known.by_prompt:
+        notes.append(f"{traces}: {known.by_prompt} traces paired by the user's prompt")
     for note in (*notes, *lines.notes()):
         say(note)
     return 2 if lines.faults or (known and known.faults) else 0

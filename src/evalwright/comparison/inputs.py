@@ -10,6 +10,7 @@ import msgspec
 
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import Cases
+from evalwright.comparison.partners import Pairing, pair_unnamed
 from evalwright.comparison.run_folder import RUN_META, ComparedRun, RunFolder
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, RunNotFound
@@ -57,6 +58,7 @@ class Inputs(msgspec.Struct, frozen=True):
     cases: Cases | None
     log: LogReader
     notes: tuple[str, ...] = ()
+    pairing: Pairing | None = None
     paths: tuple[Path, ...] = ()  # of what is read; none of it is ever written to
 
     @property
@@ -89,13 +91,19 @@ def open_inputs(
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
         note = "No case file was found, so nothing is expected of the answers; see --cases."
+        pairing = pair_unnamed(baseline, new, case_file)
         roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
         return Inputs(
             baseline=baseline,
             new=new,
             cases=case_file,
             log=log,
-            notes=(*(() if found is not None else (note,)), *_notes_of(baseline, new)),
+            notes=(
+                *(() if found is not None else (note,)),
+                *_notes_of(baseline, new),
+                *(() if pairing is None else (pairing.summary().note,)),
+            ),
+            pairing=pairing,
             paths=tuple(path for path in roots if path is not None),
         )
     except BaseException:

@@ -18,6 +18,7 @@ from evalwright.comparison.run_folder import (
     SUFFIX,
     ListedResponse,
     RunFolder,
+    Unnamed,
 )
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
@@ -76,16 +77,23 @@ def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path)
     folder.mkdir()
     (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
     listing = folder / _ANSWERS
+    unnamed: list[Unnamed] = []
     with listing.open("xb") as lines:
         for number, record in enumerate(records):
             response: dict[str, Any] = {**record.response}
+            if _is_unnamed(record):
+                response.pop("case_id", None)  # it says no more than where it was found
             if record.fault:
                 response[IMPORT_FAULT] = record.fault
             name = f"{number:08}{SUFFIX}"
             (folder / name).write_bytes(msgspec.json.encode(response))
             answer = ListedResponse(record.case_id, record.base_case_id, name)
             lines.write(msgspec.json.encode(answer) + b"\n")
-    return RunFolder(folder, listing)
+            if _is_unnamed(record):
+                unnamed.append(Unnamed(name, record.case_id, record.named_by, record.asked))
+    run = RunFolder(folder, listing)
+    run.unnamed = unnamed
+    return run
 
 
 def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:
@@ -94,6 +102,10 @@ def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:
         if not plain.seekable():
             shutil.copyfileobj(plain, copy)
         yield from unpacked(plain if plain.seekable() else copy, place)
+
+
+def _is_unnamed(record: Imported) -> bool:
+    return record.named_by != "case_id" and not record.base_case_id and not record.fault
 
 
 def blocks(path: Path) -> Iterator[bytes]:

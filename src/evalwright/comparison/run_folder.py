@@ -49,6 +49,15 @@ class ListedResponse(msgspec.Struct, frozen=True, array_like=True):
     name: str
 
 
+class Unnamed(msgspec.Struct, frozen=True, gc=False):
+    """A response that no case id names: what its id is made of, and a digest of what was asked."""
+
+    name: str
+    case_id: str
+    named_by: str
+    asked: str | None
+
+
 class ComparedRun(Protocol):
     """One side of a comparison: a run directory, a file of traces, or a run of the event log."""
 
@@ -99,6 +108,8 @@ class RunFolder:
         self.top = root.parent
         self.above: tuple[Path, ...] = ()
         self.notes: tuple[str, ...] = ()
+        self.unnamed: list[Unnamed] = []
+        self.renamed: dict[str, str] = {}  # the cases of responses that were paired otherwise
         self._listing = listing
         self.is_empty = all(stem == "cases" for stem in self.stems())  # case files do not count
         self.meta, self.meta_fault, _ = _read_meta(root)
@@ -122,7 +133,9 @@ class RunFolder:
         if self._listing is not None:
             with self._listing.open("rb") as lines:
                 for line in lines:
-                    yield msgspec.json.decode(line, type=ListedResponse)
+                    listed = msgspec.json.decode(line, type=ListedResponse)
+                    case_id = self.renamed.get(listed.name, listed.case_id)
+                    yield msgspec.structs.replace(listed, case_id=case_id)
 
     def selected(self) -> Iterator[str] | None:
         """The cases that the run set out to answer, where it says so."""

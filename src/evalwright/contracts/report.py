@@ -186,6 +186,16 @@ class Item(msgspec.Struct, frozen=True):
     latency_ms: Delta | msgspec.UnsetType = msgspec.UNSET
     cost_usd: Delta | msgspec.UnsetType = msgspec.UNSET
     repeats: BothSides[Repeats] | msgspec.UnsetType = msgspec.UNSET
+    paired_by: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class PairingSummary(msgspec.Struct, frozen=True):
+    """How many cases without a case id were paired in which way, and in words."""
+
+    by: dict[str, int]
+    unpaired_baseline: int
+    unpaired_new: int
+    note: str
 
 
 class SeverityCounts(msgspec.Struct):

@@ -30,6 +30,8 @@ class BaselineTraces:
 
     def __init__(self, blocks: Iterable[bytes], name: str) -> None:
         self._found: dict[str, bytes] = {}
+        self._asked: dict[str | None, str] = {}
+        self.by_prompt = 0  # traces that were paired by it
         self.faults: list[str] = []
         for record, place in import_placed(blocks, name):
             reason = record.fault or _why_nothing(decode_trace(record.response, ""), place)
@@ -38,11 +40,18 @@ class BaselineTraces:
                 continue
             key = record.base_case_id or record.case_id
             self._found.setdefault(key, msgspec.json.encode(record.response))
+            if record.asked is not None:
+                self._asked.setdefault(record.asked, key)
 
     def of(self, record: Imported) -> Trace | None:
-        """The baseline of a trace, by its base_case_id, else its case_id."""
+        """The baseline of a trace, by its base_case_id, else its case_id, else what was asked."""
         key = record.base_case_id or record.case_id
         found = self._found.get(key) or self._found.get(record.case_id)
+        if record.named_by == "place" or (found is None and record.named_by != "case_id"):
+            same = self._asked.get(record.asked)
+            if same is not None and same != key:
+                self.by_prompt += 1
+                found = self._found[same]
         return decode_trace(msgspec.json.decode(found), key) if found else None
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.contracts.report import MACHINE_REPORT, Item, QualityFlags, Summary
+from evalwright.contracts.report import MACHINE_REPORT, Item, PairingSummary, QualityFlags, Summary
 
 
 class MachineReport(msgspec.Struct, frozen=True):
@@ -14,6 +14,7 @@ class MachineReport(msgspec.Struct, frozen=True):
     summary: Summary
     quality_flags: QualityFlags
     items: list[Item]
+    pairing: PairingSummary | None = None
 
 
 def read_machine_report(folder: Path) -> MachineReport:

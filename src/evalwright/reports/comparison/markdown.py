@@ -28,6 +28,8 @@ def render_markdown(report: MachineReport) -> bytes:
         lines += [inline(short_significance(summary.significance)), ""]
     shown = [item for item in report.items if _needs_a_look(item)]
     lines += _table(sorted(shown, key=_order))
+    if report.pairing is not None:
+        lines += ["", inline(report.pairing.note)]
     return ("\n".join(lines).rstrip() + "\n").encode()
 
 

@@ -359,6 +359,8 @@ class _ReportBuild:
             "policy_catalogue": list(CATALOGUE.values()),
             "notes": list(notes),
         }
+        if self._request.inputs.pairing is not None:
+            head["pairing"] = self._request.inputs.pairing.summary()
         opening = msgspec.json.format(msgspec.json.encode(head), indent=2)
         with (
             (self._folder / MACHINE_REPORT).open("xb", _BUFFER) as file,

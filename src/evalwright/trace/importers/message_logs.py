@@ -9,7 +9,15 @@ from evalwright.trace.importers.canonical import CanonicalEvent
 from evalwright.trace.importers.dialects import models_of, spent_in
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.messages import events_of_messages, plain_content
-from evalwright.trace.importers.records import Imported, ImportRecord, faulty, numbered
+from evalwright.trace.importers.records import (
+    Imported,
+    ImportRecord,
+    NamedBy,
+    digest_of,
+    faulty,
+    numbered,
+    words_of_user,
+)
 from evalwright.trace.importers.values import (
     first_identifier,
     structure_from_text,
@@ -213,12 +221,24 @@ def _imported(exchange: _Exchange) -> Imported:
     case_id = exchange.case_id or numbered(exchange.record.number)
     value = exchange.record.value
     ids = value if isinstance(value, dict) else {}
+    response = dialogue.response(case_id, extras)
     return Imported(
         case_id,
-        dialogue.response(case_id, extras),
+        response,
         first_identifier(ids, "base_case_id"),
         first_identifier(ids, "trace_id"),
+        named_by=_named_by(exchange),
+        asked=digest_of(words_of_user(response)),
     )
+
+
+def _named_by(exchange: _Exchange) -> NamedBy:
+    if exchange.case_id is None:
+        return "place"
+    value = exchange.record.value
+    keys = _CONVERSATION_KEYS[2:]
+    is_conversation = isinstance(value, dict) and exchange.case_id == first_identifier(value, *keys)
+    return "conversation" if is_conversation else "case_id"
 
 
 def _models(exchange: _Exchange) -> list[str]:

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, too_heavy
+from evalwright.trace.importers.canonical import is_message
 from evalwright.trace.importers.values import parse_bounded
-from evalwright.trace.model import Json
+from evalwright.trace.model import Json, text_of
 
 MAX_RECORD_BYTES = 128 * 1024 * 1024
 _KEPT_OF_REFUSED = 4096
@@ -32,10 +34,14 @@ class ImportRecord(msgspec.Struct, frozen=True):
     head: bytes = b""
 
 
+NamedBy = Literal["case_id", "conversation", "trace", "place"]
+
+
 class Imported(msgspec.Struct, frozen=True):
     """One case as it was recorded; with a `fault`, what could be saved of it.
 
-    `base_case_id` is the key by which a trace finds its baseline, where the record has one.
+    `base_case_id` is the key by which a trace finds its baseline, where the record has one. A case
+    that is not named by a case id may be found by what the user `asked`, of which that is a digest.
     """
 
     case_id: str
@@ -43,6 +49,21 @@ class Imported(msgspec.Struct, frozen=True):
     base_case_id: str | None = None
     trace_id: str | None = None
     fault: str | None = None
+    named_by: NamedBy = "case_id"
+    asked: str | None = None
+
+
+def words_of_user(response: dict[str, Any]) -> str:
+    """All that the user said in a trace, with the space between words made alike."""
+    events: list[dict[str, Any]] = response.get("events", [])
+    said = [event["content"] for event in events if is_message(event, "user")]
+    texts = [text_of(each) for each in (response.get("user_prompt"), *said)]
+    return " ".join(" ".join(texts).split())
+
+
+def digest_of(words: str) -> str | None:
+    """A short text for a long one; None for none."""
+    return blake2b(words.encode("utf-8", "replace"), digest_size=12).hexdigest() if words else None
 
 
 class PassedOver(msgspec.Struct, frozen=True):

@@ -9,7 +9,14 @@ from evalwright.trace.importers.dialogue import Dialogue, final_output
 from evalwright.trace.importers.genai import read_genai
 from evalwright.trace.importers.openinference import read_openinference
 from evalwright.trace.importers.operation import Operation, result_status
-from evalwright.trace.importers.records import Imported, ImportRecord, PassedOver, faulty
+from evalwright.trace.importers.records import (
+    Imported,
+    ImportRecord,
+    PassedOver,
+    digest_of,
+    faulty,
+    words_of_user,
+)
 from evalwright.trace.importers.spans import LogRecord, Span, SpanEvent, span_of_logs, spans_of
 from evalwright.trace.importers.timeline import Timeline, event_key
 from evalwright.trace.importers.values import identifier, sum_usage
@@ -53,6 +60,7 @@ class SpanGroups:
         self._turns: Counter[str] = Counter() if turns is None else turns
         self._traces: dict[str, list[Span]] = {}
         self._logged: dict[tuple[str, str | None], list[SpanEvent]] = {}
+        self._said: dict[str, str] = {}
         self._spans = 0
         self._taken = False
 
@@ -90,7 +98,7 @@ class SpanGroups:
             elif _is_idle(operations):
                 idle.append(trace_id)
             else:
-                yield _imported(trace_id, spans, operations, self._turns)
+                yield self._imported(trace_id, spans, operations)
         if self._taken and len(idle) + len(foreign) == len(conversations):
             yield faulty(1, f"{self._name}: {self._nothing_known(idle)}")
             return
@@ -148,6 +156,39 @@ class SpanGroups:
         found = map(self._read, ordered)
         return [operation for operation in found if operation is not None]
 
+    def _imported(self, trace_id: str, spans: list[Span], operations: list[Operation]) -> Imported:
+        timeline = Timeline(operations, {span.span_id: span.parent_id for span in spans})
+        dialogue = timeline.dialogue()
+        _add_prompts(dialogue, timeline, operations)
+        told = _named(spans, CASE_ATTRIBUTES)
+        conversation = _named(spans, CONVERSATION_ATTRIBUTES)
+        case_id = told or self._turn(conversation or trace_id or "trace")
+        response = dialogue.response(case_id, _extras(timeline, operations))
+        _add_outcome(response, timeline, operations)
+        return Imported(
+            case_id,
+            response,
+            _named(spans, ("base_case_id",)),
+            trace_id or None,
+            named_by="case_id" if told else "conversation" if conversation else "trace",
+            asked=digest_of(self._words(conversation, response)),
+        )
+
+    def _turn(self, conversation: str) -> str:
+        """The id of the next trace of a conversation; from the second on they are numbered."""
+        self._turns[conversation] += 1
+        turn = self._turns[conversation]
+        return conversation if turn == 1 else f"{conversation}#{turn}"
+
+    def _words(self, conversation: str | None, response: dict[str, Any]) -> str:
+        """What the user has said in a conversation so far; a later trace may not repeat it."""
+        words = words_of_user(response)
+        if conversation is not None:
+            before = self._said.get(conversation, "")
+            words = words if words.startswith(before) else f"{before} {words}"
+            self._said[conversation] = words
+        return words
+
 
 def _traces(ids: list[str]) -> str:
     """How many traces there are and where, as the beginning of a sentence on what they hold."""
@@ -194,29 +235,6 @@ def _digests(events: list[CanonicalEvent]) -> list[int]:
         if "reasoning" not in event and event.get("content") != "":
             found.append(hash((found[-1], event_key(event))))
     return found[1:] or [0]
-
-
-def _imported(
-    trace_id: str, spans: list[Span], operations: list[Operation], turns: Counter[str]
-) -> Imported:
-    timeline = Timeline(operations, {span.span_id: span.parent_id for span in spans})
-    dialogue = timeline.dialogue()
-    _add_prompts(dialogue, timeline, operations)
-    case_id = _case_id(trace_id, spans, turns)
-    response = dialogue.response(case_id, _extras(timeline, operations))
-    _add_outcome(response, timeline, operations)
-    return Imported(case_id, response, _named(spans, ("base_case_id",)), trace_id or None)
-
-
-def _case_id(trace_id: str, spans: list[Span], turns: Counter[str]) -> str:
-    """The case that a trace belongs to; later traces of one conversation are numbered."""
-    case_id = _named(spans, CASE_ATTRIBUTES)
-    if case_id:
-        return case_id
-    conversation = _named(spans, CONVERSATION_ATTRIBUTES) or trace_id or "trace"
-    turns[conversation] += 1
-    turn = turns[conversation]
-    return conversation if turn == 1 else f"{conversation}#{turn}"
 
 
 def _named(spans: list[Span], keys: tuple[str, ...]) -> str | None:
