@@ -4,8 +4,16 @@ import pytest
 from linted import FRONT_MATTER
 
 from evalwright.contracts.errors import BadInput
-from evalwright.prompts.evaluate import lint_files
+from evalwright.engine.clock import SystemClock
+from evalwright.prompts.evaluate import (
+    EvaluationSettings,
+    evaluate_structure,
+    lint_each,
+    lint_files,
+)
+from evalwright.prompts.lint import ALL_RULES
 from evalwright.prompts.rules.duplicates import Library
+from evalwright.prompts.sources import find_files, read_source
 
 VAGUE = FRONT_MATTER + "Provide several options as a table.\n"
 
@@ -64,3 +72,18 @@ def test_a_fault_in_a_rule_is_the_error_of_its_file_alone(library, monkeypatch):
 
     assert broken.execution.error == "the linter failed: ZeroDivisionError: a fault"
     assert sound.execution.status == "success"
+
+
+def test_a_file_is_read_when_the_one_before_it_is_done(library):
+    seen = []
+
+    def sources():
+        for found in find_files([library]):
+            seen.append(f"read {found.shown}")
+            yield read_source(found)
+
+    files = lint_each(sources(), ALL_RULES)
+    results = evaluate_structure(files, EvaluationSettings(), SystemClock())
+    seen.extend(f"done {result.input.path}" for result in results)
+
+    assert seen == ["read a.md", "done a.md", "read b.md", "done b.md"]

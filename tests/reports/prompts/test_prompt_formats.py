@@ -10,6 +10,7 @@ from evalwright.prompts.change import compare_results, read_results
 from evalwright.reports.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.prompts import encode_record, render_console
+from evalwright.reports.prompts.records import json_chunks
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
     a_context,
@@ -123,3 +124,11 @@ class TestConsole:
         text = render_console([a_result(score=8.0, tier=0)], a_context(change=change), self.plain)
         assert "\N{MINUS SIGN}10  ▼ worse" in text
         assert "since the baseline: 1 worse" in text
+
+
+def test_json_in_pieces_is_what_the_whole_would_be():
+    for results in ([], [a_result("a.md")], [a_result("a.md"), a_result("b\n.md")]):
+        whole = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
+        if len(results) == 1:
+            whole = msgspec.json.format(msgspec.json.encode(results[0]), indent=2) + b"\n"
+        assert b"".join(json_chunks(results)) == whole
