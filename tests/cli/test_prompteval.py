@@ -521,3 +521,33 @@ def test_json_lines_stream_to_stdout(library: Evalwright) -> None:
     done = prompteval(library, "prompts", "--json", "--format", "jsonl", "--quiet")
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert [line["input"]["path"] for line in lines] == ["prompts/good.md", "prompts/poor.md"]
+
+
+# Files that are no prompts, and other formats
+
+
+def test_documents_in_a_folder_are_skipped_and_what_was_passed_over_is_named(library: Evalwright):
+    (library.folder / "prompts" / "poor.md").unlink()
+    (library.folder / "prompts" / "CHANGELOG.md").write_text("# Changes\n\n## 1.0\n- First.\n")
+    (library.folder / "prompts" / "rules.mdc").write_text("---\nglobs: **/*\n---\nUse tabs.\n")
+    done = prompteval(library, "prompts", "-t", "0", "--threshold", "1", "-o", "report.xml")
+    assert done.code == 0
+    assert "not a prompt  prompts/CHANGELOG.md" in done.out
+    assert "2 files · 1 passed · 1 skipped (no prompts)" in done.out
+    passed_over = "(prompts/README.md, prompts/archive/, prompts/rules.mdc); --all-kinds"
+    assert f"passed over: 3 files {passed_over}" in " ".join(done.out.split())
+    assert "<skipped message=" in (library.folder / "report.xml").read_text()
+    alone = prompteval(library, "prompts/CHANGELOG.md", "-t", "0", "--threshold", "0")
+    assert alone.code == 1
+    everything = prompteval(library, "prompts", "-t", "0", "--all-kinds", "--json")
+    assert "prompts/rules.mdc" in {each["input"]["path"] for each in records(everything)}
+    assert {each["input"]["type"] for each in records(everything)} == {"markdown"}
+
+
+def test_no_model_is_asked_about_a_file_that_is_no_prompt(library: Evalwright):
+    (library.folder / "LICENSE.md").write_text("Copyright by somebody. All rights reserved.\n")
+    judge = a_judge(library, verdict())
+    done = prompteval(library, "LICENSE.md", "-t", "1", "-m", judge, "--json")
+    (record,) = records(done)
+    assert (record["passed"], record["details"]["not_a_prompt"]) == (False, "licence")
+    assert record["scores"]["geval"] is None

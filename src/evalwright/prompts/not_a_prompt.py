@@ -20,6 +20,7 @@ from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabular
 
 # Their format shows that an agent reads them: only one without content is no prompt.
 _SURE_KINDS: frozenset[PromptKind] = frozenset({"agent_rules", "skill", "chat"})
+_TOLD_BY_NAME: tuple[DocumentKind, ...] = ("licence", "code_of_conduct", "changelog", "readme")
 _OPENING = 600  # characters at the start, in which a prompt says what it is
 _LONGEST_SEARCHED = 60_000  # characters; what a document is shows in its first pages
 
@@ -45,8 +46,12 @@ _SPEAKS = 0.015  # the same in other languages: per different word
 @lru_cache(maxsize=1)
 def not_a_prompt(reading: Reading) -> DocumentKind | None:
     """What a file is that is no prompt; None for a prompt, and where it cannot be told."""
+    is_meant = _is_surely_meant(reading)
+    by_name = next((kind for kind in _TOLD_BY_NAME if _named(reading, kind)), None)
+    if by_name is not None and not is_meant:
+        return by_name
     found = next((kind for kind, detect in _CONTENT if detect(reading)), None)
-    if found is not None or _is_surely_meant(reading):
+    if found is not None or is_meant:
         return found
     return next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
 
@@ -95,16 +100,14 @@ def _keyword_salad(reading: Reading) -> bool:
 
 
 def _licence(reading: Reading) -> bool:
-    return _named(reading, "licence") or _phrases(reading, signs.LICENCE_PHRASES) >= 4
+    return _phrases(reading, signs.LICENCE_PHRASES) >= 4
 
 
 def _code_of_conduct(reading: Reading) -> bool:
-    return _named(reading, "code_of_conduct") or _phrases(reading, signs.CONDUCT_PHRASES) >= 4
+    return _phrases(reading, signs.CONDUCT_PHRASES) >= 4
 
 
 def _changelog(reading: Reading) -> bool:
-    if _named(reading, "changelog"):
-        return True
     return len(signs.RELEASE_HEADING.findall(reading.prompt.body[:_LONGEST_SEARCHED])) >= 3
 
 
@@ -131,7 +134,7 @@ def _readme(reading: Reading) -> bool:
     badges = min(3, len(signs.BADGE.findall(body)))
     installs = min(2, len(signs.INSTALL_COMMAND.findall(body)))
     needed = 1 if signs.README_OF.search(_stem(reading)) else 4
-    if _named(reading, "readme") or len(titles) + badges + installs >= needed:
+    if len(titles) + badges + installs >= needed:
         return True
     return _speaks_of_project(reading) and not _addresses(reading)
 

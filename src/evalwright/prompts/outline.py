@@ -7,6 +7,7 @@ begin a section; `1.`, `1)`, `Step 1:`, `①` and `第一步` all begin a step.
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -41,7 +42,7 @@ class Outline(msgspec.Struct, frozen=True):
 
 
 _LINE = re.compile(
-    r"^[ \t>]*+(?:"
+    r"\n[ \t>]*+(?:"  # a line feed first, so that `re` can skip to the next line
     r"(?P<hashes>#{1,6})[ \t]+(?P<heading>[^\n]{1,200})"
     r"|<(?P<tag>[^\W\d][\w.:-]{0,60})(?:[ \t][^<>\n]{0,200})?>"
     r"|\{%-?[ \t]*block[ \t]+(?P<block>\w{1,60})[ \t]*-?%\}"
@@ -78,7 +79,7 @@ _MARKUP = frozenset(
 _LONGEST_LABEL = 5  # spaces; what is longer is a sentence
 _DECORATION = re.compile(r"[^\w/&' -]+|_+")
 _FEW_SHOT = re.compile(
-    r"(?im)^[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
+    r"(?i)\n[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
     r"вход\w*|输入|問題|入力|입력|الإدخال|girdi|wejście|đầu vào)\b[ \t\d]{0,4}[*`\"]{0,3}[:：]"
     r"[^\n]{0,2000}\n(?:[^\n]{0,500}\n){0,6}?"
     r"[ \t>*#`\"-]{0,12}(?:output|assistant|answer|a|label|sentiment|response|ausgabe|sortie"
@@ -98,13 +99,15 @@ def outline_of(text: str) -> Outline:
     closings = _closing_tags(text) if "</" in text else {}
     marks: list[tuple[PartForm, str, int, int]] = []
     listed: list[tuple[PartForm, int, int]] = []
-    for found in _LINE.finditer(text):
+    for found in _LINE.finditer("\n" + text):
+        # What precedes the text makes up for the line feed.
+        start, body = found.start(), found.end() - 1
         if found["bullet"]:
-            listed.append(("bullet", found.start(), found.end()))
+            listed.append(("bullet", start, body))
         elif found["number"]:
-            listed.append(("number", found.start(), found.end()))
+            listed.append(("number", start, body))
         elif (title := _section_title(found, closings)) is not None:
-            marks.append((*title, found.start(), found.end()))
+            marks.append((*title, start, body))
     sections = tuple(_sections(marks, closings, len(text)))
     ends = [start for _, start, _ in listed[1:]] + [len(text)]
     parts = [
@@ -150,6 +153,7 @@ def _sections(
         yield PromptPart(form, title, title_key(title), start, body, last)
 
 
+@lru_cache(maxsize=512)
 def title_key(title: str) -> str:
     """A title in lower case, without emphasis, numbers or symbols around it."""
     return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
@@ -164,5 +168,5 @@ def _examples(text: str, sections: tuple[PromptPart, ...]) -> Iterator[PromptPar
     for each in sections:
         if EXAMPLE_TITLE.search(each.key) and text[each.body : each.end].strip():
             yield each
-    for pair in _FEW_SHOT.finditer(text):
-        yield PromptPart("label", "", "", pair.start(), pair.start(), pair.end())
+    for pair in _FEW_SHOT.finditer("\n" + text):
+        yield PromptPart("label", "", "", pair.start(), pair.start(), pair.end() - 1)
