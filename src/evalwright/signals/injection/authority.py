@@ -63,6 +63,14 @@ class UserRequest:
             return False
         return not tool.stems.isdisjoint(self._stems) or self._refers
 
+    def names(self, tool: CalledTool) -> bool:
+        """Whether the words say to do what a tool does, and to what."""
+        if not tool.stems.isdisjoint(self._verb_stems):
+            return True
+        if tool.verb in self._verb_stems and not tool.is_general:
+            return True
+        return tool.kind in self._kinds and not tool.stems.isdisjoint(self._stems)
+
     @cached
     def _refers(self) -> bool:
         return REFERS.search(self._raw) is not None
@@ -104,6 +112,14 @@ class Authority:
         """Whether the user asks for such a call, or leaves it to the content what to do."""
         request = self._request
         return request.entrusts or (request.is_for(tool) and not self._is_beyond(call))
+
+    def gave_to(self, call: ToolCall) -> bool:
+        """Whether a call has a value of the user's that tells what it is for."""
+        return bool(self._given(call))
+
+    def asks_for(self, tool: CalledTool) -> bool:
+        """Whether the user asks for what a tool does, or leaves it to the content what to do."""
+        return self._request.entrusts or self._request.names(tool)
 
     def is_silent_on(self, tool: CalledTool) -> bool:
         """Whether nothing that the user asks for is of the kind of a tool, or left open."""

@@ -9,7 +9,7 @@ import msgspec
 import re2
 
 from evalwright.signals.injection.instructions import Instruction, kinds_of, stem
-from evalwright.signals.injection.verbs import VERB_KINDS
+from evalwright.signals.injection.verbs import ANY_DEED, VERB_KINDS
 from evalwright.signals.injection.words import JOINING
 from evalwright.signals.trace_view import Argument
 from evalwright.signals.written_values import (
@@ -60,6 +60,7 @@ class CalledTool(msgspec.Struct, frozen=True, gc=False):
     kinds: frozenset[str]
     verb: bytes
     stems: frozenset[bytes]
+    is_general: bool  # its verb may be said of anything
 
 
 @lru_cache(maxsize=4096)
@@ -72,9 +73,9 @@ def read_tool(name: str) -> CalledTool:
     named = {stem(word) for word in words if word != verb or verb in _NOUNS_TOO}
     stems = frozenset(named - _CARRIERS)
     kinds = frozenset(kinds_of(verb))
-    return CalledTool(
-        plain_words(name[:_LONGEST_NAMED]), VERB_KINDS.get(verb, ""), kinds, stem(verb), stems
-    )
+    kind = VERB_KINDS.get(verb, "")
+    called = plain_words(name[:_LONGEST_NAMED])
+    return CalledTool(called, kind, kinds, stem(verb), stems, verb in ANY_DEED)
 
 
 def _name_words(name: str) -> list[bytes]:
@@ -328,4 +329,8 @@ def calls_for(tool: CalledTool, instruction: Instruction) -> bool:
         return True
     if instruction.names_an_identifier or not instruction.is_prose:
         return False
-    return _is_same_deed(tool, instruction) and not tool.stems.isdisjoint(instruction.stems)
+    same_deed = not tool.kinds.isdisjoint(instruction.deeds) or tool.verb == instruction.verb_stem
+    if same_deed and not tool.stems.isdisjoint(instruction.stems):
+        return True
+    # "Buy the cheapest laptop" asks for `buy_product`, whatever the product.
+    return same_deed and tool.verb == instruction.verb_stem and not tool.is_general

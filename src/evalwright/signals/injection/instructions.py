@@ -70,10 +70,26 @@ class Instruction:
         return self._start + after <= self._end + _REACH_AFTER
 
     @property
+    def _verb(self) -> bytes:
+        verb = self._raw[max(self._start, self._verb_end - _LONGEST_VERB) : self._verb_end]
+        return verb.lower().split()[-1].strip(MARKS)
+
+    @property
     def verb_kind(self) -> str:
         """The kind of the verb that opens the instruction; empty for one that is not known."""
-        verb = self._raw[max(self._start, self._verb_end - _LONGEST_VERB) : self._verb_end]
-        return VERB_KINDS.get(verb.lower().split()[-1].strip(MARKS), "")
+        return VERB_KINDS.get(self._verb, "")
+
+    @property
+    def verb_stem(self) -> bytes:
+        """The beginning of that verb."""
+        return stem(self._verb)
+
+    @property
+    def deeds(self) -> frozenset[str]:
+        """The kinds of what it tells to do: of its verb, or in the passive of what is to be done."""
+        known = kinds_of(self._verb)
+        told = [known] if known else [(PARTICIPLE_KINDS.get(word, ""),) for word in self.words]
+        return frozenset(kind for kinds in told for kind in kinds)
 
     def is_near(self, places: list[int]) -> bool:
         """Whether one of the places lies where its sentence or its passage may be."""

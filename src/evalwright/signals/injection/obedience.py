@@ -150,7 +150,9 @@ class Obedience:
     def _described(self, call: ToolCall, tool: CalledTool) -> Obeyed | None:
         if call.tool in self._view.baseline_tools or not self._was_instructed_before(call):
             return None
-        if not any(map(self._is_instructed_stem, tool.stems)):
+        if not any(map(self._is_instructed_stem, {*tool.stems, tool.verb})):
+            return None
+        if self._authority.gave_to(call):
             return None
         source = self._orders.described(call, self._authority)
         return None if source is None else Obeyed(call, source, [])

@@ -73,11 +73,11 @@ class ToolOrders:
             return None
         if self._is_named(call.tool):
             return None
-        if not authority.is_silent_on(tool):
+        if authority.asks_for(tool):
             return None
         for place in self._naming_thing(call, tool):
             source = self._view.untrusted[place]
-            for instruction in source.reading.holding(tool.stems):
+            for instruction in source.reading.holding(_clues(tool)):
                 if not calls_for(tool, instruction) or instruction.names_a_value:
                     continue
                 if instruction.pressed or self._novelty.is_proven(instruction, source):
@@ -88,7 +88,7 @@ class ToolOrders:
         """The places of the sources before a call that name what the tool deals with."""
         found = {
             place
-            for stem in tool.stems
+            for stem in _clues(tool)
             for place in islice(self._view.sources_holding(b" " + stem, call), _MOST_SOURCES)
         }
         return sorted(found)
@@ -131,6 +131,11 @@ class ToolOrders:
             answered = answered or isinstance(event, ToolResult)
             steps[event.index] = step
         return steps
+
+
+def _clues(tool: CalledTool) -> frozenset[bytes]:
+    """The beginnings of words, one of which tells what a tool does, or to what."""
+    return tool.stems | {tool.verb} if tool.verb else tool.stems
 
 
 def _failed(source: UntrustedText) -> bool:

@@ -68,6 +68,7 @@ PARTICIPLE_KINDS: dict[bytes, str] = {
 ALSO: dict[bytes, tuple[str, ...]] = {
     b"make": ("change",),
     b"share": ("permit",),
+    b"post": ("create",),
     b"put": ("send", "change"),
     b"give": ("send", "create"),
     b"add": ("permit", "change"),
@@ -88,3 +89,9 @@ ALSO: dict[bytes, tuple[str, ...]] = {
     b"install": ("create",),
     b"order": ("run",),
 }
+# What may be done to anything: these verbs alone say little.
+_ANY_DEED = {
+    "en": "create add make set update change use run do get put call start take give edit write"
+    " save generate submit execute perform",
+}
+ANY_DEED = frozenset(verb for verbs in _ANY_DEED.values() for verb in verbs.encode().split())

@@ -93,7 +93,7 @@ ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
 PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
 SENTENCE_END = _pattern(
-    r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
+    r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|--|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
 )
 FIELD = _pattern(r"\n\s*(?:-\s)?[a-z_]+:\s|[\"']\s*[,}\]]\s*[\"']\w+[\"']:")
 # The user delegates: the content says what to do.
