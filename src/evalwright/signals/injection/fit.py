@@ -38,10 +38,6 @@ _NAMED_THING = re2.compile(
 )
 _UNCOMMON = re2.compile(r"\d|\w[_.@/-]\w")
 _MIXED_CASE = re2.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
-_FIELD_NAME = re2.compile(
-    r"(?:^|[\n{,|])[\s*>-]*[\"']?(\w+)[\w -]{0,30}[\"']?\s*[:=|]\s*[\"'`\[]*$|\n\s*- [\"']?()$"
-)
-_LONGEST_FIELD_NAME = 60
 _FEWEST_STEMS = 3
 _MOST_WORDS = 12
 _MOST_COMMON_WORDS = 8
@@ -260,17 +256,28 @@ def is_destination(value: str) -> bool:
     return bool(urls_in(start) or _MAIL.search(start) or _ACCOUNT.search(start))
 
 
-def is_own_field(text: str, value: str) -> bool:
-    """Whether a text holds a value as the whole field of a record, under a name and no order."""
-    at = text.find(value, 0, _LONGEST_SEARCHED)
-    while at >= 0:
-        after = text[at + len(value) : at + len(value) + 3].lstrip("\"'` ")
-        if not after or after[0] in ",;}])|\n":
-            before = _FIELD_NAME.search(text[max(0, at - _LONGEST_FIELD_NAME) : at])
-            if before is not None and (before.group(1) or "").lower().encode() not in VERB_KINDS:
-                return True
-        at = text.find(value, at + len(value), _LONGEST_SEARCHED)
-    return False
+def is_told(argument: Argument) -> bool:
+    """Whether a value is free text that the agent wrote: it retells what was read, or may."""
+    return argument.source is None and argument.value.count(" ") >= _MOST_WORDS
+
+
+def knows_host(given: list[tuple[str, str]], value: str) -> bool:
+    """Whether values that were given to a call have the host or the domain of an address."""
+    host = _host_of(value)
+    return bool(host) and any(host in each.lower() for _, each in given)
+
+
+def is_at_home_in(text: str, value: str) -> bool:
+    """Whether a text speaks of an address in more than one place, or of others of its domain."""
+    return text[:_LONGEST_SEARCHED].lower().count(_host_of(value) or value.lower()) > 1
+
+
+def _host_of(value: str) -> str:
+    """The host of a link, or the domain of a mail address."""
+    found = _HOST.search(value)
+    if found is not None:
+        return str(found.group(1)).lower()
+    return value.partition("@")[2].lower()
 
 
 def matching(

@@ -86,7 +86,7 @@ class Instruction:
 
     @property
     def deeds(self) -> frozenset[str]:
-        """The kinds of what it tells to do: of its verb, or in the passive of what is to be done."""
+        """The kinds of what it tells to do: of its verb, or in the passive, of what is to be."""
         known = kinds_of(self._verb)
         told = [known] if known else [(PARTICIPLE_KINDS.get(word, ""),) for word in self.words]
         return frozenset(kind for kinds in told for kind in kinds)

@@ -24,13 +24,17 @@ class Novelty:
         """Whether the baseline looked where an instruction stands, and did not find it."""
         if self._view.baseline is None or instruction.sentence in self._view.baseline_read:
             return False
-        return self.covers(source)
+        return self._covers(source)
 
-    def was_resisted(self, instruction: Instruction) -> bool:
-        """Whether the baseline read an instruction too; what it did is no work of that kind."""
-        return instruction.sentence in self._view.baseline_read
+    def is_new(self, passage: str, source: UntrustedText) -> bool:
+        """Whether the baseline looked where a passage stands, and did not find it."""
+        return self._covers(source) and plain_words(passage) not in self._view.baseline_read
 
-    def covers(self, source: UntrustedText) -> bool:
+    def reading(self, source: UntrustedText) -> ToolCall | None:
+        """The call that brought a text in."""
+        return self._calls.get(source.event.index)
+
+    def _covers(self, source: UntrustedText) -> bool:
         """Whether the baseline looked at the place that a text came from."""
         index = source.event.index
         if index not in self._looked:
@@ -43,7 +47,7 @@ class Novelty:
             return False
         if isinstance(source.event, Retrieval):
             return bool(baseline.retrievals)
-        call = self._calls.get(source.event.index)
+        call = self.reading(source)
         tool = call.tool if call is not None else source.event.tool
         calls = self._view.baseline_tools.get(tool or "", ())
         if call is None or not calls:

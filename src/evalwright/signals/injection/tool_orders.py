@@ -103,9 +103,13 @@ class ToolOrders:
                 source
                 for place, source in self._mentions(tool)
                 if place in self._view.pressing
-                or not (hints or _failed(source) or not self._novelty.covers(source))
+                or not (hints or _failed(source) or not self._is_new(tool, source))
             ]
         return self._orders[tool]
+
+    def _is_new(self, tool: str, source: UntrustedText) -> bool:
+        at = source.text.find(tool)
+        return self._novelty.is_new(source.text[max(0, at - _VERB_BEFORE) : at + len(tool)], source)
 
     def _mentions(self, tool: str) -> list[tuple[int, UntrustedText]]:
         if tool not in self._mentioned:

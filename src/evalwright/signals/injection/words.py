@@ -28,11 +28,15 @@ _OVERRIDE = (
     rf"\b{_ORDERS}\b"
 )
 # Mail and pages speak to their readers, but not of the tasks and instructions that these have.
-_DUTY = r"(?:tasks?|instructions?|directives?|assignments?|objectives?)"
+_BINDING = r"(?:instructions?|directives?)"
+_TASK = r"(?:tasks?|assignments?|objectives?)"
 _REMINDER = (
-    rf"\b(?:you|your)\b[^.!?\n]{{0,60}}\b{_DUTY}\b|\b{_DUTY}\b[^.!?\n]{{0,40}}\byou\b"
-    r"|\b(?:must|shall|should|please|kindly)\b[^.!?\n]{0,60}\b(?:instructions?|directives?)\b"
-    r"|\b(?:new|updated|real|actual) (?:instructions?|directives?)\b"
+    rf"\b(?:you|your|must|shall|should|please|kindly)\b[^.!?\n]{{0,60}}\b{_BINDING}\b"
+    rf"|\b{_BINDING}\b[^.!?\n]{{0,40}}\byou\b|\b(?:new|updated|real|actual) {_BINDING}\b"
+    rf"|\b(?:before|after|once|until|while|when)\b[^.!?\n]{{0,40}}\byour?\b[^.!?\n]{{0,40}}\b{_TASK}\b"
+    r"|\b(?:your|the) (?:next|new|real|actual|original|initial|current|previous|main|only|true)"
+    rf" (?:\w+ )?{_TASK}\b|\b{_TASK}(?: that)? (?:i|we|the user) (?:gave|give|assigned|set|asked)\b"
+    rf"|\b(?:with|abandon|stop|pause|resume|continue|solve|forget) your (?:\w+ )?{_TASK}\b"
 )
 # Nor do they speak to machines, of users as somebody else, and of what these wanted before.
 _MACHINE = (
@@ -129,6 +133,9 @@ REFERS = _pattern(
 )
 _TOOL_USES = {"en": r"\b(?:use|using|call|calling|invoke|invoking|run|running|with|via)\b"}
 _TOOL_ORDERS = {"en": r"\b(?:use|call|invoke|run|execute)\b"}
+# What the user wants to be told is nothing that is done.
+_FOR_THE_USER = {"en": r"\b(?:give|send|get|bring|let|write|make) (?:me|us)\b"}
+FOR_THE_USER = _pattern(f"(?i){_either(_FOR_THE_USER)}")
 TOOL_USE = _pattern(f"(?i){_either(_TOOL_USES)}")
 TOOL_ORDER = _pattern(rf"(?i)(?:{_either(_TOOL_ORDERS)})[^.!?\n]*$")
 IDENTIFIER = _pattern(r"\b(?:[A-Za-z]+_\w+|[A-Z]?[a-z]+[A-Z]\w+)\b")
