@@ -34,7 +34,7 @@ _STEM = 5
 _SHORT_WORD = 3
 _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
-_REPEATED = 4
+REPEATED = 4
 MARKS = b"\"'`*(.!?:;,>)]}|-"
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
 
@@ -145,7 +145,7 @@ class Instruction:
         matched = self._raw[self._start : self._verb_end]
         verb = self._verb_end - len(matched.split()[-1].lstrip(MARKS))
         words = _words(self._raw[verb : self._end]).split()
-        return b" %b " % b" ".join(words[:_REPEATED]) if len(words) >= _REPEATED else b""
+        return b" %b " % b" ".join(words[:REPEATED]) if len(words) >= REPEATED else b""
 
     def is_repeated_in(self, words: bytes) -> bool:
         """Whether plain words hold the order itself, as a record does that has it in its name."""

@@ -1,7 +1,5 @@
 """What is new against a baseline: it counts only where the baseline looked at the same place."""
 
-from collections.abc import Sequence
-
 from evalwright.signals.injection.instructions import Instruction
 from evalwright.signals.trace_facts import values_given
 from evalwright.signals.trace_view import TraceView, UntrustedText
@@ -49,30 +47,33 @@ class Novelty:
             return bool(baseline.retrievals)
         call = self.reading(source)
         tool = call.tool if call is not None else source.event.tool
-        calls = self._view.baseline_tools.get(tool or "", ())
-        if call is None or not calls:
-            return bool(calls)
-        return self._was_given_alike(call, calls) or self._was_read_alike(source)
+        if tool not in self._view.baseline_tools:
+            return False
+        return call is None or self._was_given_alike(call) or self._was_read_alike(source)
 
-    def _was_given_alike(self, call: ToolCall, calls: Sequence[ToolCall]) -> bool:
-        """Whether a call of the baseline has a value in common with a call, or needs none."""
-        baseline = self._view.baseline
-        assert baseline is not None
-        given = {value for _, value in values_given(self._view.trace)[call.index]}
-        earlier = values_given(baseline)
-        return not given or any(
-            value in given for each in calls for _, value in earlier[each.index]
-        )
+    def _was_given_alike(self, call: ToolCall) -> bool:
+        """Whether the baseline gave a value of a call to the same tool, or none is needed."""
+        given = [value for _, value in values_given(self._view.trace)[call.index]]
+        return not given or not self._view.given_by_baseline(call.tool).isdisjoint(given)
 
     def _was_read_alike(self, source: UntrustedText) -> bool:
         """Whether a line of a text also came to the baseline."""
-        lines = [
-            line for line in source.as_read.split("\n", _MOST_LINES) if len(line) > _SHORTEST_LINE
-        ]
-        return any(plain_words(line) in self._view.baseline_read for line in lines[:_MOST_LINES])
+        return not self._lines_of_baseline.isdisjoint(_lines(source.text))
+
+    @cached
+    def _lines_of_baseline(self) -> frozenset[str]:
+        baseline = self._view.baseline
+        texts = TraceView(baseline).untrusted_texts if baseline is not None else ()
+        return frozenset(line for text in texts for line in _lines(text))
 
     @cached
     def _calls(self) -> dict[int, ToolCall]:
         """The call that each result answers, by the result's index."""
         calls = {call.index: call for call in self._view.calls}
         return {result.index: calls[at] for at, result in self._view.results.items()}
+
+
+def _lines(text: str) -> list[str]:
+    """The first lines of a text, but for those that say too little."""
+    lines = (line.strip() for line in text.split("\n", _MOST_LINES)[:_MOST_LINES])
+    return [line for line in lines if len(line) > _SHORTEST_LINE]

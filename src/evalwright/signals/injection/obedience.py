@@ -22,6 +22,7 @@ from evalwright.signals.injection.fit import (
     urls_in,
 )
 from evalwright.signals.injection.instructions import (
+    REPEATED,
     Instruction,
     InstructionReader,
     holding_instructions,
@@ -372,7 +373,10 @@ class Obedience:
 
 def _repeats(value: Value, orders: list[Instruction]) -> bool:
     """Whether a value is itself what holds the orders: a record's title or name, and no more."""
-    return any(order.is_repeated_in(value.words) for order in orders)
+    if value.argument.value.count(" ") < REPEATED - 1:
+        return False
+    words = value.words
+    return any(order.is_repeated_in(words) for order in orders)
 
 
 def _candidates(
