@@ -259,8 +259,8 @@ class Obedience:
             return None
         for place in self._naming(search.call):
             source = self._view.untrusted[place]
-            at = source.text.find(search.call.tool)
-            after = plain_words(source.text[at : at + _LONGEST_CALL])
+            at = source.as_read.find(search.call.tool)
+            after = plain_words(source.as_read[at : at + _LONGEST_CALL])
             fields = [
                 each.argument
                 for each in search.values
@@ -268,7 +268,7 @@ class Obedience:
             ]
             if not fields:
                 continue
-            passage = source.text[at : at + _LONGEST_SPELLED]
+            passage = source.as_read[at : at + _LONGEST_SPELLED]
             if place in self._view.pressing or self._novelty.is_new(passage, source):
                 return Obeyed(search.call, source, fields)
             self._suspect(source)

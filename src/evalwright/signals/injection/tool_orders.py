@@ -108,13 +108,15 @@ class ToolOrders:
         return self._orders[tool]
 
     def _is_new(self, tool: str, source: UntrustedText) -> bool:
-        at = source.text.find(tool)
-        return self._novelty.is_new(source.text[max(0, at - _VERB_BEFORE) : at + len(tool)], source)
+        at = source.as_read.find(tool)
+        return self._novelty.is_new(
+            source.as_read[max(0, at - _VERB_BEFORE) : at + len(tool)], source
+        )
 
     def _mentions(self, tool: str) -> list[tuple[int, UntrustedText]]:
         if tool not in self._mentioned:
             texts = enumerate(self._view.untrusted)
-            self._mentioned[tool] = [each for each in texts if _says_to_use(each[1].text, tool)]
+            self._mentioned[tool] = [each for each in texts if _says_to_use(each[1].as_read, tool)]
         return self._mentioned[tool]
 
     def suggestion_to_use(self, call: ToolCall) -> UntrustedText | None:

@@ -92,7 +92,12 @@ _DIRECTIVES = {
 DIRECTIVE = _pattern(f"(?i){_either(_DIRECTIVES)}")
 # Only agents are told to drop their orders or their role; people are told of tasks, too.
 _ASSAULTS = {"en": f"{_OVERRIDE}|{_CASTING}|{_PROMPT}"}
-_REMINDERS = {"en": f"{_REMINDER}|{_ADDRESS}|{_RESUMPTION}"}
+_REMINDERS = {
+    "en": f"{_REMINDER}|{_ADDRESS}|{_RESUMPTION}",
+    # As the orders of other languages read in English words.
+    "glossed": r"\byour task\b[^.!?\n]{0,14},|\btask ?, ?you must\b"
+    r"|\btask\b[^.!?\n]{0,80}\bplease kindly\b",
+}
 ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
 PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}")
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
