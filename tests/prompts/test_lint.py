@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
+from msgspec import UNSET
 
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import UnfitPrompt
@@ -78,6 +79,7 @@ def test_at_most_twenty_findings_of_a_rule_are_shown_and_the_rest_are_counted():
 
     assert len(shown) == len(all_shown) == MOST_OF_ONE_RULE == 20
     assert shown[-1].message.endswith("There are 13 more findings of PE206 in this file.")
+    assert [each.more for each in shown if each.more is not UNSET] == [13]
     assert not any("more findings" in each.message for each in [*shown[:-1], *all_shown])
 
 

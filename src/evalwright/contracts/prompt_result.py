@@ -129,6 +129,7 @@ class Finding(_ResultFields, frozen=True):
     line: Annotated[int, Meta(ge=1)]
     column: Annotated[int, Meta(ge=1)]
     message: str
+    more: Annotated[int, Meta(ge=1)] | UnsetType = UNSET  # of the same rule, which are not listed
 
 
 class CaseVerdict(_ResultFields, frozen=True):

@@ -23,6 +23,7 @@ class Hit(msgspec.Struct, frozen=True):
     offset: int
     message: str
     fix: Fix | None = None
+    more: int = 0  # findings of the same rule that are not listed
 
 
 Check = Callable[[Reading], Iterable[Hit]]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.prompt_result import Finding
@@ -88,8 +89,10 @@ class Linter:
             line += text.count("\n", counted, hit.offset)
             counted = hit.offset
             column = counted - text.rfind("\n", 0, counted)
+            more = hit.more or UNSET
+            place = (line, column)
             findings.append(
-                Finding(rule.id, rule.severity, rule.criterion, line, column, hit.message)
+                Finding(rule.id, rule.severity, rule.criterion, *place, hit.message, more)
             )
         return findings
 
@@ -133,7 +136,7 @@ def _first_of_each(found: list[tuple[Rule, Hit]]) -> list[tuple[Rule, Hit]]:
             kept.append((rule, hit))
         elif seen[rule.id] == MOST_OF_ONE_RULE:
             message = f"{hit.message} There are {more} more findings of {rule.id} in this file."
-            kept.append((rule, msgspec.structs.replace(hit, message=message)))
+            kept.append((rule, msgspec.structs.replace(hit, message=message, more=more)))
     return kept
 
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
 from evalwright.prompts.change import compare_results, read_results
@@ -14,6 +15,7 @@ from evalwright.reports.prompts.records import json_chunks
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
     a_context,
+    a_finding,
     a_result,
     an_error,
     hostile_results,
@@ -132,3 +134,10 @@ def test_json_in_pieces_is_what_the_whole_would_be():
         if len(results) == 1:
             whole = msgspec.json.format(msgspec.json.encode(results[0]), indent=2) + b"\n"
         assert b"".join(json_chunks(results)) == whole
+
+
+def test_findings_that_are_not_listed_are_counted_on_the_console_and_in_html():
+    listed = [*(a_finding(line) for line in range(1, 20)), replace(a_finding(20), more=40)]
+    results = [a_result("a.md", 5.0, findings=listed), a_result("b.md")]
+    assert "… and 57 more findings" in render_console(results, a_context(), Style(colour=False))
+    assert b"<td>60</td>" in renderer("prompts", "html")(results, a_context())

@@ -8,7 +8,7 @@ from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview
+from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, count_findings
 from evalwright.signals.masking import mask_text
 
 WIDTH = 100
@@ -109,7 +109,8 @@ class _Page:
         for each in parts:
             yield self._line(each, 4)
         if len(found) > most:
-            yield self._style.dim(f"    … and {len(found) - most} more findings")
+            left = count_findings(found[most:])
+            yield self._style.dim(f"    … and {left} more findings")
 
     def _line(self, text: str, indent: int) -> str:
         room = self._width - indent

@@ -191,6 +191,11 @@ def findings(result: PromptResult) -> list[Finding]:
     return [] if result.details is UNSET else result.details.findings
 
 
+def count_findings(found: Sequence[Finding]) -> int:
+    """How many findings there are, those included that are not listed."""
+    return sum(1 if each.more is UNSET else 1 + each.more for each in found)
+
+
 def share(part: int, whole: int) -> str:
     """A share in whole percent; neither all nor none unless it is."""
     if not whole:

@@ -24,7 +24,14 @@ from evalwright.reports.prompts.change import (
     worst_changes,
 )
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import File, FileRuns, FileStatus, Overview, share
+from evalwright.reports.prompts.groups import (
+    File,
+    FileRuns,
+    FileStatus,
+    Overview,
+    count_findings,
+    share,
+)
 from evalwright.reports.prompts.markdown import runs_in_words
 from evalwright.reports.prompts.source_view import source_view
 from evalwright.signals.masking import mask_text
@@ -105,7 +112,7 @@ def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, s
         ("Failed", f"{overview.count('failed'):,}", share(overview.count("failed"), total)),
         ("Errors", f"{overview.count('error'):,}", share(overview.count("error"), total)),
         *([("Skipped", f"{skipped:,}", "no prompts")] if skipped else []),
-        ("Findings", f"{sum(len(file.findings) for file in overview.files):,}", ""),
+        ("Findings", f"{sum(count_findings(file.findings) for file in overview.files):,}", ""),
     ]
     for judge, mean in overview.averages.items():
         tiles.append(("Average", _NONE if mean is None else percent(mean), clipped(judge, 60)))
@@ -177,7 +184,7 @@ def _row(group: FileRuns, number: int, change: FileChange | None) -> tuple[Any, 
         group.grade or _NONE,
         _LABELS[group.status],
         [_criterion_cell(group.criteria.get(name)) for name in WEIGHTS],
-        len(group.findings),
+        count_findings(group.findings),
         _NONE if change is None else points(change.delta),
     )
 
