@@ -148,6 +148,13 @@ def test_a_script_that_is_not_known_is_not_taken_for_another():
     assert reading.prompt.language.code == "und"
 
 
+def test_notes_that_address_nobody_score_below_the_same_points_as_instructions():
+    notes = "- The design team showed 3 variants of the page.\n- Never late, the release moved.\n"
+    orders = "- Show 3 variants of the page to the user.\n- Return the list, never late.\n"
+
+    assert scored(notes) <= scored(orders) - 15
+
+
 def test_the_form_that_a_file_declares_counts_as_stated():
     chat = "messages:\n- role: user\n  content: Describe {{animal}}.\n"
 

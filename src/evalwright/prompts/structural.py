@@ -14,6 +14,7 @@ from math import exp, log2
 import msgspec
 
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, FindingSeverity, grade
+from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import WITHOUT_SPACES
 from evalwright.prompts.outline import EXAMPLE_TITLE
 from evalwright.prompts.rubric import ASPECTS, LEXICAL, RUBRIC, STRUCTURAL, AspectName
@@ -28,7 +29,10 @@ _GOOD, _WEAK = 0.75, 0.4
 _NAMED = 2  # aspects in a reason
 
 _FEW = 0.15  # of a hundred words: so that little of a thing is enough in a short prompt
-_ASKS_NOTHING = 0.7  # of the scores of a text without an instruction or a question
+# What is left of the scores of a text without an instruction or a question, and of one that
+# addresses nobody and speaks neither of an input nor of an answer.
+_ASKS_NOTHING, _ADDRESSES_NOBODY = 0.7, 0.75
+_KEPT_IN_MIND: frozenset[PromptKind] = frozenset({"agent_rules", "skill"})  # they have no answer
 _SHORT = 60  # words
 _UNLISTED = 0.35  # what prose is worth where points are looked at
 _FEW_WORDS, _MANY_WORDS = 5, 25  # of a point: below it is a keyword, above it counts as so many
@@ -90,6 +94,7 @@ class Evidence(msgspec.Struct, frozen=True):
     forms: int  # of the answer: classes such as ALLOW or BLOCK, and what the file declares
     variables: int
     asks: bool  # there is an instruction or a question
+    addresses: bool  # somebody, or speaks of an input or an answer
 
 
 class StructuralResult(msgspec.Struct, frozen=True):
@@ -108,7 +113,9 @@ def structural_scores(reading: Reading, findings: Sequence[Finding]) -> Structur
     """The scores of a prompt by its aspects and findings."""
     evidence = gather(reading)
     grades = aspect_grades(evidence)
-    filled = evidence.words / (evidence.words + 1) * (1 if evidence.asks else _ASKS_NOTHING)
+    filled = evidence.words / (evidence.words + 1)
+    filled *= 1 if evidence.asks else _ASKS_NOTHING
+    filled *= 1 if evidence.addresses else _ADDRESSES_NOBODY
     by_criterion: dict[Criterion, list[Finding]] = {}
     for each in findings:
         by_criterion.setdefault(each.criterion, []).append(each)
@@ -239,6 +246,8 @@ def gather(reading: Reading) -> Evidence:
     declared = reading.prompt.frontmatter or {}
     forms = len(_CLASSES.findall(core)) + _DECLARED_WORTH * any(map(declared.get, _DECLARED_FORMS))
     templated = len(set(_TEMPLATED.findall(core))) if "{" in core else 0
+    variables = max(templated, len({each.name for each in reading.placeholders}))
+    spoken_of = concepts["you"] + concepts["forms"] + forms + variables + concepts["inputs"] // 2
     return Evidence(
         words=len(reading.word_list),
         sentences=lines.lines + len(_SENTENCE_END.findall(prose)),
@@ -250,8 +259,9 @@ def gather(reading: Reading) -> Evidence:
         quotes=len(_QUOTED.findall(core)),
         examples=sum(_shows_example(each.key) for each in reading.sections),
         forms=forms,
-        variables=max(templated, len({each.name for each in reading.placeholders})),
+        variables=variables,
         asks=concepts["asks"] > 0 or "?" in core or "？" in core or not is_known,
+        addresses=spoken_of > 0 or reading.prompt.kind in _KEPT_IN_MIND or not is_known,
     )
 
 
