@@ -34,6 +34,14 @@ def test_any_records_can_be_written_and_always_in_the_same_bytes(name, results, 
     data.decode()
 
 
+@pytest.mark.parametrize("name", ["html", "md"])
+def test_what_a_folder_passed_over_is_named_and_escaped(name):
+    context = a_context(passed_over=["rules.mdc", "<b>.txt"])
+    shown = renderer("prompts", name)([a_result()], context).decode()
+    assert "rules.mdc" in shown
+    assert "<b>.txt" not in shown
+
+
 @pytest.mark.parametrize("name", FORMS_OF["prompts"])
 def test_hostile_records_can_be_written(name):
     data = renderer("prompts", name)(hostile_results(), a_context(HOSTILE_TEXTS))

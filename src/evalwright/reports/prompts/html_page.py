@@ -15,6 +15,7 @@ from evalwright.contracts.prompt_result import (
 )
 from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
+from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.html.markup import Html, as_markup, clipped, display_text
 from evalwright.reports.prompts.change import (
     change_in_words,
@@ -67,6 +68,9 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
         "judges": len(overview.judges) > 1,
         "agreement": _agreement(overview, context.threshold),
         "change": None if context.change is None else _change(context.change),
+        "passed_over": display_text(passed_over_in_words(context.passed_over))
+        if context.passed_over
+        else None,
         "criteria": [name.capitalize() for name in WEIGHTS],
         "is_large": room is not None,
         "opens_later": len(files) > _OPEN_AT_ONCE,
