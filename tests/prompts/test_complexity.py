@@ -55,6 +55,15 @@ def test_each_thing_is_counted_and_code_is_not():
     )
 
 
+def test_constraints_and_examples_are_counted_in_the_language_of_the_prompt():
+    german = count(parse("Fasse den Text zusammen und nenne niemals Namen. Zum Beispiel: Umzug.\n"))
+    chinese = count(parse("请总结下面的文本，不要写出姓名，必须用一句话。例如：搬家。\n"))
+
+    assert (german.constraints, german.examples) == (1, 1)
+    assert chinese.constraints >= 2
+    assert chinese.examples >= 1
+
+
 def test_the_score_is_the_documented_sum():
     counts = count(parse(RICH))
     parts = [

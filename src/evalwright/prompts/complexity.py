@@ -5,13 +5,16 @@ worth half of its weight. The bars of the tiers are fixed.
 """
 
 import re
+from collections import Counter
 
 import msgspec
 
 from evalwright.contracts.prompt_result import Complexity, ComplexityTier
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.language import WITHOUT_SPACES, count_words
+from evalwright.prompts.language import words as language_words
 from evalwright.prompts.placeholders import holds_prose
+from evalwright.prompts.vocabulary import concept_counts, has_vocabulary
 
 TIERS: tuple[tuple[float, ComplexityTier], ...] = (
     (60, "reasoning"),
@@ -92,15 +95,26 @@ def count(prompt: Prompt) -> Counts:
             steps += inner_steps
             sections += inner_sections
     has_spaces = prompt.language.script not in WITHOUT_SPACES
+    constraints = sum(map(_CONSTRAINTS.__contains__, counted))
+    constraints += sum(map(data.count, _CONSTRAINT_PHRASES))
+    examples = sum(map(_EXAMPLES.__contains__, counted))
+    if not prompt.language.is_english and has_vocabulary(prompt.language.code):
+        constraints, examples = _in_own_words(prompt)
     return Counts(
         words=len(words) if has_spaces else count_words(prompt.body.lower()),
         steps=steps,
-        constraints=sum(map(_CONSTRAINTS.__contains__, counted))
-        + sum(map(data.count, _CONSTRAINT_PHRASES)),
+        constraints=constraints,
         variables=len({placeholder.name.lower() for placeholder in prompt.placeholders}),
         sections=sections,
-        examples=sum(map(_EXAMPLES.__contains__, counted)),
+        examples=examples,
     )
+
+
+def _in_own_words(prompt: Prompt) -> tuple[int, int]:
+    """The constraints and examples of a prompt that is not in English."""
+    lowered = prompt.body.lower()
+    found = concept_counts(prompt.language.code, lowered, Counter(language_words(lowered)))
+    return found["limits"], found["examples"]
 
 
 def _in_fence(text: str) -> tuple[int, int]:
