@@ -26,6 +26,9 @@ _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
 _SHORT = 200
+_SHORTEST_ACCOUNT, _LONGEST_ACCOUNT = 12, 34
+_FEWEST_DIGITS = 8
+_GROUP = 4
 _MONTHS = (
     b"january february march april may june july august september october november december"
 ).split()
@@ -134,7 +137,7 @@ def _written(number: int | float) -> str:
 def written_forms(value: str) -> tuple[bytes, ...]:
     """How a value may be written: as plain words; a number with or without `,` and `.0`.
 
-    A value without any word has no form.
+    An account is written in one piece or in groups of four; a value without a word has no form.
     """
     return _short_forms(value) if len(value) <= _SHORT else _forms(value)
 
@@ -148,7 +151,18 @@ def _forms(value: str) -> tuple[bytes, ...]:
         return (words, *_number_forms(number))
     if words.startswith((b" http ", b" https ")):
         return (words[words.index(b" ", 1) :],)
-    return (words,)
+    return (words, *(form for form in _account_forms(value) if form != words))
+
+
+def _account_forms(value: str) -> tuple[bytes, ...]:
+    """The number of an account or a card, in one piece and in groups of four."""
+    compact = value.replace(" ", "").replace("-", "")
+    if not _SHORTEST_ACCOUNT <= len(compact) <= _LONGEST_ACCOUNT or not compact.isalnum():
+        return ()
+    if sum(map(str.isdecimal, compact)) < _FEWEST_DIGITS or not compact.isascii():
+        return ()
+    groups = [compact[at : at + _GROUP] for at in range(0, len(compact), _GROUP)]
+    return plain_words(compact), plain_words(" ".join(groups))
 
 
 _short_forms = lru_cache(maxsize=4096)(_forms)

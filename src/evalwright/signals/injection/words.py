@@ -130,8 +130,7 @@ _OWN_LISTS = {"en": r"\b(?:following|these|below)\b"}
 OWN_LIST = _pattern(f"(?i){_either(_OWN_LISTS)}")
 # The user points at content that holds the particulars.
 _REFERENCES = {
-    "en": r"\b(?:based on|according(?:ly)?|specified|mentioned|listed|described)\b"
-    r"|\b(?:bill|invoice|notice)\b",
+    "en": r"\b(?:based on|according(?:ly)?|specified|mentioned|listed|described)\b",
 }
 REFERS = _pattern(
     rf"(?i){_either(_REFERENCES)}|\.(?:txt|docx?|pdf|md|xlsx?|csv|html?)\b|https?://|www\."
