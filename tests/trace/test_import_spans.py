@@ -330,6 +330,21 @@ def test_a_span_that_tells_only_of_an_agent_is_no_case(operation: str):
     assert "tell only that an agent was created or invoked" in (none.fault or "")
 
 
+def test_a_layer_that_records_no_messages_is_passed_over_beside_one_that_does():
+    silent = model("m1", (1, 10), None, None, None, trace_id="f" * 32)
+    told = model("m2", (1, 10), [ASKED], [LOOKED_UP], None, trace_id="1" * 32)
+    inner = model("m3", (2, 9), None, None, "m2", trace_id="1" * 32)
+    later = model("m4", (21, 30), [ASKED, LOOKED_UP, FOUND], [ANSWERED], None, trace_id="2" * 32)
+    notes: list[str] = []
+    source = json.dumps(an_export(silent, told, inner, later)).encode()
+    (found,) = import_responses([source], "t.json", notes)
+    assert found.case_id == "1" * 32
+    assert [step[0] for step in steps(found.response)] == ["call", "result", "final"]
+    assert notes == [
+        f"t.json: passed over: 1 trace ({'f' * 32}) holds calls of a model without a message"
+    ]
+
+
 def test_requests_in_traces_of_their_own_are_one_conversation_if_one_repeats_the_other():
     first = model("m1", (1, 10), [ASKED], [LOOKED_UP], None, trace_id="1" * 32)
     second = model("m2", (21, 30), [ASKED, LOOKED_UP, FOUND], [ANSWERED], None, trace_id="2" * 32)

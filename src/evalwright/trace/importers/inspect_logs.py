@@ -10,6 +10,7 @@ from evalwright.trace.importers.transcripts import NOTHING, Transcript
 from evalwright.trace.importers.values import (
     decimal,
     first_identifier,
+    identifier,
     listed,
     milliseconds,
     number,
@@ -168,7 +169,7 @@ def _content(content: Json) -> Json:
 
 def _timed(events: list[CanonicalEvent], log: list[dict[str, Any]]) -> list[CanonicalEvent]:
     """Events with the times that the log has of calls and their results."""
-    ran = {each.get("id"): each for each in log if each.get("event") == "tool"}
+    ran = {identifier(each.get("id")): each for each in log if each.get("event") == "tool"}
     timed = []
     for event in events:
         known = ran.get(event.get("call_id"), {})

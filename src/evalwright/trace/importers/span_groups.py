@@ -25,6 +25,8 @@ from evalwright.trace.model import Json, text_of
 
 CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
 CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
+_IDLE = "only that an agent was created or invoked"
+_SILENT = "calls of a model without a message"
 _MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers of its client
 
 
@@ -87,25 +89,32 @@ class SpanGroups:
     def rest(self) -> Iterator[Imported | PassedOver]:
         """One case for each trace in which an agent or a model did something."""
         self._join_logs()
-        idle: list[str] = []
-        foreign: list[str] = []
-        conversations = self._conversations()
-        for trace_id, joined in conversations.items():
+        passed: dict[str, list[str]] = {}
+        found = None
+        for found in self._cases(passed):
+            yield found
+        if found is None:  # else it is a layer that tells less than another
+            for trace_id in passed.pop(_SILENT, ()):
+                spans = self._traces[trace_id]
+                found = self._imported(trace_id, spans, self._operations(spans))
+                yield found
+        if self._taken and found is None:
+            yield faulty(1, f"{self._name}: {self._nothing_known(passed)}")
+        else:
+            for reason, ids in passed.items():
+                yield PassedOver(f"{_traces(ids)} {reason}")
+
+    def _cases(self, passed: dict[str, list[str]]) -> Iterator[Imported]:
+        """Those traces that are cases; the others are put aside, by the reason."""
+        for trace_id, joined in self._conversations().items():
             spans = [span for each in joined for span in self._traces[each]]
             operations = self._operations(spans)
-            if not operations:
-                foreign.append(trace_id)
-            elif _is_idle(operations):
-                idle.append(trace_id)
-            else:
+            if _has_content(operations):
                 yield self._imported(trace_id, spans, operations)
-        if self._taken and len(idle) + len(foreign) == len(conversations):
-            yield faulty(1, f"{self._name}: {self._nothing_known(idle)}")
-            return
-        if idle:
-            yield PassedOver(f"{_traces(idle)} only that an agent was created or invoked")
-        if foreign:
-            yield PassedOver(f"{_traces(foreign)} no {self._known}")
+                continue
+            reason = _IDLE if all(each.kind == "agent" for each in operations) else _SILENT
+            reason = reason if operations else f"no {self._known}"
+            passed.setdefault(reason, []).append(trace_id)
 
     def _conversations(self) -> dict[str, list[str]]:
         """The traces of each conversation, by the first of them, in the order of the file.
@@ -145,11 +154,12 @@ class SpanGroups:
                 made = span_of_logs(trace_id, span_id, events)
                 self._traces.setdefault(trace_id, []).append(made)
 
-    def _nothing_known(self, idle: list[str]) -> str:
+    def _nothing_known(self, passed: dict[str, list[str]]) -> str:
         spans = f"{self._spans} spans in {len(self._traces)} traces"
-        if idle:
-            return f"its {spans} tell only that an agent was created or invoked, not what it did"
-        return f"none of {spans} has {self._known}; export the spans of the agent's instrumentation"
+        if _IDLE in passed:
+            return f"its {spans} tell {_IDLE}, not what it did"
+        remedy = "export the spans of the agent's instrumentation"
+        return f"none of {spans} has {self._known}; {remedy}"
 
     def _operations(self, spans: list[Span]) -> list[Operation]:
         ordered = sorted(spans, key=lambda each: each.start or 0.0)
@@ -196,10 +206,10 @@ def _traces(ids: list[str]) -> str:
     return f"{len(ids)} traces ({shown}) hold" if len(ids) > 1 else f"1 trace ({shown}) holds"
 
 
-def _is_idle(operations: list[Operation]) -> bool:
-    """Whether spans tell that there is an agent, and nothing that it was told or did."""
-    return not any(
-        each.kind != "agent"
+def _has_content(operations: list[Operation]) -> bool:
+    """Whether spans tell anything that an agent or a model was told or did."""
+    return any(
+        each.kind not in ("agent", "model")
         or each.history
         or each.output
         or each.asked not in (None, "")
@@ -214,12 +224,14 @@ def _first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:
     found: dict[str, str] = {}
     open_ends: dict[int, deque[str]] = {}
     for trace_id in sorted(bare, key=lambda each: _began(bare[each])):
-        operations = bare[trace_id]
-        known = (open_ends.get(each) for each in reversed(_digests(operations[0].history)))
+        told = [each for each in bare[trace_id] if each.history]
+        answered = [each for each in bare[trace_id] if each.output]
+        begun = _digests(told[0].history if told else [])
+        known = (open_ends.get(each) for each in reversed(begun))
         before = next((each for each in known if each), None)
         found[trace_id] = before.popleft() if before else trace_id
-        if operations[-1].output:
-            said = operations[-1].history + operations[-1].output
+        if answered:
+            said = answered[-1].history + answered[-1].output
             open_ends.setdefault(_digests(said)[-1], deque()).append(found[trace_id])
     return found
 
