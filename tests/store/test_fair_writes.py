@@ -31,7 +31,7 @@ def test_nothing_is_lost_and_each_run_stays_in_order(
     names: list[str | None], put_back: list[int]
 ) -> None:
     waiting, taken = waiting_for(names), list[Write]()
-    while waiting:
+    while waiting.count:
         some = waiting.take()
         assert some
         if put_back and put_back.pop():  # the disk was full
@@ -49,13 +49,13 @@ def test_few_writes_and_those_of_one_run_are_written_together_in_order() -> None
     for names in (["a", None, "b"] * (MANY // 3), ["a"] * 1000):
         waiting = waiting_for(names)
         assert waiting.take() == writes(names)
-        assert not waiting
+        assert not waiting.count
 
 
 def test_of_many_writes_each_run_gets_as_many() -> None:
     waiting = waiting_for(["a"] * 500 + ["b"] * 500)
     assert [write.run_id for write in waiting.take()] == ["a"] * (MANY // 2) + ["b"] * (MANY // 2)
-    assert len(waiting) == 1000 - MANY
+    assert waiting.count == 1000 - MANY
 
 
 def test_the_few_writes_of_a_run_go_ahead_unless_others_have_just_waited() -> None:
@@ -78,7 +78,7 @@ def test_taking_some_costs_the_same_however_many_wait() -> None:
 
 def test_a_flush_waits_for_what_is_written_later() -> None:
     flushes = [Flush((None, "a"), Future()), Flush(("acme", "b"), Future())]
-    assert due_flushes(flushes, WaitingWrites()) == (flushes, [])
+    assert due_flushes(flushes, waiting_for([])) == (flushes, [])
     assert due_flushes(flushes, waiting_for(["b"])) == (flushes[:1], flushes[1:])
 
 

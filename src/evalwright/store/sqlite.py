@@ -96,7 +96,7 @@ class Database(RecordTable):
     @property
     def backlog(self) -> int:
         """How many appends wait to be written."""
-        return len(self._writer.waiting) if self._writer else 0
+        return self._writer.waiting.count if self._writer else 0
 
     @property
     def writer(self) -> Writer:

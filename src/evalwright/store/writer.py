@@ -162,9 +162,10 @@ class Writer:
             self._hurry.clear()
             with self._queue:
                 writes = self.waiting.take()
-                flushes, self._flushes = due_flushes(self._flushes, self.waiting)
+                flushes, self._flushes = self._flushes, []
                 closed = self._closed
-                if self.waiting:
+                if self.waiting.count:
+                    flushes, self._flushes = due_flushes(flushes, self.waiting)
                     self._hurry.set()
                     self._arrived.set()
             if self.outage is not None and not writes:
@@ -177,7 +178,7 @@ class Writer:
             else:
                 for view, done in flushes:
                     _settle(done, self._broken.get(view))
-            is_over = closed and not left and not self.waiting
+            is_over = closed and not left and not self.waiting.count
 
     def _commit(self, writes: list[Write]) -> list[Write]:
         """Write all together; one that would break its log breaks its own run only.

@@ -5,8 +5,10 @@ wait for thousands of events of long ones whenever it waits for an event of its 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -38,26 +40,23 @@ class Write(NamedTuple):
     done: "Future[None] | None" = None
 
 
+@dataclass
 class WaitingWrites:
     """Writes in the order in which they came, and which of them are next."""
 
-    def __init__(self) -> None:
-        self._runs: dict[str | None, deque[tuple[int, Write]]] = {}  # each with its number
-        self._count = 0
-        self._last = 0  # number; those that are put back get lower numbers again
-        self._first = 0
-        self._were_few = False  # those taken last, of runs that have few
+    count: int = 0
+    _runs: dict[str | None, deque[tuple[int, Write]]] = field(default_factory=dict)  # numbered
+    _last: int = 0  # number; those that are put back get lower numbers again
+    _first: int = 0
+    _were_few: bool = False  # those taken last, of runs that have few
 
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, run_id: str) -> bool:
+    def __contains__(self, run_id: str | None) -> bool:
         return run_id in self._runs
 
     def add(self, write: Write) -> None:
         """Add the latest write."""
         self._last += 1
-        self._count += 1
+        self.count += 1
         queue = self._runs.get(write.run_id)
         if queue is None:
             queue = self._runs[write.run_id] = deque()
@@ -67,7 +66,7 @@ class WaitingWrites:
         """Add writes that were taken and are to be taken again, before all others."""
         for write in reversed(writes):
             self._first -= 1
-            self._count += 1
+            self.count += 1
             self._runs.setdefault(write.run_id, deque()).appendleft((self._first, write))
 
     def take(self) -> list[Write]:
@@ -76,34 +75,32 @@ class WaitingWrites:
         Every second time only those of runs that have few, if there are any. Those of a run stay in
         order, and so do those of documents alone, which never wait.
         """
-        documents, queues = self._runs.get(None, ()), self._runs
-        count = len(queues) - bool(documents)
-        if self._count <= MANY or count < 2:
+        runs = len(self._runs) - (None in self._runs)
+        if self.count > MANY and runs > 1:
+            taken = self._fair_part(runs)
+        else:
+            taken = [*chain.from_iterable(self._runs.values())]
+            self._runs = {}
             self._were_few = False
-            return self._taken(dict.fromkeys(queues, self._count))
-        few = {run_id: FEW for run_id, queue in queues.items() if run_id and len(queue) <= FEW}
-        self._were_few = bool(few) and not self._were_few
-        allowed = (
-            few if self._were_few else dict.fromkeys(queues, max(FEWEST_OF_RUN, MANY // count))
-        )
-        return self._taken(allowed | {None: len(documents)})
-
-    def _taken(self, allowed: Mapping[str | None, int]) -> list[Write]:
-        """So many of each run, in the order in which they came."""
-        taken: list[tuple[int, Write]] = []
-        for run_id, most in allowed.items():
-            queue = self._runs.pop(run_id, None) or deque()
-            taken += [queue.popleft() for _ in range(min(most, len(queue)))]
-            if queue:
-                self._runs[run_id] = queue
-        self._count -= len(taken)
+        self.count -= len(taken)
         taken.sort(key=itemgetter(0))
         return [write for _, write in taken]
+
+    def _fair_part(self, runs: int) -> list[tuple[int, Write]]:
+        few = {name: FEW for name, queue in self._runs.items() if name and len(queue) <= FEW}
+        self._were_few = bool(few) and not self._were_few
+        most = max(FEWEST_OF_RUN, MANY // runs)
+        allowed = dict[str | None, int](few if self._were_few else dict.fromkeys(self._runs, most))
+        taken: list[tuple[int, Write]] = []
+        for run_id, count in (allowed | {None: self.count}).items():
+            queue = self._runs.pop(run_id, None) or deque()
+            taken += [queue.popleft() for _ in range(min(count, len(queue)))]
+            if queue:
+                self._runs[run_id] = queue
+        return taken
 
 
 def due_flushes(flushes: list[Flush], waiting: WaitingWrites) -> tuple[list[Flush], list[Flush]]:
     """The flushes that what is written next settles, and those that wait for what comes later."""
-    if not waiting:
-        return flushes, []
     due = [flush for flush in flushes if flush.view[1] not in waiting]
     return due, [flush for flush in flushes if flush.view[1] in waiting]
