@@ -76,7 +76,6 @@ class Invoker:
         self._timeout_s = timeout_s
         self._keep_deeds = keep_deeds
         self._count = count
-        self._deadlines = _Deadlines()
 
     async def invoke(self, task: Task, attempt_id: str) -> Done:
         """Invoke the agent for one task; its failures are results, never exceptions."""
@@ -140,13 +139,13 @@ class Invoker:
         ended: asyncio.Future[None] = loop.create_future()
         # Its own task: what the agent cancels or hangs on must not affect the others.
         asked = asyncio.create_task(_ask(self._agent, invocation, ended))
-        if timeout_s is not None:
-            self._deadlines.add(loop, ended, timeout_s)
+        timer = None if timeout_s is None else loop.call_later(timeout_s, _resolve, ended)
         try:
             await ended
             in_time, taken_s = asked.done(), clock.monotonic_s() - started
         finally:
-            self._deadlines.drop(ended)
+            if timer is not None:
+                timer.cancel()
             if not asked.done():
                 await _abandon(asked)
             invocation.end()
@@ -190,40 +189,6 @@ def _look_at_result(asked: "asyncio.Task[Any]") -> None:
         asked.exception()  # so that asyncio does not complain that nobody looked
 
 
-class _Deadlines:
-    """When invocations have to end.
-
-    All of a run have the same time, so that the first to begin is the first to end: one timer is
-    enough for all, where one for each would cost more than the rest of an instant task's wait.
-    """
-
-    def __init__(self) -> None:
-        self._due: dict[asyncio.Future[None], float] = {}  # in the order of their deadlines
-        self._is_timer_set = False
-
-    def add(
-        self, loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[None]", seconds: float
-    ) -> None:
-        """Resolve a future after so many seconds, unless it is dropped before."""
-        self._due[ended] = deadline = loop.time() + seconds
-        if not self._is_timer_set:
-            self._set_timer(loop, deadline)
-
-    def drop(self, ended: "asyncio.Future[None]") -> None:
-        """Forget a future that has been resolved, or that nobody waits for any more."""
-        self._due.pop(ended, None)
-
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
-        self._is_timer_set = True
-        loop.call_at(deadline, self._expire, loop)
-
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_timer_set = False
-        now = loop.time()
-        for ended, deadline in tuple(self._due.items()):
-            if deadline > now:
-                self._set_timer(loop, deadline)
-                break
-            del self._due[ended]
-            if not ended.done():
-                ended.set_result(None)
+def _resolve(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)
