@@ -1,6 +1,7 @@
 """From recorded scores and usage to the EvalSummary: the one way, for run, show and replay."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from evalwright.contracts.events import (
@@ -114,13 +115,13 @@ class Tally:
         )
 
 
+@dataclass
 class _CallCosts:
     """The exact cost of model calls."""
 
-    def __init__(self) -> None:
-        self._known_usd = Decimal(0)
-        self._calls = 0
-        self._unpriced = 0
+    _known_usd: Decimal = Decimal(0)
+    _calls: int = 0
+    _unpriced: int = 0
 
     def add(self, usage: ProviderUsage) -> Decimal:
         """Take a call, and return its cost as far as it is known."""
