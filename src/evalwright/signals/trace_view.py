@@ -1,14 +1,19 @@
 """What every detector looks at: a trace, its baseline, and who said what in them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
+from evalwright.signals.injection.instructions import (
+    InstructionReader,
+    holding_pressure,
+    may_press,
+    read_as_one,
+)
 from evalwright.signals.offered_tools import without_offers
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
 from evalwright.signals.trace_facts import (
@@ -176,7 +181,12 @@ class TraceView:
         """The places in `untrusted` of the sources that press the agent with instructions."""
         if not self.may_be_pressing:
             return []
-        return [place for place, each in enumerate(self.untrusted) if each.reading.pressed]
+        together = self.untrusted_as_one
+        if together is None:
+            places: Iterable[int] = range(len(self.untrusted))
+        else:
+            places = holding_pressure(together, self.texts_as_read)
+        return [place for place in places if self.untrusted[place].reading.pressed]
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""

@@ -106,7 +106,7 @@ class UserRequest:
         return frozenset(plain_words(self._said).split())
 
 
-read_request = lru_cache(maxsize=1)(UserRequest)  # both sides of a case have the same
+read_request = lru_cache(maxsize=16)(UserRequest)  # repeats and both sides have the same
 
 
 class Authority:

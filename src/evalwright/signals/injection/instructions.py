@@ -4,6 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
+import re2
+
 from evalwright.signals.injection.glosses import gloss_all
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
@@ -288,7 +290,16 @@ def may_press(together: bytes, queries: Sequence[str]) -> bool:
 
 def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     """The places of the texts, read as one, that hold anything like an instruction."""
-    match = DIRECTIVE.search(together)
+    return _holding(DIRECTIVE, together, texts)
+
+
+def holding_pressure(together: bytes, texts: Sequence[str]) -> list[int]:
+    """The places of the texts, read as one, that hold pressure."""
+    return _holding(PRESSURE, together, texts)
+
+
+def _holding(pattern: "re2._Regexp[bytes]", together: bytes, texts: Sequence[str]) -> list[int]:
+    match = pattern.search(together)
     if match is None:
         return []
     lengths = list(map(len, texts))
@@ -299,7 +310,7 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     while match is not None:
         # It may begin between two texts, but never ends there.
         found.append(bisect_right(ends, match.end() - 1))
-        match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
+        match = pattern.search(together, ends[found[-1]] - len(_APART))
     return found
 
 
