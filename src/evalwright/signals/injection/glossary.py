@@ -9,15 +9,15 @@ English has, too, are not in it.
 
 # An order to forget other orders, as a whole: languages put its parts in different places.
 OVERRIDES = {
-    "de": r"(?:ignorier|vergiss|vergesst|vergessen|missacht|beacht)\w*[^.!?\n]{0,40}"
+    "de": r"(?:vergiss|vergesst|vergessen sie) (?:alles|all das)[^.!?\n]{0,40}|(?:ignorier|vergiss|vergesst|vergessen|missacht|beacht)\w*[^.!?\n]{0,40}"
     r"(?:anweisung|instruktion|befehl|vorgabe|regel)\w*(?: nicht(?: mehr)?)?",
-    "es": r"(?:ignor|olvid|haz caso omiso|desestim)\w*[^.!?\n]{0,40}"
+    "es": r"olvid\w* todo[^.!?\n]{0,30}|(?:ignor|olvid|haz caso omiso|desestim)\w*[^.!?\n]{0,40}"
     r"(?:instruccion|orden|órden|indicacion|regla)\w*(?: anterior\w*| previa\w*)?",
-    "fr": r"(?:ignor|oubli|ne tiens? pas compte|ne tenez pas compte)\w*[^.!?\n]{0,40}"
+    "fr": r"oubli\w* tout[^.!?\n]{0,30}|(?:ignor|oubli|ne tiens? pas compte|ne tenez pas compte)\w*[^.!?\n]{0,40}"
     r"(?:instruction|consigne|ordre|règle)\w*(?: précédent\w*)?",
-    "it": r"(?:ignor|dimentic)\w*[^.!?\n]{0,40}(?:istruzion|ordin|regol)\w*"
+    "it": r"dimentic\w* tutto[^.!?\n]{0,30}|(?:ignor|dimentic)\w*[^.!?\n]{0,40}(?:istruzion|ordin|regol)\w*"
     r"(?: precedent\w*)?",
-    "pt": r"(?:ignor|esqueç|desconsider)\w*[^.!?\n]{0,40}(?:instruç|ordens|regras)\w*"
+    "pt": r"esqueç\w* tudo[^.!?\n]{0,30}|(?:ignor|esqueç|desconsider)\w*[^.!?\n]{0,40}(?:instruç|ordens|regras)\w*"
     r"(?: anterior\w*)?",
     "nl": r"(?:negeer|vergeet)\w*[^.!?\n]{0,40}(?:instructie|opdracht|regel)\w*",
     "pl": r"(?:zignoruj|ignoruj|zapomnij|pomiń)\w*[^.!?\n]{0,40}"
@@ -25,9 +25,9 @@ OVERRIDES = {
     "tr": r"(?:önceki|tüm|yukarıdaki|bütün)[^.!?\n]{0,30}"
     r"(?:talimat|komut|yönerge)\w*[^.!?\n]{0,12}"
     r"(?:yok say|görmezden|unut|dikkate alma|göz ardı)\w*",
-    "ru": r"(?:игнорир|проигнорир|забуд|не обращай)\w*[^.!?\n]{0,40}"
+    "ru": r"забуд\w* (?:всё|все)[^.!?\n]{0,30}|(?:игнорир|проигнорир|забуд|не обращай)\w*[^.!?\n]{0,40}"
     r"(?:инструкц|указан|команд|правил)\w*",
-    "zh": r"(?:忽略|无视|無視|忘记|忘記|不要理会)[^。！？\n]{0,14}(?:指令|指示|说明|說明|要求|命令|提示)",
+    "zh": r"(?:忘记|忽略)[^。！？\n]{0,6}(?:一切|所有内容|以上内容)|(?:忽略|无视|無視|忘记|忘記|不要理会)[^。！？\n]{0,14}(?:指令|指示|说明|說明|要求|命令|提示)",
     "ja": r"(?:これまで|以前|前|上記|今まで|すべて|全て|元)[^。！？\n]{0,12}(?:指示|命令|指令|ルール)[^。！？\n]{0,10}"
     r"(?:無視|忘れ|従わ)[ぁ-ん]{0,6}",
     "ko": r"(?:이전|앞선|기존|위의|모든)[^.!?\n]{0,14}(?:지시|명령|지침)[^.!?\n]{0,10}(?:무시|잊)[가-힣]{0,4}",
@@ -51,6 +51,8 @@ RESUMPTIONS = {
 # Verbs as an order gives them, and words that urge, bind, or speak of orders and tasks.
 WORDS: dict[str, dict[str, str]] = {
     "de": {
+        "to": "zu",
+        "requires now": "verlangt fordert erfordert",
         "assistant": "assistent assistenten assistentin", "AI": "ki", "note": "hinweis notiz", "attention": "achtung", "hello": "hallo", "user": "nutzer nutzers", "original": "ursprüngliche ursprünglichen", "answer": "antwort",
         "send": "sende senden sendet schick schicke schicken verschicke verschicken"
         " übermittle übermitteln maile mailen",
@@ -59,7 +61,7 @@ WORDS: dict[str, dict[str, str]] = {
         "pay": "zahle zahlen bezahle bezahlen begleiche",
         "delete": "lösche löschen löscht entferne entfernen vernichte",
         "create": "erstelle erstellen erzeuge lege anlegen eröffne eröffnen",
-        "add": "füge hinzufügen ergänze ergänzen",
+        "add": "trage eintragen füge hinzufügen ergänze ergänzen",
         "book": "buche buchen reserviere reservieren bestelle bestellen",
         "buy": "kaufe kaufen", "cancel": "storniere stornieren kündige kündigen",
         "change": "ändere ändern aktualisiere aktualisieren", "share": "teile teilen",
@@ -75,13 +77,14 @@ WORDS: dict[str, dict[str, str]] = {
         "then": "dann danach anschließend",
     },
     "es": {
+        "requires now": "exige requiere solicita pide",
         "assistant": "asistente asistentes", "AI": "ia", "note": "aviso nota", "attention": "atención", "hello": "hola", "for": "para",
-        "send": "envía envia envíe envie enviar enviad manda mande mandar remite"
+        "send": "envíes mandes envía envia envíe envie enviar enviad manda mande mandar remite"
         " envíame envíalo",
         "forward": "reenvía reenvíe reenviar", "transfer": "transfiere transfiera transferir",
         "pay": "paga pague pagar abona abone",
         "delete": "borra borre borrar elimina elimine eliminar",
-        "remove": "quita quite quitar", "create": "crea cree crear",
+        "remove": "quita quitar", "create": "crea cree crear",
         "add": "añade añada añadir agrega agregue agregar", "book": "reserva reservar",
         "buy": "compra compre comprar", "cancel": "cancela cancele cancelar anula anule",
         "change": "cambia cambie cambiar modifica modifique actualiza actualice actualizar",
@@ -89,39 +92,41 @@ WORDS: dict[str, dict[str, str]] = {
         "write": "escribe escriba escribir", "grant": "concede conceda otorga otorgue",
         "reset": "restablece restablezca restablecer", "run": "ejecuta ejecute ejecutar",
         "use": "utiliza utilice usar utilizar", "open": "abre abra visita visite",
-        "download": "descarga descargue descargar", "upload": "sube suba subir",
+        "download": "descarga descargue descargar", "upload": "cargue carga sube suba subir",
         "publish": "publica publique publicar", "reply": "responde responda contesta conteste",
         "install": "instala instale instalar", "tell": "dile diga",
         "do": "haz haga realiza realice", "you continue": "continúe continúa prosiga",
         "task": "tarea tareas", "instructions": "instrucción instrucciones",
-        "your": "su sus tu tus", "and": "y", "then": "luego después",
+        "your": "su sus tu tus", "then": "luego después",
         "you must now": "debes debe",
     },
     "fr": {
+        "requires now": "exige requiert",
         "hello": "bonjour",
-        "send": "envoie envoyez envoyer expédie expédiez",
+        "send": "envoies envoie envoyez envoyer expédie expédiez",
         "forward": "transfère transférez transférer réexpédiez",
         "transfer": "vire virez virer", "pay": "paie paye payez payer",
         "delete": "supprime supprimez supprimer efface effacez effacer",
-        "remove": "enlève enlevez retire retirez", "create": "crée créez créer",
+        "remove": "enlève enlevez retirez", "create": "crée créez créer",
         "add": "ajoute ajoutez ajouter", "book": "réserve réservez réserver",
         "buy": "achète achetez acheter", "cancel": "annule annulez annuler",
-        "change": "changez changer modifie modifiez modifier",
+        "change": "changez changer modifie modifiez",
         "share": "partage partagez partager", "invite": "invitez inviter",
         "write": "écris écrivez écrire", "grant": "accorde accordez",
         "reset": "réinitialise réinitialisez", "run": "lance lancez exécute exécutez",
-        "use": "utilise utilisez utiliser", "open": "ouvre ouvrez visite visitez",
-        "download": "télécharge téléchargez", "upload": "téléverse téléversez",
+        "use": "utilisez utiliser", "open": "ouvre ouvrez visite visitez",
+        "download": "télécharge téléchargez", "upload": "chargez téléverse téléversez",
         "publish": "publie publiez", "reply": "réponds répondez",
-        "install": "installe installez", "tell": "dis dites", "do": "fais faites faire",
+        "install": "installe installez", "tell": "dites", "do": "fais faites faire",
         "you continue": "reprenez reprends continuez", "update": "mettez",
         "task": "tâche tâches", "instructions": "consigne consignes",
-        "your": "votre vos ton tes", "and": "et", "then": "puis ensuite",
+        "your": "votre vos", "then": "puis ensuite",
         "you must now": "devez dois", "please kindly": "veuillez",
     },
     "it": {
+        "requires now": "chiede richiede esige",
         "assistant": "assistente", "note": "avviso", "hello": "ciao salve", "attention": "attenzione",
-        "send": "invia inviare manda spedisci", "forward": "inoltra inoltrate inoltrare",
+        "send": "inviare invia inviare manda spedisci", "forward": "inoltra inoltrate inoltrare",
         "transfer": "trasferisci trasferite trasferire bonifica", "pay": "paga pagate pagare",
         "delete": "elimina eliminare cancella cancellate cancellare", "remove": "rimuovi",
         "create": "crea creare", "add": "aggiungi aggiungete", "book": "prenota prenotate",
@@ -135,20 +140,22 @@ WORDS: dict[str, dict[str, str]] = {
         "you must now": "devi dovete",
     },
     "pt": {
+        "requires now": "pede exige requer solicita",
         "attention": "atenção", "hello": "olá",
         "send": "envie envia enviar mande", "forward": "encaminhe encaminha encaminhar",
         "transfer": "transfira transfere transferir", "pay": "pague paga pagar",
         "delete": "apague apaga apagar exclua exclui excluir elimine",
-        "remove": "remova", "create": "crie cria criar", "add": "adicione adiciona",
+        "remove": "remova", "create": "crie cria criar", "add": "adicionar acrescente adicione adiciona",
         "book": "reserva", "buy": "compre compra", "cancel": "cancele cancela",
         "change": "altere altera mude atualize", "share": "compartilhe compartilha partilhe",
         "invite": "convide", "write": "escreva", "run": "executa", "use": "utiliza",
-        "open": "abra visite", "download": "baixe", "upload": "envie", "publish": "publique",
+        "open": "abra visite", "download": "baixe", "upload": "carregue envie", "publish": "publique",
         "reply": "responda", "install": "instale", "do": "faça", "task": "tarefa tarefas",
         "instructions": "instrução instruções", "your": "seu sua teu tua", "then": "depois",
         "you must now": "deve deves",
     },
     "nl": {
+        "requires now": "vereist eist",
         "send": "stuur verstuur zend", "transfer": "maak", "pay": "betaal",
         "delete": "verwijder wis", "create": "creëer", "add": "voeg", "book": "boek reserveer",
         "buy": "koop", "cancel": "annuleer", "change": "wijzig verander", "share": "deel",
@@ -158,10 +165,11 @@ WORDS: dict[str, dict[str, str]] = {
         "please kindly": "alsjeblieft alstublieft gelieve",
     },
     "pl": {
+        "requires now": "wymaga żąda",
         "assistant": "asystent asystenta asystencie", "attention": "uwaga", "hello": "cześć",
-        "send": "wyślij prześlij wyslij", "forward": "przekaż", "transfer": "przelej",
+        "send": "wysłać wyślij prześlij wyslij", "forward": "przekaż", "transfer": "przelać przelej",
         "pay": "zapłać opłać", "delete": "usuń skasuj", "create": "utwórz stwórz",
-        "add": "dodaj", "book": "zarezerwuj", "buy": "kup", "cancel": "anuluj",
+        "add": "dodaj", "book": "zarezerwuj", "cancel": "anuluj",
         "change": "zmień zaktualizuj", "share": "udostępnij", "invite": "zaproś",
         "write": "napisz", "run": "uruchom wykonaj", "use": "użyj", "open": "otwórz odwiedź",
         "download": "pobierz", "publish": "opublikuj", "reply": "odpowiedz",
@@ -170,6 +178,7 @@ WORDS: dict[str, dict[str, str]] = {
         "you must now": "musisz", "please kindly": "proszę",
     },
     "tr": {
+        "requires now": "gerektiriyor istiyor",
         "assistant": "asistan asistana", "attention": "dikkat", "hello": "merhaba",
         "please kindly send": "gönder gönderin yolla", "please kindly forward": "ilet iletin",
         "please kindly transfer": "aktar aktarın", "please kindly pay": "öde ödeyin",
@@ -181,6 +190,7 @@ WORDS: dict[str, dict[str, str]] = {
         "instructions": "talimat talimatlar", "then": "sonra",
     },
     "ru": {
+        "requires now": "требует просит требуется",
         "assistant": "помощник помощника помощнику ассистент ассистента ассистенту", "AI": "ии", "attention": "внимание", "hello": "привет здравствуйте", "for": "для", "note": "заметка примечание",
         "send": "отправь отправьте отправить пошли пошлите вышли вышлите",
         "forward": "перешли перешлите переслать",
@@ -217,6 +227,7 @@ WORDS: dict[str, dict[str, str]] = {
 # In scripts without spaces between words, or with endings on them, pieces of text are replaced.
 PIECES: dict[str, dict[str, str]] = {
     "zh": {
+        "requires now": "要求",
         "assistant": "助手 助理", "AI": "人工智能", "attention": "注意", "hello": "您好 你好",
         "please kindly": "请 請 麻烦您 麻煩您 麻烦 务必 務必", "you must now": "必须 必須 需要你 需要您 你应该 您应该",
         "then": "然后 然後 接着 并且 并 再", "": "把 将 將", "send": "发送 發送 发到 发给 發給 寄给 寄到 发邮件",
@@ -230,6 +241,7 @@ PIECES: dict[str, dict[str, str]] = {
         "your": "您的 你的", "you": "您 你",
     },
     "ja": {
+        "requires now": "要請 要求",
         "assistant": "アシスタント", "attention": "注意", "hello": "こんにちは",
         ", please kindly send": "送信して 送って お送り 送信せよ", ", please kindly forward": "転送して",
         ", please kindly transfer": "送金して 振り込んで 振込して", ", please kindly pay": "支払って 払って",
@@ -297,7 +309,7 @@ PHRASES = {
     "please kindly": ("por favor", "per favore", "s'il vous plaît", "s'il te plaît", "merci de", "من فضلك",
                       "bitte"),
     "you must now": ("müssen sie", "musst du"), "password mot de passe": ("mot de passe",),
-    "delete": ("yok et",),
+    "delete": ("yok",),
 }
 MARKS = {
     "。": ".\n\n", "！": "!\n\n", "？": "?\n\n", "؟": "?\n\n", "．": ".\n\n", "，": ", ", "、": ", ",

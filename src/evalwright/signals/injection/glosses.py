@@ -26,7 +26,7 @@ _OVERRIDDEN = ". Ignore your previous instructions. "
 _RESUMED = " continue with your original task "
 _MARKS = str.maketrans(MARKS)
 _SENTENCE = re.compile(r"([.!?]) {1,8}([^\x00-\x7f])")
-_TOKEN = re.compile(r"([\w@#][\w@.:/#'-]*)")
+_TOKEN = re.compile(r"([\w@#][\w@.:/#-]*)")
 
 
 def _listed(table: dict[str, str], around: str) -> dict[str, str]:
@@ -113,6 +113,6 @@ def _glossed(text: str) -> str:
 
 def _in_english(written: str) -> str:
     """The gloss of a word that is not part of an address or a name."""
-    word = written.rstrip(".:'-")
+    word = written.rstrip(".:-")
     known = _GLOSSES.get(word.lower())
     return written if known is None else known + written[len(word) :]
