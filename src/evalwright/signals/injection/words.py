@@ -76,12 +76,8 @@ def _either(table: dict[str, str]) -> str:
     return "|".join(table.values())
 
 
-_BYTES = re2.Options()
-_BYTES.encoding = re2.Options.Encoding.LATIN1  # as all patterns are of ASCII; it takes less time
-
-
 def _pattern(text: str) -> "re2._Regexp[bytes]":
-    return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode(), _BYTES)
+    return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode())
 
 
 # A verb that is not known is taken for one where something follows for it to act on.
