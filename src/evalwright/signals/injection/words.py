@@ -36,6 +36,8 @@ _REMINDER = (
     rf"|\b(?:before|after|once|until|while|when)\b[^.!?\n]{{0,40}}\byour?\b[^.!?\n]{{0,40}}\b{_TASK}\b"
     r"|\b(?:your|the) (?:next|new|real|actual|original|initial|current|previous|main|only|true)"
     rf" (?:\w+ )?{_TASK}\b|\b{_TASK}(?: that)? (?:i|we|the user) (?:gave|give|assigned|set|asked)\b"
+    rf"|\byour {_TASK} (?:has|have|is|are|was|were) (?:now )?"
+    r"(?:changed|updated|cancell?ed|replaced)\b"
     rf"|\b(?:with|abandon|stop|pause|resume|continue|solve|forget) your (?:\w+ )?{_TASK}\b"
 )
 # Nor do they speak to machines, of users as somebody else, and of what these wanted before.
@@ -48,6 +50,8 @@ _ADDRESS = (
     rf"(?:(?:the|this|any|all|every|our|you) )*{_MACHINE}\b"
     r"|\b(?:hello|hi|hey|dear|attention|(?:note|notice|message|memo|reminder) (?:to|for))[ ,:]+"
     r"(?:the )?(?:assistant|agent|bot)s?\b|\bnote_?(?:to|for)_?(?:the_?)?(?:agent|assistant|ai)\b"
+    r"|\b(?:to|for) (?:the|this|any|every) (?:assistant|agent|bot)s? ?:"
+    rf"|\b(?:assistants?|{_MACHINE})\b[^.!?\n]{{0,40}}\b(?:must|shall|ha(?:s|ve) to|needs? to)\b"
     r"|\b(?:automated|autonomous) (?:callers?|readers?|clients?)\b"
 )
 _RESUMPTION = (
