@@ -91,6 +91,13 @@ def test_the_result_goes_to_stdout_alone(evalwright: Evalwright) -> None:
     assert done.err == "t.jsonl: 1 of 3 records could not be read\n"
 
 
+def test_a_baseline_of_other_cases_is_told(evalwright: Evalwright) -> None:
+    (evalwright.folder / "t.jsonl").write_bytes(a_line(1))
+    (evalwright.folder / "old.jsonl").write_bytes(a_line(2))
+    done = evalwright("signals", "--traces", "t.jsonl", "--baseline", "old.jsonl")
+    assert "t.jsonl: no trace has a partner in the baseline" in done.err
+
+
 def test_traces_can_come_through_a_pipe(evalwright: Evalwright) -> None:
     line = [str(COMMAND), "signals", "--traces", "/dev/stdin"]
     packed = gzip.compress(a_line(1))

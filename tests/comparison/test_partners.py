@@ -138,4 +138,4 @@ def test_a_scan_finds_the_baseline_by_what_was_asked() -> None:
     found = import_responses(lines(a_chat("8", "Bye"), a_chat("9", "Other")), "new.jsonl")
     traces = [baselines.of(each) for each in found]
     assert [trace and trace.prompt for trace in traces] == ["Bye", None]
-    assert baselines.by_prompt == 1
+    assert (baselines.paired, baselines.by_prompt) == (1, 1)

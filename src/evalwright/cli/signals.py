@@ -32,8 +32,8 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
     """Find security signals in recorded traces.
 
     One line of JSON for each trace, in order: {"id": <trace id>, "signals": [...]}. A trace is
-    paired with the baseline by its base_case_id, else its case_id. Exit code 2 when a record
-    could not be read; its line then has an "error".
+    paired with the baseline by its base_case_id, else its case_id, else by what the user asked.
+    Exit code 2 when a record could not be read; its line then has an "error".
     """
     if out is not None:
         check_place(out)
@@ -51,11 +51,19 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
         emit: Emit = reserve_stdout()
         for line in lines:
             emit(line)
-    if known and known.by_prompt:
-        notes.append(f"{traces}: {known.by_prompt} traces paired by the user's prompt")
-    for note in (*notes, *lines.notes()):
+    for note in (*notes, *_pairing(traces, known), *lines.notes()):
         say(note)
     return 2 if lines.faults or (known and known.faults) else 0
+
+
+def _pairing(traces: Path, known: BaselineTraces | None) -> Iterator[str]:
+    if known is None:
+        return
+    if not known.paired:
+        yield f"{traces}: no trace has a partner in the baseline, so none was compared with it"
+    if known.by_prompt:
+        count = "1 trace" if known.by_prompt == 1 else f"{known.by_prompt} traces"
+        yield f"{traces}: {count} paired by the user's prompt"
 
 
 def _keep_inputs(out: Path, *inputs: Path | None) -> None:

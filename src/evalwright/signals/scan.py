@@ -32,6 +32,7 @@ class BaselineTraces:
         self._found: dict[str, bytes] = {}
         self._asked: dict[str | None, str] = {}
         self.by_prompt = 0  # traces that were paired by it
+        self.paired = 0  # traces that were paired at all
         self.faults: list[str] = []
         for record, place in import_placed(blocks, name):
             reason = record.fault or _why_nothing(decode_trace(record.response, ""), place)
@@ -52,7 +53,10 @@ class BaselineTraces:
             if same is not None and same != key:
                 self.by_prompt += 1
                 found = self._found[same]
-        return decode_trace(msgspec.json.decode(found), key) if found else None
+        if found is None:
+            return None
+        self.paired += 1
+        return decode_trace(msgspec.json.decode(found), key)
 
 
 def scan_traces(
