@@ -530,13 +530,18 @@ def test_documents_in_a_folder_are_skipped_and_what_was_passed_over_is_named(lib
     (library.folder / "prompts" / "poor.md").unlink()
     (library.folder / "prompts" / "CHANGELOG.md").write_text("# Changes\n\n## 1.0\n- First.\n")
     (library.folder / "prompts" / "rules.mdc").write_text("---\nglobs: **/*\n---\nUse tabs.\n")
-    done = prompteval(library, "prompts", "-t", "0", "--threshold", "1", "-o", "report.xml")
+    outputs = ("-o", "report.xml", "-o", "report.sarif")
+    done = prompteval(library, "prompts", "-t", "0", "--threshold", "1", *outputs)
     assert done.code == 0
     assert "not a prompt  prompts/CHANGELOG.md" in done.out
     assert "2 files · 1 passed · 1 skipped (no prompts)" in done.out
     passed_over = "(prompts/README.md, prompts/archive/, prompts/rules.mdc); --all-kinds"
     assert f"passed over: 3 files {passed_over}" in " ".join(done.out.split())
     assert "<skipped message=" in (library.folder / "report.xml").read_text()
+    sarif = json.loads((library.folder / "report.sarif").read_text())
+    assert [each["level"] for each in sarif["runs"][0]["results"]] == ["note"]
+    piped = prompteval(library, "prompts", "-t", "0", "-o", "-")
+    assert "passed over: 3 files" in piped.err
     alone = prompteval(library, "prompts/CHANGELOG.md", "-t", "0", "--threshold", "0")
     assert alone.code == 1
     everything = prompteval(library, "prompts", "-t", "0", "--all-kinds", "--json")

@@ -98,6 +98,9 @@ COMMENTS = {
     "several rules": "<!-- prompteval-ignore PE205, PE206: ours -->\nProvide several options.",
     "the file": "<!-- prompteval-ignore-file PE206: ours -->\nSort.\n\nProvide several options.",
     "a prefix": "<!-- prompteval-ignore PE20: ours -->\nProvide several options.",
+    "of Jinja": "{# prompteval-ignore PE206: ours #}\nProvide several options.",
+    "of Mustache": "{{! prompteval-ignore-file PE206: ours }}\nProvide several options.",
+    "of Handlebars": "Provide several options. {{!-- prompteval-ignore PE206: ours --}}",
 }
 
 

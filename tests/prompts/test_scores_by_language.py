@@ -215,3 +215,13 @@ def test_any_text_can_be_counted(text, language):
 
     assert counts.keys() == set(CONCEPTS)
     assert min(counts.values()) >= 0
+
+
+def test_agent_rules_are_advised_about_their_work_not_about_an_answer(tmp_path):
+    file = tmp_path / "AGENTS.md"
+    file.write_text("# Agents\n\n- Run the tests before each commit.\n- Never push to main.\n")
+
+    advice = lint_files([file])[0].recommendations
+
+    assert advice
+    assert not any("JSON" in each or "{{" in each for each in advice)

@@ -130,6 +130,19 @@ ASPECTS: dict[AspectName, Aspect] = {
     ),
 }
 
+# What agents read while they work has neither one input nor one answer: other advice for it.
+RULES_ADVICE: dict[AspectName, str] = {
+    "form": "Say what the result looks like: “Commit messages are in the imperative, at most 72 "
+    "characters.”",
+    "examples": "Show what is right beside what is wrong: “Good: `parse(text: str) -> Date`. Bad: "
+    "`parse(x)`.”",
+    "input": "Say which files or situations it is about: “In `src/api`, and whenever a migration "
+    "is added.”",
+    "cases": "Say what to do when something is missing or does not fit: “If a test fails for "
+    "another reason, stop and report it.”",
+    "parts": "Give the parts names, by headings or tags: “## Commands”, “## Style”, “## Never”.",
+}
+
 # For each criterion its aspects, with their weights.
 RUBRIC: dict[Criterion, tuple[tuple[AspectName, float], ...]] = {
     "clarity": (

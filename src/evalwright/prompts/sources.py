@@ -86,10 +86,10 @@ def find_files(paths: Sequence[Path], search: PromptSearch | None = None) -> lis
     return found
 
 
-def passed_over_in_words(paths: Sequence[str]) -> str:
+def passed_over_in_words(paths: Sequence[str], most: int = _NAMED) -> str:
     """What was passed over: how many, the names of the first, and what to do about it."""
-    shown = ", ".join(paths[:_NAMED])
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    shown = ", ".join(paths[:most])
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
     count = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     has_others = any(path.lower().endswith((*_LEFT_OUT, *OTHER_FORMATS)) for path in paths)
     remedy = "; --all-kinds takes other formats, agents and instructions too" if has_others else ""

@@ -17,7 +17,14 @@ from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, Find
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import WITHOUT_SPACES
 from evalwright.prompts.outline import EXAMPLE_TITLE
-from evalwright.prompts.rubric import ASPECTS, LEXICAL, RUBRIC, STRUCTURAL, AspectName
+from evalwright.prompts.rubric import (
+    ASPECTS,
+    LEXICAL,
+    RUBRIC,
+    RULES_ADVICE,
+    STRUCTURAL,
+    AspectName,
+)
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
 
@@ -27,6 +34,7 @@ _LOWEST, _SPAN = 1.0, 9.0
 _DIGITS = 2
 _GOOD, _WEAK = 0.75, 0.4
 _NAMED = 2  # aspects in a reason
+_READ_AT_WORK = ("agent_rules", "skill")
 
 _FEW = 0.15  # of a hundred words: so that little of a thing is enough in a short prompt
 # What is left of the scores of a text without an instruction or a question, and of one that
@@ -132,11 +140,14 @@ def structural_scores(reading: Reading, findings: Sequence[Finding]) -> Structur
         f"{grade(percentage)} by structure: strongest in {best} ({rubric[best][0]:.1f}), "
         f"weakest in {worst} ({rubric[worst][0]:.1f}), {found}."
     )
-    return StructuralResult(rubric, percentage, summary, _advice(rubric, grades))
+    advice = RULES_ADVICE if reading.prompt.kind in _READ_AT_WORK else {}
+    return StructuralResult(rubric, percentage, summary, _advice(rubric, grades, advice))
 
 
 def _advice(
-    rubric: Mapping[Criterion, tuple[float, str]], grades: Mapping[AspectName, float]
+    rubric: Mapping[Criterion, tuple[float, str]],
+    grades: Mapping[AspectName, float],
+    own: Mapping[AspectName, str],
 ) -> dict[Criterion, str]:
     """The weakest aspect of each criterion, the worst criterion first; none of them twice."""
     left = set(grades)
@@ -145,7 +156,7 @@ def _advice(
         names = [name for name, _ in RUBRIC[criterion] if name in left]
         weakest = min(names, key=grades.__getitem__)
         left.discard(weakest)
-        advice[criterion] = ASPECTS[weakest].advice
+        advice[criterion] = own.get(weakest) or ASPECTS[weakest].advice
     return advice
 
 

@@ -233,10 +233,12 @@ def _write(
     append_step_summary(results, context)
     if request.as_json and not request.streams:
         emit(renderer("prompts", "json")(records, context))
-        if context.passed_over and not request.quiet:
-            say(f"passed over: {passed_over_in_words(context.passed_over)}")
-    elif not (request.quiet or request.prints_result):
+    if request.quiet:
+        return
+    if not request.prints_result:
         _show(request, results, context)
+    elif context.passed_over:
+        say(f"passed over: {passed_over_in_words(context.passed_over)}")
 
 
 def _show(

@@ -4,7 +4,8 @@ A new rule is one entry in the `RULES` of its theme; a new theme is a module and
 
 A comment `<!-- prompteval-ignore PE206: the number is the user's choice -->` silences rules in the
 next line that is not blank, or in its own line if it follows other text; `prompteval-ignore-file`
-silences them in the whole file. In YAML the same words follow a `#`.
+silences them in the whole file. In YAML the same words follow a `#`; a template may have them in
+its own comments, `{# … #}` and `{{! … }}`, which no model gets to see.
 """
 
 import re
@@ -30,8 +31,11 @@ WHOLE_FILE = 0  # instead of a line
 _SIGN = "prompteval-ignore"
 _COMMENT = re.compile(
     r"(?:<!--[ \t]*prompteval-ignore(-file)?\b([^\n:>]*)(?::([^\n]*?))?[ \t]*-->"
+    r"|\{(?:#-?|\{!(?:--)?)[ \t]*prompteval-ignore(-file)?\b([^\n:#}]*)(?::([^\n]*?))?[ \t]*"
+    r"(?:-?#|(?:--)?\})\}"
     r"|#[ \t]*prompteval-ignore(-file)?\b([^\n:]*)(?::([^\n]*))?)"
 )
+_FIRST_GROUP = {"<": 1, "{": 4, "#": 7}
 _NOT_SPACE = re.compile(r"\S")
 _NAMES = re.compile(r"[^\s,]+")
 
@@ -61,12 +65,12 @@ def ignore_comments(reading: Reading) -> list[IgnoreComment]:
     return [
         _comment(reading, match)
         for match in _COMMENT.finditer(reading.text)
-        if match[0].startswith("<") or reading.prompt.type != "markdown"
+        if match[0][0] != "#" or reading.prompt.type != "markdown"
     ]
 
 
 def _comment(reading: Reading, match: re.Match[str]) -> IgnoreComment:
-    first = 1 if match[0].startswith("<") else 4
+    first = _FIRST_GROUP[match[0][0]]
     whole_file, names, reason = match.group(first, first + 1, first + 2)
     line = WHOLE_FILE if whole_file else _line_after(reading, match)
     found = tuple(_NAMES.findall(names))

@@ -53,7 +53,8 @@ def _incomplete(reading: Reading) -> Iterator[Hit]:
     if lacking:
         names = " and no ".join(line.partition(":")[0] for line in lacking)
         example = " and ".join(f"`{line}`" for line in lacking)
-        yield Hit(0, f"The front matter has no {names}: add a line such as {example}.")
+        place = "front matter" if reading.prompt.type == "markdown" else "file"
+        yield Hit(0, f"The {place} has no {names}: add a line such as {example}.")
 
 
 def _loose(reading: Reading) -> Iterator[Hit]:

@@ -68,7 +68,7 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
         "judges": len(overview.judges) > 1,
         "agreement": _agreement(overview, context.threshold),
         "change": None if context.change is None else _change(context.change),
-        "passed_over": display_text(passed_over_in_words(context.passed_over))
+        "passed_over": display_text(passed_over_in_words(context.passed_over, _MOST))
         if context.passed_over
         else None,
         "criteria": [name.capitalize() for name in WEIGHTS],

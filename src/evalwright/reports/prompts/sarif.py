@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.change import percentages
+from evalwright.prompts.evaluate import NO_TASK
 from evalwright.prompts.findings import Rule
 from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
@@ -57,9 +58,10 @@ def _results(file: File, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         # Where the text is known the line itself tells findings apart, else what is said of it.
         mark = "\0".join((finding.rule, " ".join(line.split()) or _wordly(finding.message)))
         seen[mark] += 1
+        is_told_only = file.status == "skipped" and finding.rule == NO_TASK
         yield {
             "ruleId": _text(finding.rule),
-            "level": _LEVELS[finding.severity],
+            "level": "note" if is_told_only else _LEVELS[finding.severity],
             "message": {"text": _text(finding.message)},
             "locations": [_location(file.path, finding.line, finding.column)],
             "partialFingerprints": _fingerprint(file.path, mark, str(seen[mark])),
