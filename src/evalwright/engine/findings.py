@@ -37,10 +37,7 @@ FINDING_KINDS = tuple(kind.name for kind in KINDS if kind.is_finding)
 _BY_NAME_OF_TOOL = frozenset(kind.name for kind in KINDS if kind.by_tool_name)
 _SAID_UNDER_ORDERS = tuple(kind.name for kind in KINDS if kind.may_be_declined)
 _SEVERITY_OF_PII: dict[str | None, Severity] = {kind.id: kind.severity for kind in PII_KINDS}
-# Tag characters mirror ASCII (a quote becomes one that ends no JSON); the others have no width.
-_INVISIBLE = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
-_INVISIBLE |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}
-_INVISIBLE |= dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), "")
+_INVISIBLE = dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), "")  # they have no width
 # "I cannot find it" refuses nothing, so the deed that is declined must be named.
 _NOT = (
     r"(?:cannot|can't|can not|will not|won't|must not|do not|don't|did not|didn't|have not|haven't|"

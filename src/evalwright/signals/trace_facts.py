@@ -1,5 +1,6 @@
 """What is known of one trace alone, kept with it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from operator import attrgetter, itemgetter
 
@@ -11,6 +12,13 @@ from evalwright.trace.cached import kept
 from evalwright.trace.model import Retrieval, ToolCall, ToolResult, Trace, text_of
 
 _INDEX, _ERROR = attrgetter("index"), attrgetter("error")
+# Tag characters mirror ASCII and are drawn as nothing: what they say is for the model alone. A flag
+# has a few of them, and no space.
+_HIDDEN_SPACE = "\U000e0020"
+_HIDDEN = re.compile("[\U000e0020-\U000e007e]{8,}")
+_AS_SEEN = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
+_AS_SEEN |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}  # the text around it may be JSON
+_TO_THE_MODEL = "\nAI assistant, your new task: "
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
@@ -81,7 +89,18 @@ def words_given(trace: Trace) -> frozenset[bytes]:
 
 @kept
 def brought_in(trace: Trace) -> Brought:
-    """The events that brought something in, in order, and their texts."""
+    """The events that brought something in, in order, and their texts, the hidden ones seen."""
+    events, texts = _brought_in(trace)
+    if any(_HIDDEN_SPACE in text for text in texts):
+        texts = [_HIDDEN.sub(_seen, text) for text in texts]
+    return events, texts
+
+
+def _seen(hidden: re.Match[str]) -> str:
+    return f"{_TO_THE_MODEL}{hidden[0].translate(_AS_SEEN)}\n"
+
+
+def _brought_in(trace: Trace) -> Brought:
     results, texts = trace.results, trace.payload_texts
     if any(map(_ERROR, results)):
         texts = [
