@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+import zlib
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from trace_builders import imported, imported_lines, one, steps
 
 from evalwright.contracts.errors import BadInput
-from evalwright.trace.importers import import_responses
+from evalwright.trace.importers import archives, import_responses
 from evalwright.trace.importers.archives import unpacked
 from strategies import mutations
 
@@ -345,25 +346,29 @@ def zipped(method: int, *names: str) -> io.BytesIO:
         "summaries.json": [],
         "header.json": HEADER,
     }
+    return packed({name: contents[name] for name in names or contents}, method)
+
+
+def packed(contents: dict[str, Any], method: int) -> io.BytesIO:
+    texts = [json.dumps(each, indent=2).encode() for each in contents.values()]
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for name in names or contents:
-            text = json.dumps(contents[name], indent=2).encode()
-            packed = zstandard.compress(text) if method == 93 else text
-            archive.writestr(name, packed)
+        for name, text in zip(contents, texts, strict=True):
+            archive.writestr(name, zstandard.compress(text) if method == 93 else text)
     if method == 93:
-        file = io.BytesIO(_as_zstd(file.getvalue()))
+        file = io.BytesIO(_as_zstd(file.getvalue(), [zlib.crc32(each) for each in texts]))
     return file
 
 
-def _as_zstd(archive: bytes) -> bytes:
+def _as_zstd(archive: bytes, checksums: list[int]) -> bytes:
     """Members that hold packed content, as members that are packed."""
     changed = bytearray(archive)
     for magic, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
-        place = changed.find(magic)
-        while place >= 0:
+        place = -1
+        for checksum in checksums:
+            place = changed.find(magic, place + 1)
             changed[place + offset] = 93
-            place = changed.find(magic, place + 4)
+            changed[place + offset + 6 : place + offset + 10] = checksum.to_bytes(4, "little")
     return bytes(changed)
 
 
@@ -384,6 +389,61 @@ def test_samples_of_a_log_of_inspect_are_cases():
 def test_packed_logs_of_inspect_are_read_sample_by_sample(method, names):
     (found,) = import_responses(unpacked(zipped(method, *names), "log.eval"), "log.eval")
     assert steps(found.response)[1:] == ASKED_INSPECT
+
+
+@pytest.mark.parametrize("method", [0, 93], ids=["stored", "zstd"])
+def test_a_sample_of_any_size_stays_one_record(method):
+    large = {**SAMPLE, "store": {"notes": "long " * 500_000}}
+    log = packed({"header.json": HEADER, "samples/a_epoch_1.json": large}, method)
+    (found,) = import_responses(unpacked(log, "log.eval"), "log.eval")
+    assert steps(found.response)[1:] == ASKED_INSPECT
+
+
+def test_a_sample_too_large_to_be_read_is_not_unpacked_further(monkeypatch):
+    monkeypatch.setattr(archives, "MAX_RECORD_BYTES", 2_000_000)
+    large = {**SAMPLE, "store": {"notes": "0" * 20_000_000}}
+    log = packed({"header.json": HEADER, "samples/a_epoch_1.json": large}, 93)
+    assert sum(map(len, unpacked(log, "log.eval"))) < 4_000_000
+
+
+def test_a_packed_sample_that_changed_on_the_way_is_refused():
+    content = zipped(93).getvalue()
+    checksum = zlib.crc32(json.dumps(SAMPLE, indent=2).encode()).to_bytes(4, "little")
+    with pytest.raises(BadInput, match=r"a_epoch_1\.json is damaged"):
+        list(unpacked(io.BytesIO(content.replace(checksum, b"\0\0\0\0")), "log.eval"))
+
+
+SCORER = {"event": "span_begin", "id": "s2", "parent_id": "s1", "type": "scorer"}
+JUDGED = {
+    "event": "model",
+    "span_id": "s2",
+    "model": "judge-1",
+    "tools": [{"name": "grade"}],
+    "output": {"usage": {"input_tokens": 5, "output_tokens": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"event": "span_begin", "id": "s1", "type": "scorers"}, SCORER, JUDGED],
+        [{"event": "step", "action": "begin", "type": "scorer"}, {**JUDGED, "span_id": None}],
+    ],
+    ids=["spans", "steps of older versions"],
+)
+@pytest.mark.parametrize("judge", ["judge-1", "small-1"], ids=["another model", "the same"])
+def test_what_judges_spend_is_not_spent_by_the_agent(events, judge):
+    used = {"small-1": {"input_tokens": 7, "output_tokens": 2}}
+    before = used.get(judge, {"input_tokens": 0, "output_tokens": 0})
+    used[judge] = {
+        "input_tokens": before["input_tokens"] + 5,
+        "output_tokens": before["output_tokens"] + 1,
+    }
+    events = [{**each, "model": judge} if each.get("model") else each for each in events]
+    response = one({**HEADER, "samples": [{**SAMPLE, "model_usage": used, "events": events}]})
+    assert response["models"] == ["small-1"]
+    assert response["usage"] == {"input_tokens": 7, "output_tokens": 2, "duration_ms": 2000}
+    assert "tools_offered" not in response
 
 
 def test_a_log_without_samples_says_why():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from evalwright.contracts.errors import BadInput
+from evalwright.trace.importers.records import MAX_RECORD_BYTES
 
 ZIP_MAGIC = b"PK\x03\x04"
 _ZSTD = 93  # the method of a member; `zipfile` knows it from Python 3.14 on
@@ -22,11 +23,23 @@ def unpacked(file: BinaryIO, place: str) -> Iterator[bytes]:
     try:
         with zipfile.ZipFile(file) as archive:
             for member in _members(archive, place):
-                for block in _content(archive, file, member, place):
-                    yield block.replace(b"\n", b" ")
-                yield b"\n"
+                yield from _line(_content(archive, file, member, place))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise BadInput(f"{place}: cannot be unpacked: {error}; download it again") from None
+
+
+def _line(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks as one line, which ends with the last; of one too long to be read no more follow."""
+    before = b""
+    size = 0
+    for block in blocks:
+        if before:
+            yield before
+        before = block.replace(b"\n", b" ")
+        size += len(block)
+        if size > MAX_RECORD_BYTES:
+            break
+    yield before + b"\n"
 
 
 def _members(archive: zipfile.ZipFile, place: str) -> list[zipfile.ZipInfo]:
@@ -55,7 +68,12 @@ def _content(
                 yield block
         return
     packed = _Stretch(file, _start(file, member), member.compress_size)
-    yield from _from_zstd(packed, f"{place}: {member.filename}")
+    checksum = 0
+    for block in _from_zstd(packed, f"{place}: {member.filename}"):
+        checksum = zlib.crc32(block, checksum)
+        yield block
+    if checksum != member.CRC:
+        raise zipfile.BadZipFile(f"{member.filename} is damaged")
 
 
 def _start(file: BinaryIO, member: zipfile.ZipInfo) -> int:

@@ -83,7 +83,8 @@ class InspectLogs:
 
 def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
     sample = _resolved(raw)
-    log = [each for each in listed(sample.get("events")) if isinstance(each, dict)]
+    log, judging = _apart([x for x in listed(sample.get("events")) if isinstance(x, dict)])
+    used = _used(sample, judging)
     said = listed(sample.get("messages"))
     given = sample.get("input")
     events = [event for each in said for event in _events(each)]
@@ -93,10 +94,42 @@ def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
         trace_id=first_identifier(sample, "uuid"),
         prompt=given if isinstance(given, str) else _asked(given),
         tools=_tools(log),
-        models=_models(sample, header),
-        usage=_spent(sample),
+        models=_models(sample, header, used),
+        usage=_spent(sample, used),
         failure=_failure(sample),
     )
+
+
+def _apart(log: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the agent did, and what scorers did after it, in spans or steps of their own."""
+    spans: set[str | None] = set()
+    is_step = False
+    parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    for each in log:
+        is_scorer = each.get("type") in ("scorer", "scorers")
+        if each.get("event") == "step" and is_scorer:
+            is_step = each.get("action") == "begin"
+        inner, outer = identifier(each.get("id")), identifier(each.get("parent_id"))
+        if each.get("event") == "span_begin" and inner and (is_scorer or outer in spans):
+            spans.add(inner)
+        parts[is_step or identifier(each.get("span_id")) in spans].append(each)
+    return parts
+
+
+def _used(sample: dict[str, Any], judging: list[dict[str, Any]]) -> dict[str, dict[str, Json]]:
+    """What each model used as the agent; a sample has it together with what judges used."""
+    told = sample.get("model_usage")
+    told = told if isinstance(told, dict) else {}
+    used = {name: usage_of({"usage": each}) for name, each in told.items()}
+    for each in judging:
+        name, output = text(each.get("model")), each.get("output")
+        if each.get("event") == "model" and name in used and isinstance(output, dict):
+            used[name] = _less(used[name], usage_of(output))
+    return {name: each for name, each in used.items() if any(each.values()) or not judging}
+
+
+def _less(total: dict[str, Json], part: dict[str, Json]) -> dict[str, Json]:
+    return {key: max(0, value - part.get(key, 0)) for key, value in total.items()}
 
 
 def _resolved(sample: dict[str, Any]) -> dict[str, Any]:
@@ -227,24 +260,22 @@ def _offered(event: dict[str, Any]) -> list[str]:
     return tool_names(event.get("tools"))
 
 
-def _models(sample: dict[str, Any], header: dict[str, Any]) -> list[str]:
+def _models(
+    sample: dict[str, Any], header: dict[str, Any], used: dict[str, dict[str, Json]]
+) -> list[str]:
     about = header.get("eval")
     named = text(about.get("model")) if isinstance(about, dict) else None
-    used = sample.get("model_usage")
     output = sample.get("output")
     answered = text(output.get("model")) if isinstance(output, dict) else None
-    found = list(used) if isinstance(used, dict) and used else [answered or named]
+    found: list[str | None] = [*used] or [answered or named]
     return [name for name in found if name and name != "none/none"]
 
 
-def _spent(sample: dict[str, Any]) -> dict[str, Json]:
-    used = sample.get("model_usage")
-    used = used if isinstance(used, dict) else {}
-    parts = [each for each in used.values() if isinstance(each, dict)]
+def _spent(sample: dict[str, Any], used: dict[str, dict[str, Json]]) -> dict[str, Json]:
+    spent = sum_usage(used.values())
     output = sample.get("output")
-    if not parts and isinstance(output, dict) and isinstance(output.get("usage"), dict):
-        parts = [output["usage"]]
-    spent = sum_usage(usage_of({"usage": each}) for each in parts)
+    if not used and isinstance(output, dict):
+        spent = usage_of(output)
     seconds = number(sample.get("total_time"))
     if seconds is not None:
         spent["duration_ms"] = round(seconds * 1000, 3)
