@@ -149,6 +149,18 @@ def test_spans_of_the_agents_sdk_are_one_case(wrap):
     assert response["usage"]["input_tokens"] == 5
 
 
+def test_an_answer_that_arrived_in_parts_is_a_response_in_a_list():
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text"}]}
+    said["content"][0]["text"] = "Sent."
+    spent = {"input_tokens": 5, "output_tokens": 1}
+    response = {"id": "x", "object": "response", "output": [said], "usage": spent}
+    data = {"type": "generation", "input": [ASKED], "output": [response], "model": "small-1"}
+    found = one([TRACE, agent_span(1, data)])
+    assert found["final_output"]["content"] == "Sent."
+    assert steps(found) == [("final", "Sent.")]
+    assert (found["usage"]["input_tokens"], found["models"]) == (5, ["small-1"])
+
+
 def test_a_function_that_failed_is_a_result_with_its_error():
     error = {"message": "Error running tool", "data": {"error": "no such order"}}
     (_, result) = one([TRACE, agent_span(1, SDK[2]["span_data"], error)])["events"]

@@ -354,3 +354,9 @@ def test_a_log_of_megabytes_is_one_case():
     response = one({"messages": [ASKED, *turn * 20_000, ANSWERED]})
     assert len(response["events"]) == 60_001
     assert len(json.dumps(response)) > 4_000_000
+
+
+def test_an_answer_beside_a_conversation_that_ends_with_it_is_told_once():
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho", "ts": 5}]
+    assert steps(one({"messages": said, "output": "Ho"})) == [("final", "Ho")]
+    assert len(steps(one({"messages": said, "output": "Hello"}))) == 2

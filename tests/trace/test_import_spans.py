@@ -409,6 +409,42 @@ def test_the_console_form_of_a_span_is_read():
     assert found.response["events"][1]["latency_ms"] == 250
 
 
+def test_the_form_of_test_exporters_is_read():
+    """Ids are numbers, the parent is a context, and an exception says what a status would."""
+    context = {"trace_id": 7, "span_id": 2, "is_remote": False}
+    outer = {
+        "name": "chat small-1",
+        "context": context,
+        "parent": None,
+        "start_time": 1767225600000000000,
+        "end_time": 1767225600000000009,
+        "attributes": {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps([ASKED]),
+            "gen_ai.output.messages": json.dumps([ANSWERED]),
+            "gen_ai.usage.input_tokens": 5,
+        },
+    }
+    client = {
+        **outer,
+        "name": "messages.create",
+        "context": {**context, "span_id": 3},
+        "parent": context,
+        "attributes": {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 5},
+    }
+    failed = {
+        **client,
+        "name": "execute_tool find_order",
+        "context": {**context, "span_id": 4},
+        "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": "c1"},
+        "events": [{"name": "exception", "attributes": {"exception.escaped": "True"}}],
+    }
+    (found,) = imported_lines([client, outer, failed])
+    assert found.response["usage"]["input_tokens"] == 5
+    results = [each for each in found.response["events"] if each["type"] == "tool_result"]
+    assert [each["status"] for each in results] == ["error"]
+
+
 def test_messages_may_be_structured_attributes():
     said = {"gen_ai.input.messages": [ASKED], "gen_ai.output.messages": [ANSWERED]}
     response = one(an_export(model("m1", (1, 2), said=said)))

@@ -267,7 +267,11 @@ def _instructions(request: dict[str, Any]) -> list[str]:
 
 
 def _events(exchange: _Exchange) -> list[CanonicalEvent]:
-    return events_of_messages(exchange.history) + events_of_messages(exchange.answer)
+    """The conversation; an answer that stands beside it as well is the same answer."""
+    told, answered = events_of_messages(exchange.history), events_of_messages(exchange.answer)
+    last = [{**each, "ts": None} for each in told[-len(answered) :]]
+    is_told = last == [{**each, "ts": None} for each in answered]
+    return told if is_told else told + answered
 
 
 def _no_conversation(record: ImportRecord) -> Imported:

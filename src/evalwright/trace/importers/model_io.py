@@ -42,7 +42,7 @@ _ITEM_KINDS = ("message", "function_call", "function_call_output", "reasoning", 
 
 def model_operation(span: Span, given: Json, answered: Json) -> Operation:
     """A call of a model, with all that its input and its output tell."""
-    given, answered = structure_from_text(given), structure_from_text(answered)
+    given, answered = structure_from_text(given), _lone_response(structure_from_text(answered))
     fields = given if isinstance(given, dict) else {}
     offered = fields.get("tools") or fields.get("functions")
     return Operation(
@@ -55,6 +55,13 @@ def model_operation(span: Span, given: Json, answered: Json) -> Operation:
         usage=usage_in(answered),
         models=models_in(answered) or models_of([fields]),
     )
+
+
+def _lone_response(answered: Json) -> Json:
+    """A response that stands in a list of one, as answers that arrived in parts are recorded."""
+    alone = answered[0] if isinstance(answered, list) and len(answered) == 1 else None
+    is_response = isinstance(alone, dict) and isinstance(alone.get("output"), list)
+    return alone if is_response else answered
 
 
 def agent_operation(span: Span, given: Json, answered: Json) -> Operation:

@@ -119,19 +119,34 @@ def _span(raw: dict[str, Any], resource: dict[str, Json]) -> Span:
     ids = {**raw, **context} if isinstance(context, dict) else raw
     status = raw.get("status")
     status = status if isinstance(status, dict) else {}
+    events = [_event(each) for each in _members(raw, "events")]
     return Span(
         trace_id=_id(_get(ids, "traceId")) or "",
         span_id=_id(_get(ids, "spanId")) or "",
-        parent_id=_id(_get(raw, "parentSpanId", "parentId")),
+        parent_id=_parent(raw),
         name=text(raw.get("name")) or "",
         start=milliseconds(_get(raw, "startTimeUnixNano", "startTime")),
         end=milliseconds(_get(raw, "endTimeUnixNano", "endTime")),
         attributes=_attributes(raw),
         resource=resource,
-        events=[_event(each) for each in _members(raw, "events")],
-        failed=_get(status, "code", "statusCode") in _ERROR_CODES,
+        events=events,
+        failed=_get(status, "code", "statusCode") in _ERROR_CODES if status else _escaped(events),
         failure=text(_get(status, "message", "description")),
     )
+
+
+def _escaped(events: list[SpanEvent]) -> bool:
+    """Whether an exception ended a span, which is how one tells a failure without a status."""
+    told = (each.attributes.get("exception.escaped") for each in events)
+    return any(str(each).lower() == "true" for each in told)
+
+
+def _parent(raw: dict[str, Any]) -> str | None:
+    """The id of the span around one; test exporters write its context."""
+    parent = raw.get("parent")
+    if isinstance(parent, dict):
+        return _id(_get(parent, "spanId"))
+    return _id(_get(raw, "parentSpanId", "parentId"))
 
 
 def _event(raw: dict[str, Any]) -> SpanEvent:
