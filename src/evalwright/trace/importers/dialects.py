@@ -203,9 +203,15 @@ def _gemini_part(part: dict[str, Any]) -> dict[str, Any]:
     return {"type": next((key for key in _MEDIA if key in part), "other"), **part}
 
 
+_SPENDING = frozenset(
+    {"usage", "usage_metadata", "response_metadata", "cost", "model", "model_name"}
+)
+
+
 def spent_in(messages: Json) -> tuple[dict[str, Json], list[str]]:
     """What the answers in a conversation cost together, and the models that gave them."""
-    fields = [_told(each) for each in listed(messages) if isinstance(each, dict)]
+    told = [_told(each) for each in listed(messages) if isinstance(each, dict)]
+    fields = [each for each in told if not _SPENDING.isdisjoint(each)]
     usage = sum_usage(_usage(each) for each in fields)
     return usage, models_of(fields)
 

@@ -261,8 +261,10 @@ def _import(
 ) -> Iterator[tuple[Imported | PassedOver, ImportRecord | None]]:
     """What importers give, with the record if it is of that one alone."""
     importers = {each.name: each.importer(name) for each in FORMATS}
-    for record in _WRAPPERS.unwrapped(read_records(chunks, name)):
-        found = None if record.fault else format_of(record.value)
+    known = _Known()
+    wrappers = Wrappers(lambda value: known.format_of(value) is not None, _is_part)
+    for record in wrappers.unwrapped(read_records(chunks, name)):
+        found = None if record.fault else known.format_of(record.value)
         if found is None or found.in_order:
             for other, importer in importers.items():
                 if found is None or other != found.name:
@@ -305,6 +307,20 @@ def recognise(first: bytes, name: str) -> str | None:
 def format_of(value: Json) -> TraceFormat | None:
     """The format of a value that is a record itself, not a document of several."""
     return next((each for each in FORMATS if each.may_fit(value) and each.fits(value)), None)
+
+
+class _Known:
+    """Knows formats, and still that of the last value: wrappers ask before importers do."""
+
+    def __init__(self) -> None:
+        self._value: Json = None
+        self._found: TraceFormat | None = None
+
+    def format_of(self, value: Json) -> TraceFormat | None:
+        """The format of a value."""
+        if value is not self._value:
+            self._value, self._found = value, format_of(value)
+        return self._found
 
 
 def _is_part(value: Json) -> bool:

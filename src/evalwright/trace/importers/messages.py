@@ -64,6 +64,8 @@ def _turn_of(raw: dict[str, Any]) -> list[CanonicalEvent]:
 
 
 def _timed(events: list[CanonicalEvent], raw: dict[str, Any]) -> list[CanonicalEvent]:
+    if raw.keys().isdisjoint(_TIMES):
+        return events
     ts = next((found for key in _TIMES if (found := milliseconds(raw.get(key))) is not None), None)
     return events if ts is None else [{**event, "ts": ts} for event in events]
 
