@@ -31,8 +31,9 @@ Examples:
   evalwright prompts prompts/
   prompteval prompts/ -o report.html -o results.json --threshold 80
   prompteval prompts/greeting.md -t 2 -m ollama:phi4 -r 3
-  prompteval prompts/ -m openai/gpt-4o-mini --max-cost 2 -o results.json --resume
+  prompteval prompts/ -m openai:gpt-4.1-mini --max-cost 2 -o results.json --resume
   prompteval prompts/ --baseline results.json --fail-on regression
+  prompteval . --all-kinds -o - | jq -r '.[] | [.grade, .input.path] | @tsv'
   cat prompt.md | prompteval -
 """
 
