@@ -87,6 +87,11 @@ def test_a_missing_key_is_found_while_loading_and_its_variable_named(
     assert load(name, **{variable: "key"})
 
 
+def test_who_lacks_the_key_of_a_retired_provider_is_told_so() -> None:
+    with pytest.raises(BadInput, match="GITHUB_MODELS_BASE_URL to an address: its own is retired"):
+        load("openai/gpt-4.1")
+
+
 def test_azure_wants_its_address_too() -> None:
     with pytest.raises(BadInput, match="no address; set AZURE_OPENAI_ENDPOINT, or base_url in"):
         load("azure:m", **KEYS)

@@ -86,8 +86,15 @@ def find_endpoint(
     key_env = settings.key_env or provider.key_env
     key = _key(provider.name, key_env, environment)
     if key is None and (provider.needs_key or settings.key_env):
+        retired = ""
+        if is_retired(provider, config, environment):
+            retired = (
+                f", and {provider.base_url_env} to an address: its own is retired since "
+                f"{provider.retired}; or name a model of another provider"
+            )
         raise MissingKey(
             f"provider {provider.name}: no key; set the environment variable {key_env} to it"
+            f"{retired}"
         )
     if key is not None:
         _refuse_open_key(provider.name, base_url, key_env)
