@@ -43,9 +43,9 @@ PASSED_OVER: frozenset[DocumentKind] = frozenset(
         *("readme", "recipe"),
     }
 )
-# How a text addresses a model, for each language.
-ADDRESSES: dict[str, re.Pattern[str]] = {
-    "en": re.compile(
+# How a text addresses a model, for each language: a pattern, compiled where it is needed.
+ADDRESSES: dict[str, str] = {
+    "en": (
         r"\b(?:you(?: are|'re) (?:an?|the|now|my|going|given|helping|tasked|asked|provided|to)\b"
         r"|you will (?:be|act|receive|provide|help|read|play|write)\b"
         r"|(?:act|behave|respond|answer|serve) as\b|i (?:want|need|would like) you to\b|role-?play"
@@ -54,46 +54,46 @@ ADDRESSES: dict[str, re.Pattern[str]] = {
         r"|(?:return|output) (?:only|a json|json|the)\b"
         r"|the (?:assistant|model|llm|ai) (?:should|must|will)\b)"
     ),
-    "zh": re.compile(
+    "zh": (
         "你是|您是|你将|你的|请你|扮演|作为一|我希望你|我想让你|请(?:根据|将|用|以|为|把|对|按)"
     ),
-    "ja": re.compile("あなたは|あなたの|してください|演じ|なりきっ|振る舞|口調|下さい"),
-    "ko": re.compile("당신은|당신의|너는|귀하|해주세요|하십시오|하세요|해야 합니다|주십시오"),
-    "ru": re.compile(
+    "ja": "あなたは|あなたの|してください|演じ|なりきっ|振る舞|口調|下さい",
+    "ko": "당신은|당신의|너는|귀하|해주세요|하십시오|하세요|해야 합니다|주십시오",
+    "ru": (
         r"\b(?:ты|вы) (?:—|-|–|являешься|являетесь|будешь|будете|долж\w+|профессионал\w*"
         r"|эксперт\w*)"
         r"|\b(?:твоя|ваша) (?:задача|роль|цель)|\b(?:действуй|выступай|как эксперт)"
     ),
-    "de": re.compile(
+    "de": (
         r"\b(?:du (?:bist|sollst|wirst|musst)|sie (?:sind (?:ein|der|die)|sollen|werden gebeten)"
         r"|(?:deine|ihre) (?:aufgabe|rolle)|(?:handle|agiere|fungiere) als|antworte)\b"
     ),
-    "fr": re.compile(
+    "fr": (
         r"\b(?:tu es|vous êtes|(?:ta|votre) (?:tâche|mission)|(?:ton|votre) rôle|agis|agissez"
         r"|tu dois|vous devez|veuillez|je (?:veux|souhaite) que (?:tu|vous))\b"
     ),
-    "es": re.compile(
+    "es": (
         r"\b(?:eres (?:un|una|el|la|mi)|(?:tu|su) (?:tarea|rol|objetivo)|actúa|actúe|actuarás"
         r"|responde"
         r"|debes|deberás|quiero que)\b"
     ),
-    "pt": re.compile(
+    "pt": (
         r"\b(?:você (?:é|será|deve|vai|precisa)|(?:sua|tua) (?:tarefa|função)|seu (?:papel"
         r"|objetivo)"
         r"|(?:aja|atue) como)\b"
     ),
-    "it": re.compile(
+    "it": (
         r"\b(?:sei (?:un|una|uno|il|lo|la)\b|sei l'|il tuo (?:compito|ruolo|obiettivo)\b|agisci\b"
         r"|devi\b)"
     ),
-    "nl": re.compile(r"\b(?:je bent|jij bent|u bent|jouw taak|je taak|gedraag je)\b"),
-    "pl": re.compile(
+    "nl": r"\b(?:je bent|jij bent|u bent|jouw taak|je taak|gedraag je)\b",
+    "pl": (
         r"\b(?:jesteś|two(?:im|ja|je) (?:zadani\w+|rol\w+|cel\w+)|działaj jako|musisz|proszę)\b"
     ),
-    "tr": re.compile(r"\b(?:sen (?:bir|artık)|sensin|görevin|rolün|hareket et|lütfen)|malısın"),
-    "vi": re.compile(r"\b(?:bạn (?:là|sẽ|phải|cần|hãy)|nhiệm vụ của bạn|hãy|đóng vai)\b"),
-    "ar": re.compile("أنت |مهمتك|دورك|تصرف |بصفتك|يجب عليك|عليك أن|قم ب"),
-    "fa": re.compile("شما (?:یک|به|باید)|تو (?:یک|باید)|وظیفه (?:شما|تو)|نقش (?:شما|تو)|لطفا"),
+    "tr": r"\b(?:sen (?:bir|artık)|sensin|görevin|rolün|hareket et|lütfen)|malısın",
+    "vi": r"\b(?:bạn (?:là|sẽ|phải|cần|hãy)|nhiệm vụ của bạn|hãy|đóng vai)\b",
+    "ar": "أنت |مهمتك|دورك|تصرف |بصفتك|يجب عليك|عليك أن|قم ب",
+    "fa": "شما (?:یک|به|باید)|تو (?:یک|باید)|وظیفه (?:شما|تو)|نقش (?:شما|تو)|لطفا",
 }
 ROLE_TITLES = re.compile(
     r"^(?:role|roles|persona|profile|identity|task|instructions?|constraints?|workflow|skills?"
@@ -298,7 +298,7 @@ RECIPE_TITLES = re.compile(
     r"|ингредиенты|состав|材料|食材|配料|用料|재료|المقادير|المكونات|مواد لازم|ingrediënten)\b"
 )
 # What is left for somebody to write; a text without any of the signs has no such mark.
-FILL_IN_SIGNS = (
+_FILL_IN_SIGNS = (
     *(
         "todo",
         "tbd",
@@ -317,6 +317,7 @@ FILL_IN_SIGNS = (
     ),
     *(" einfügen", " eintragen"),
 )
+ANY_FILL_IN = "|".join(map(re.escape, _FILL_IN_SIGNS)).encode()
 FILL_IN_MARK = re.compile(
     r"\b(?:todo|tbd|xxx+|your[_ ]\w{2,20}[_ ]name|(?:role|prompt|project)_name|describe your"
     r"|goes here"

@@ -58,20 +58,21 @@ _ASCII_WORD = re.compile(r"[a-z][a-z'-]*")
 _WORD = re.compile(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
 _SENTENCE_END = re.compile(r"[.!?…](?=[\s\"'”’)*_]|\Z)|[。！？｡؟۔।]|\n\s*(?=\S)")
 
-# What a letter of a script weighs against one of an alphabet.
-_WEIGHTS: tuple[tuple[Script, re.Pattern[str], float], ...] = (
-    ("han", re.compile(f"[{_HAN}]+"), 3.0),
-    ("kana", re.compile(f"[{_KANA}]+"), 2.0),
-    ("hangul", re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]+"), 2.5),
-    ("cyrillic", re.compile("[\u0400-\u052f]+"), 1.0),
-    ("arabic", re.compile("[\u0620-\u065f\u066e-\u06d3\u06d5-\u06ff\u0750-\u077f]+"), 1.2),
-    ("thai", re.compile(f"[{_THAI}]+"), 1.0),
-    ("greek", re.compile("[\u0370-\u03ff\u1f00-\u1fff]+"), 1.0),
-    ("hebrew", re.compile("[\u0590-\u05ff]+"), 1.2),
-    ("devanagari", re.compile("[\u0900-\u097f]+"), 1.0),
+# What a letter of a script weighs against one of an alphabet. Patterns that few texts need are
+# compiled, and kept, by `re` when they are used.
+_WEIGHTS: tuple[tuple[Script, str, float], ...] = (
+    ("han", f"[{_HAN}]+", 3.0),
+    ("kana", f"[{_KANA}]+", 2.0),
+    ("hangul", "[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]+", 2.5),
+    ("cyrillic", "[\u0400-\u052f]+", 1.0),
+    ("arabic", "[\u0620-\u065f\u066e-\u06d3\u06d5-\u06ff\u0750-\u077f]+", 1.2),
+    ("thai", f"[{_THAI}]+", 1.0),
+    ("greek", "[\u0370-\u03ff\u1f00-\u1fff]+", 1.0),
+    ("hebrew", "[\u0590-\u05ff]+", 1.2),
+    ("devanagari", "[\u0900-\u097f]+", 1.0),
 )
-_LATIN = re.compile("[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+")
-_ACCENTED = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]")
+_LATIN = "[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+"
+_ACCENTED = "[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]"
 # Names, code and tags are in Latin letters everywhere: so little of another script decides.
 _DECIDES = 0.25
 _KANA_SHARE = 0.05  # of the letters of a Japanese text, at least
@@ -115,19 +116,19 @@ for _code, _words in _COMMON_WORDS.items():
             _VOTES.setdefault(_word, []).append(_code)
 # Letters that give a language away where words are few.
 _TELLING_LETTERS = (
-    ("vi", re.compile("[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]")),
-    ("tr", re.compile("[ğış]")),
-    ("hu", re.compile("[őű]")),
-    ("cs", re.compile("[ěřů]")),
-    ("da", re.compile("[æø]")),
-    ("no", re.compile("[æø]")),
-    ("ro", re.compile("[țăș]")),
-    ("pl", re.compile("[ąęłńśźż]")),
-    ("de", re.compile("[üß]")),
-    ("fi", re.compile("ää|öö|yy|ii|uu")),
-    ("pt", re.compile("[ãõ]")),
-    ("es", re.compile("[ñ¿¡]")),
-    ("fr", re.compile("[êèœç]")),
+    ("vi", "[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]"),
+    ("tr", "[ğış]"),
+    ("hu", "[őű]"),
+    ("cs", "[ěřů]"),
+    ("da", "[æø]"),
+    ("no", "[æø]"),
+    ("ro", "[țăș]"),
+    ("pl", "[ąęłńśźż]"),
+    ("de", "[üß]"),
+    ("fi", "ää|öö|yy|ii|uu"),
+    ("pt", "[ãõ]"),
+    ("es", "[ñ¿¡]"),
+    ("fr", "[êèœç]"),
 )
 _BY_SCRIPT = {
     "hangul": "ko",
@@ -136,10 +137,10 @@ _BY_SCRIPT = {
     "hebrew": "he",
     "devanagari": "hi",
 }
-_PERSIAN = re.compile("[پچژگکی]")
-_ARABIC = re.compile("[ةىيكإأ]")
-_UKRAINIAN = re.compile("[іїєґ]")
-_RUSSIAN = re.compile("[ыэъё]")
+_PERSIAN = "[پچژگکی]"
+_ARABIC = "[ةىيكإأ]"
+_UKRAINIAN = "[іїєґ]"
+_RUSSIAN = "[ыэъё]"
 
 
 def words(lowered: str) -> list[str]:
@@ -178,10 +179,10 @@ def language_of(text: str) -> Language:
     if script in ("han", "kana"):
         return Language(*_chinese_or_japanese(sample))
     if script == "arabic":
-        persian = len(_PERSIAN.findall(sample)) > len(_ARABIC.findall(sample))
+        persian = len(re.findall(_PERSIAN, sample)) > len(re.findall(_ARABIC, sample))
         return Language("fa" if persian else "ar", script)
     if script == "cyrillic":
-        ukrainian = len(_UKRAINIAN.findall(sample)) > len(_RUSSIAN.findall(sample))
+        ukrainian = len(re.findall(_UKRAINIAN, sample)) > len(re.findall(_RUSSIAN, sample))
         return Language("uk" if ukrainian else "ru", script)
     return Language(_BY_SCRIPT[script], script)
 
@@ -191,11 +192,11 @@ def _script(sample: str) -> Script:
     if others <= _FEW_SHARE * len(sample):
         return "latin"
     weighed = {
-        script: weight * sum(map(len, letters.findall(sample)))
+        script: weight * sum(map(len, re.findall(letters, sample)))
         for script, letters, weight in _WEIGHTS
     }
     heaviest = max(weighed, key=weighed.__getitem__)
-    latin = sum(map(len, _LATIN.findall(sample)))
+    latin = sum(map(len, re.findall(_LATIN, sample)))
     total = sum(weighed.values()) + latin
     if total < sum(map(str.isalpha, sample)) / 2:
         return "none"
@@ -203,7 +204,9 @@ def _script(sample: str) -> Script:
 
 
 def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
-    counts = {script: len("".join(letters.findall(sample))) for script, letters, _ in _WEIGHTS[:2]}
+    counts = {
+        script: len("".join(re.findall(letters, sample))) for script, letters, _ in _WEIGHTS[:2]
+    }
     if counts["kana"] >= _KANA_SHARE * (counts["kana"] + counts["han"]):
         return "ja", "kana"
     return "zh", "han"
@@ -220,10 +223,10 @@ def _latin_language(sample: str, *, is_plain: bool) -> Language:
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
     if not is_plain:
         for code, letters in _TELLING_LETTERS:
-            votes[code] += len(letters.findall(sample)) // 2
+            votes[code] += len(re.findall(letters, sample)) // 2
     best = max(votes, key=votes.__getitem__, default="")
     if best and votes[best] >= max(_FEWEST_HITS, _FEWEST_SHARE * len(found)):
         return Language(best, "latin")
     # Too few words to tell: what needs no accent is most likely English.
-    is_english = is_plain or _ACCENTED.search(sample) is None
+    is_english = is_plain or re.search(_ACCENTED, sample) is None
     return _ENGLISH if is_english else Language("und", "latin")

@@ -8,7 +8,7 @@ shows without words is judged.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import repeat
 
 from evalwright.prompts import document_signs as signs
@@ -17,6 +17,7 @@ from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import words
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
+from evalwright.signals.matching import quick_pattern
 
 # Their format shows that an agent reads them: only one without content is no prompt.
 _SURE_KINDS: frozenset[PromptKind] = frozenset({"agent_rules", "skill", "chat"})
@@ -78,7 +79,7 @@ def _scaffold(reading: Reading) -> bool:
             return not _has_variables(reading)
     if reading.sections and signs.BLANK_TITLE.search(reading.sections[0].title.strip().lower()):
         return True
-    if not any(sign in text for sign in signs.FILL_IN_SIGNS):
+    if quick_pattern(signs.ANY_FILL_IN).search(text.encode("utf-8", "surrogatepass")) is None:
         return False
     marks = len(signs.FILL_IN_MARK.findall(text))
     return marks >= 3 and marks >= 0.03 * len(reading.word_list)
@@ -233,7 +234,12 @@ def _phrases(reading: Reading, phrases: Collection[str]) -> int:
 def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
     """Whether a text speaks to a model, before an end."""
     codes = {"en", reading.prompt.language.code} & signs.ADDRESSES.keys()
-    return any(signs.ADDRESSES[code].search(reading.lowered, 0, end) for code in codes)
+    return any(_address_pattern(code).search(reading.lowered, 0, end) for code in codes)
+
+
+@cache
+def _address_pattern(language: str) -> re.Pattern[str]:
+    return re.compile(signs.ADDRESSES[language])
 
 
 _Detector = tuple[DocumentKind, Callable[[Reading], bool]]

@@ -3,16 +3,16 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from functools import cache, cached_property
+from functools import cache
 
 import msgspec
 
 from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
 from evalwright.signals.matching import Engine, best_engine
-from evalwright.signals.pii import PII_KINDS, SHAPES, PiiFinder
+from evalwright.signals.pii import PII_KINDS, PiiFinder
 from evalwright.signals.secrets.context_rules import CONTEXT_RULES
-from evalwright.signals.secrets.finder import GATE, SecretFinder
+from evalwright.signals.secrets.finder import SecretFinder
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive_part import SensitivePart
 
@@ -21,23 +21,13 @@ class Scanner:
     """Secrets and personal data with one engine; a scanner is built once and used for all texts."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        somewhere = (b"(?i:%b)" % GATE, SHAPES, re.escape(MARK_START))
-        self._any = engine.compile(b"|".join(somewhere))
-
-    @cached_property
-    def _finders(self) -> tuple[SecretFinder, PiiFinder]:
-        """Built for the first text that may hold something."""
-        return SecretFinder(self._engine), PiiFinder(self._engine)
+        self._secrets = SecretFinder(engine)
+        self._pii = PiiFinder(engine)
 
     def scan_bytes(self, data: bytes) -> list[SensitivePart]:
         """The sensitive parts of bytes in any ASCII-based encoding, in order, without overlap."""
-        # Most data holds nothing, and one look tells: no rule, no e-mail, no escape, no mask.
-        if b"\\" not in data and b"@" not in data and self._any.search(data) is None:
-            return []
         plain, offsets = _readable(data)
-        secrets, pii = self._finders
-        merged = _without_overlap(secrets.find(plain) + pii.find(plain))
+        merged = _without_overlap(self._secrets.find(plain) + self._pii.find(plain))
         return merged if offsets is None else [_placed(each, offsets) for each in merged]
 
     def scan(self, text: str) -> list[SensitivePart]:

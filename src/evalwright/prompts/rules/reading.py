@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, count
 from operator import add, attrgetter
 
@@ -18,7 +18,6 @@ import msgspec
 from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.language import Language, language_of, words
 from evalwright.prompts.outline import Outline, outline_of
-from evalwright.signals.matching import Pattern, best_engine
 
 CORE_TITLES = frozenset(
     {
@@ -198,12 +197,6 @@ class Reading:
         nearest = max(0, offset - _LONGEST_SPAN)
         line_start = self.text.rfind("\n", nearest, offset) + 1 or nearest
         return self.text.count("`", line_start, offset) % 2 == 1
-
-
-@cache
-def quick_pattern(pattern: bytes) -> Pattern:
-    """A pattern for bytes, compiled with the fastest engine there is."""
-    return best_engine().compile(pattern)
 
 
 def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
-from evalwright.prompts.rules.reading import Reading, quick_pattern
+from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.variables import core_variables
+from evalwright.signals.matching import quick_pattern
 from evalwright.signals.sensitive import scan
 from evalwright.signals.sensitive_part import SensitivePart
 

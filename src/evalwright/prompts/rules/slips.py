@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
-from evalwright.prompts.rules.reading import Reading, lowered_in_place, quick_pattern
+from evalwright.prompts.rules.reading import Reading, lowered_in_place
+from evalwright.signals.matching import quick_pattern
 
 _SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#]{0,3}[ \t]*+"
@@ -74,10 +75,12 @@ _ESCAPED = re.compile(
     r"|^[ \t]*(?P<line>\\[=~-]{3,})[ \t\r]*$|^(?P<comment><!---->)[ \t\r]*$",
     re.MULTILINE,
 )
+_ANY_ESCAPE = rb"\\[<_=~-]|<!---->"
 _MACHINE_PATH = re.compile(
     r"(?<![\w/\\$}])(?:[A-Z]:\\(?:Users\\)?(?P<drive>[\w. -]{1,40})\\[\w. -]{1,60}[\\.]"
     r"|/(?:Users|home)/(?P<home>[A-Za-z][\w.-]{0,40})/[\w.-])"
 )
+_ANY_PATH = rb"[A-Z]:\\|/Users/|/home/"
 # Folders that stand for anybody's, or that every machine has.
 _ANYBODY = frozenset(
     """
@@ -199,7 +202,7 @@ def _cited(text: str) -> str:
 
 
 def _escaped(reading: Reading) -> Iterator[Hit]:
-    if b"\\" not in reading.data and b"<!---->" not in reading.data:
+    if quick_pattern(_ANY_ESCAPE).search(reading.data) is None:
         return
     lines: set[int] = set()
     for match in _ESCAPED.finditer(reading.text, reading.prompt.body_offset):
@@ -216,12 +219,9 @@ def _escaped(reading: Reading) -> Iterator[Hit]:
             yield Hit(place, f"“{found}” was escaped, and nothing reads it so: write `{plain}`.")
 
 
-_PATH_SIGNS = (b":\\", b"/Users/", b"/home/")
-
-
 def _machine_path(reading: Reading) -> Iterator[Hit]:
     text = reading.text
-    if not any(map(reading.data.__contains__, _PATH_SIGNS)):
+    if quick_pattern(_ANY_PATH).search(reading.data) is None:
         return
     lines: set[int] = set()
     for match in _MACHINE_PATH.finditer(text, reading.prompt.body_offset):

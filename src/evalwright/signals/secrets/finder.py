@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TypeAlias
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.matching import Engine
+from evalwright.signals.matching import Engine, LiteralFinder
 from evalwright.signals.secrets.context import (
     PRIVATE_KEY_LITERAL,
     ContextRule,
@@ -39,18 +40,28 @@ class SecretFinder:
     """All secret rules, compiled with one engine."""
 
     def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._gate = engine.compile(GATE)
+
+    @cached_property
+    def _matchers(self) -> dict[bytes, list[Matcher]]:
+        """The rules of each literal; made for the first text that holds one."""
+        engine = self._engine
         made: list[tuple[Iterable[bytes], Matcher]] = [
             *((rule.literals.encode().split(), _token_matcher(rule, engine)) for rule in RULES),
             *((rule.literals, _context_matcher(rule, engine)) for rule in CONTEXT_RULES),
             ((PRIVATE_KEY_LITERAL,), _private_key),
         ]
-        self._matchers: dict[bytes, list[Matcher]] = {}
+        matchers: dict[bytes, list[Matcher]] = {}
         for literals, matcher in made:
             for literal in literals:
-                self._matchers.setdefault(literal, []).append(matcher)
-        self._gate = engine.compile(GATE)
-        self._longest = max(map(len, self._matchers))
-        self._literals = engine.literals(self._matchers)
+                matchers.setdefault(literal, []).append(matcher)
+        return matchers
+
+    @cached_property
+    def _literals(self) -> tuple[LiteralFinder, int]:
+        """Finds the literals, of which the longest has so many bytes."""
+        return self._engine.literals(self._matchers), max(map(len, self._matchers))
 
     def find(self, data: bytes) -> list[SensitivePart]:
         """Every secret, in order of its place; several rules may find the same one."""
@@ -69,7 +80,8 @@ class SecretFinder:
     def _hits(self, lowered: bytes) -> Iterator[tuple[int, bytes]]:
         for hit in self._gate.finditer(lowered):
             start, end = hit.span()
-            for place, literal in self._literals(lowered[start : end + self._longest]):
+            find_literals, longest = self._literals
+            for place, literal in find_literals(lowered[start : end + longest]):
                 # A literal that starts further right is in a later hit of the gate.
                 if place < end - start:
                     yield start + place, literal
