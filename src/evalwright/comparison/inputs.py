@@ -10,7 +10,6 @@ import msgspec
 
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import Cases
-from evalwright.comparison.partners import Pairing, pair_unnamed
 from evalwright.comparison.run_folder import RUN_META, ComparedRun, RunFolder
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, RunNotFound
@@ -18,6 +17,7 @@ from evalwright.contracts.report import BothSides
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
 if TYPE_CHECKING:
+    from evalwright.comparison.partners import Pairing
     from evalwright.store.protocol import EventLog
 
 _CASES = "cases.json"
@@ -58,7 +58,7 @@ class Inputs(msgspec.Struct, frozen=True):
     cases: Cases | None
     log: LogReader
     notes: tuple[str, ...] = ()
-    pairing: Pairing | None = None
+    pairing: "Pairing | None" = None
     paths: tuple[Path, ...] = ()  # of what is read; none of it is ever written to
 
     @property
@@ -91,7 +91,7 @@ def open_inputs(
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
         note = "No case file was found, so nothing is expected of the answers; see --cases."
-        pairing = pair_unnamed(baseline, new, case_file)
+        pairing = _paired(baseline, new, case_file)
         roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
         return Inputs(
             baseline=baseline,
@@ -134,6 +134,15 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
         log.close()
         raise
     return Inputs(before, after, after.cases, log)
+
+
+def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pairing | None":
+    """How responses without a case id were paired; what is for them is loaded only there."""
+    if not any(isinstance(run, RunFolder) and run.unnamed for run in (baseline, new)):
+        return None
+    from evalwright.comparison.partners import pair_unnamed
+
+    return pair_unnamed(baseline, new, cases)
 
 
 def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cases | Path | None]:

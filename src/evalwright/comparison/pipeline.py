@@ -270,8 +270,8 @@ def _may_quote(item: Item, read: _ReadCase) -> bool:
 def _faults(sides: BothSides[SideResult]) -> list[str]:
     named = (("baseline", sides.baseline), ("new", sides.new))
     found = [f"{name}: {side.shown.fault}" for name, side in named if side.shown.fault]
-    left = [(name, passed_over(side.shown.trace)) for name, side in named]
-    found += [f"{name}: {part}" for name, part in left if part is not None]
+    left = ((name, side.shown.trace) for name, side in named)
+    found += [f"{name}: {passed_over(trace)}" for name, trace in left if trace.unknown]
     of_case = (
         f"expected.json_schema: {failure.message}"
         for _, side in named

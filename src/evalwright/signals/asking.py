@@ -6,7 +6,7 @@ scripts without spaces have none anyway.
 
 # ruff: noqa: RUF001 (letters of other scripts)
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 import re2
@@ -176,11 +176,6 @@ _OTHERS: dict[str, dict[str, str]] = {
 }
 
 
-def in_english(stems: str) -> str:
-    """A pattern for the words of English stems."""
-    return rf"(?:{'|'.join(stems.split())}){ENDINGS}"
-
-
 # Two such words tell a language whose letters others use as well: "don" is no order in English.
 _TELLING = {
     "de": "der die das und ich bitte mir nicht den für mein meine ein eine dem auf mit von zu wie"
@@ -234,10 +229,11 @@ _LONGEST_TOLD = 4000
 _FEWEST_TELLING = 2
 
 
+@cache
 def _asking(deed: str, language: str) -> "re2._Regexp[str] | None":
-    stems = "|".join(_OTHERS[language].get(deed, "").split())
-    if not stems:
+    if deed not in _OTHERS[language]:
         return None
+    stems = "|".join(_OTHERS[language][deed].split())
     # RE2 knows the boundaries of ASCII words alone: what is no letter stands before a stem, but
     # for German, whose verbs have prefixes, and for scripts without spaces.
     start = r"(?:^|[^\pL])(?:ge|be|ver|ab|aus|ein|um|zurück)?" if language in _SPACED else ""
@@ -246,12 +242,9 @@ def _asking(deed: str, language: str) -> "re2._Regexp[str] | None":
 
 _SPACED = frozenset((*_TELLING, "ru"))
 _IN_ENGLISH = {
-    deed: re2.compile(rf"(?i)\b{in_english(stems)}\b") for deed, stems in _ENGLISH.items()
+    deed: re2.compile(rf"(?i)\b(?:{'|'.join(stems.split())}){ENDINGS}\b")
+    for deed, stems in _ENGLISH.items()
 }  # fmt: skip
-_IN_OTHERS = {
-    language: {deed: _asking(deed, language) for deed in table}
-    for language, table in _OTHERS.items()
-}
 _SCRIPTS = {
     language: re2.compile(rf"[{letters}]")
     for language, letters in {
@@ -300,7 +293,7 @@ def asks_for(deed: Deed, said: str) -> bool:
     """Whether someone's words ask for a deed."""
     if deed in _IN_ENGLISH and _IN_ENGLISH[deed].search(said):
         return True
-    patterns = (_IN_OTHERS[language].get(deed) for language in languages_of(said))
+    patterns = (_asking(deed, language) for language in languages_of(said))
     return any(pattern is not None and pattern.search(said) for pattern in patterns)
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 import msgspec
 import re2
 
-from evalwright.signals.asking import Deed, in_english
+from evalwright.signals.asking import ENDINGS, Deed
 
 _LONGEST_NAME = 120
 
@@ -59,7 +59,8 @@ messag dm sms webhook http export push broadcast repl invit syndicat sync""",
     "downloading": "download install import clon",
 }
 _CLASSES = {
-    name: re2.compile(rf"(?i)^{in_english(stems)}$") for name, stems in _STEMS.items()
+    name: re2.compile(rf"(?i)^(?:{'|'.join(stems.split())}){ENDINGS}$")
+    for name, stems in _STEMS.items()
 }  # fmt: skip
 
 _SPLIT = re2.compile(r"[A-Z]+(?:[a-z0-9]+|\b)|[a-z0-9]+|[A-Z]")
