@@ -15,7 +15,6 @@ from evalwright.prompts.language import WITHOUT_SPACES, count_words
 from evalwright.prompts.language import words as language_words
 from evalwright.prompts.placeholders import holds_prose
 from evalwright.prompts.vocabulary import concept_counts, has_vocabulary
-from evalwright.signals.matching import quick_pattern
 
 TIERS: tuple[tuple[float, ComplexityTier], ...] = (
     (60, "reasoning"),
@@ -62,7 +61,7 @@ _CONSTRAINTS, _EXAMPLES = (
     )
     for words in (CONSTRAINT_WORDS, EXAMPLE_WORDS)
 )
-_ANY_PHRASE = "|".join(CONSTRAINT_PHRASES).encode()
+_CONSTRAINT_PHRASES = tuple(phrase.encode() for phrase in CONSTRAINT_PHRASES)
 _COUNTED = _CONSTRAINTS | _EXAMPLES
 # How the lines of items and headings begin, in a text that begins with a line feed.
 _LINE = re.compile(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
@@ -97,7 +96,7 @@ def count(prompt: Prompt) -> Counts:
             sections += inner_sections
     has_spaces = prompt.language.script not in WITHOUT_SPACES
     constraints = sum(map(_CONSTRAINTS.__contains__, counted))
-    constraints += sum(1 for _ in quick_pattern(_ANY_PHRASE).finditer(data))
+    constraints += sum(map(data.count, _CONSTRAINT_PHRASES))
     examples = sum(map(_EXAMPLES.__contains__, counted))
     if not prompt.language.is_english and has_vocabulary(prompt.language.code):
         constraints, examples = _in_own_words(prompt)

@@ -298,7 +298,7 @@ RECIPE_TITLES = re.compile(
     r"|ингредиенты|состав|材料|食材|配料|用料|재료|المقادير|المكونات|مواد لازم|ingrediënten)\b"
 )
 # What is left for somebody to write; a text without any of the signs has no such mark.
-_FILL_IN_SIGNS = (
+FILL_IN_SIGNS = (
     *(
         "todo",
         "tbd",
@@ -317,7 +317,6 @@ _FILL_IN_SIGNS = (
     ),
     *(" einfügen", " eintragen"),
 )
-ANY_FILL_IN = "|".join(map(re.escape, _FILL_IN_SIGNS)).encode()
 FILL_IN_MARK = re.compile(
     r"\b(?:todo|tbd|xxx+|your[_ ]\w{2,20}[_ ]name|(?:role|prompt|project)_name|describe your"
     r"|goes here"

@@ -17,7 +17,6 @@ from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import words
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
-from evalwright.signals.matching import quick_pattern
 
 # Their format shows that an agent reads them: only one without content is no prompt.
 _SURE_KINDS: frozenset[PromptKind] = frozenset({"agent_rules", "skill", "chat"})
@@ -79,7 +78,7 @@ def _scaffold(reading: Reading) -> bool:
             return not _has_variables(reading)
     if reading.sections and signs.BLANK_TITLE.search(reading.sections[0].title.strip().lower()):
         return True
-    if quick_pattern(signs.ANY_FILL_IN).search(text.encode("utf-8", "surrogatepass")) is None:
+    if not any(sign in text for sign in signs.FILL_IN_SIGNS):
         return False
     marks = len(signs.FILL_IN_MARK.findall(text))
     return marks >= 3 and marks >= 0.03 * len(reading.word_list)
