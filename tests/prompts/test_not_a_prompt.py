@@ -208,6 +208,11 @@ def test_any_text_gets_a_verdict(text):
 # Records
 
 
+def test_an_order_to_write_such_a_document_is_a_prompt():
+    text = "Write a change log entry for the diff, at most ten points.\n\n<diff>{{diff}}</diff>\n"
+    assert kind_of(text, "prompts/changelog.md") is None
+
+
 def verdicts(results: list[PromptResult]) -> dict[str, tuple[str | None, bool, bool]]:
     return {
         each.input.path.rpartition("/")[2]: (

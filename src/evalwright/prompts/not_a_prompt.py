@@ -48,12 +48,18 @@ def not_a_prompt(reading: Reading) -> DocumentKind | None:
     """What a file is that is no prompt; None for a prompt, and where it cannot be told."""
     is_meant = _is_surely_meant(reading)
     by_name = next((kind for kind in _TOLD_BY_NAME if _named(reading, kind)), None)
-    if by_name is not None and not is_meant:
+    if by_name is not None and not is_meant and not _is_task(reading, by_name):
         return by_name
     found = next((kind for kind, detect in _CONTENT if detect(reading)), None)
     if found is not None or is_meant:
         return found
     return next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
+
+
+def _is_task(reading: Reading, by_name: DocumentKind) -> bool:
+    """Whether a file of such a name orders one to be written from what is filled in."""
+    is_filled_in = by_name != "readme" and _has_variables(reading)
+    return is_filled_in and _opens_with_order(reading)
 
 
 def _is_surely_meant(reading: Reading) -> bool:
