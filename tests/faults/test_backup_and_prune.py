@@ -328,8 +328,10 @@ def test_pruning_that_is_killed_leaves_whole_runs_and_goes_on(
 
         process = evalwright.start("db", "prune", "--older-than", "1d", "--json")
         kill_when(process, some_are_gone)
-        pruned = {run_id for (run_id,) in looking.execute("SELECT run_id FROM tombstones")}
-        annotated = {key.partition("/")[0] for (key,) in looking.execute("SELECT key FROM records")}
+    # Opened anew: a connection from before does not see what was written right before the kill.
+    with closing(sqlite3.connect(evalwright.db)) as left:
+        pruned = {run_id for (run_id,) in left.execute("SELECT run_id FROM tombstones")}
+        annotated = {key.partition("/")[0] for (key,) in left.execute("SELECT key FROM records")}
     sizes = run_sizes(evalwright.db)
     assert set(sizes.values()) <= {302}, "a run is whole"
     assert set(sizes) == annotated == {f"run_{number:04}" for number in range(runs)} - pruned

@@ -67,7 +67,7 @@ def test_a_large_response_is_compared_within_the_stated_memory(tmp_path: Path, m
         make(each / "one.json", size)
     data = (old / "one.json").read_bytes()
     values = data.count(b'":') + data.count(b",")
-    stated = 100 * MIB + 2 * (6 * len(data) + 100 * values)  # for both sides
+    stated = 250 * MIB + 2 * (6 * len(data) + 100 * values)  # for both sides
     line = ["compare", "--baseline", str(old), "--new", str(new), "--out", str(tmp_path / "out")]
     limit = 2 * stated + 1024 * MIB  # of address space, of which much is never used
     done = subprocess.run(
