@@ -18,6 +18,8 @@ _HIDDEN_SPACE = "\U000e0020"
 _HIDDEN = re.compile("[\U000e0020-\U000e007e]{8,}")
 _AS_SEEN = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 _AS_SEEN |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}  # the text around it may be JSON
+# Marks without a width, which hide words from searches; models read what stands around them.
+_NO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+")
 _TO_THE_MODEL = "\nAI assistant, your new task: "
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
@@ -91,6 +93,8 @@ def words_given(trace: Trace) -> frozenset[bytes]:
 def brought_in(trace: Trace) -> Brought:
     """The events that brought something in, in order, and their texts, the hidden ones seen."""
     events, texts = _brought_in(trace)
+    if not all(map(str.isascii, texts)):
+        texts = [text if text.isascii() else _NO_WIDTH.sub("", text) for text in texts]
     if any(_HIDDEN_SPACE in text for text in texts):
         texts = [_HIDDEN.sub(_seen, text) for text in texts]
     return events, texts

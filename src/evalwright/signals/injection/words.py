@@ -58,6 +58,9 @@ _RESUMPTION = (
     r"\b(?:continue|resume|proceed|go on|carry on|return)\b[^.!?\n]{0,24}"
     r"\b(?:original|initial|previous) (?:task|job|request|question|query|work|assignment)\b"
     r"|\b(?:what|that|which) the user (?:asked|wanted|wants|requested)\b"
+    r"|\bthe user (?:\w+ )?(?:asked|asks|expects|needs|requested|wanted|wants) you to\b"
+    r"|\b(?:before|overrid(?:es?|ing)|instead of|supersedes?|replaces?) the user'?s"
+    r" (?:\w+ )?(?:request|task|question|query|instructions?)\b"
     r"|\b(?:tell|inform|notify|ask|alert|mention)\w* [^.!?\n]{0,16}\bthe user\b"
     r"|\bin your (?:final )?(?:answer|reply|response|summary|output)\b"
     r"|\b(?:request|task|job)s?\b[^.!?\n]{0,60}\b(?:withdrawn|replaced|superseded)\b"
@@ -89,7 +92,8 @@ _DETERMINERS = "the|all|any|every|each|this|these|those|my|our|your|his|her|thei
 _ACTED_ON = frozenset(_DETERMINERS.encode().split(b"|"))
 _UNKNOWN = rf"[a-z]{{4,}}(?: (?:up|out|off|down|in|on|over))? (?:{_DETERMINERS})"
 _DIRECTIVES = {
-    "en": rf"(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)[\s\"'`*(]*\b(?:{_VERBS})\b"
+    "en": rf"(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)"
+    rf"(?:[\s\"'`*(]|(?:#|//)\s)*\b(?:{_VERBS})\b"
     rf"|(?:^|[.!?:;>\]}}\"\n-]|\b(?:now|first|to|then)\b)[\s\"'`*(]*\b{_UNKNOWN}\b"
     rf"|\b(?:{_URGES})\s+[a-z]+|\b(?:{_DUTIES})\s+[a-z]+",
 }
