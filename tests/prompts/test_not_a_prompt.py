@@ -242,3 +242,27 @@ def test_a_document_that_is_named_fails_with_that_reason_and_the_lowest_score(tm
     assert result.scores.overall == 1.0
     assert result.summary == "Not a prompt but a licence."
     assert [each.rule for each in result.details.findings] == ["PE201"]
+
+
+def test_of_a_text_without_instructions_only_grave_faults_are_told(tmp_path):
+    story = "The girl walked along the river until evening came, and the water was calm. " * 4
+    token = "ghp" + "_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    (tmp_path / "a.md").write_text(
+        f"# River\n\n{story}\n\n{token}\n\n## Morning\n\n## Noon\n\nSun.\n"
+    )
+    [result] = lint_files([tmp_path / "a.md"], threshold=0)
+    assert result.details.not_a_prompt == "no_instructions"
+    assert [each.rule for each in result.details.findings] == ["PE201", "PE401"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("docs/howto.md", "readme"),
+        ("docs/prompts/howto.md", None),
+        ("howto.md", None),
+    ],
+)
+def test_pages_for_people_lie_among_the_documentation(path, kind):
+    page = "# Rewind\n\nUse the rewind key to undo a turn. Press it twice to select a turn.\n"
+    assert kind_of(page, path) == kind

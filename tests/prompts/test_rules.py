@@ -172,6 +172,8 @@ HITS = {
 MISSES = {
     "PE001": [F + "Summarize the text.", "Summarize the text.", "<task>Sort {{names}}.</task>"],
     "PE002": [
+        "---\ndescription: Plan it\nauto_execution_mode: 3\n---\nPlan the change.",
+        "---\nname: forge\nrequire_env_var: TOKEN\n---\nOpen a pull request.",
         "---\ndescription: Rules for SQL\nglobs: **/*.sql\n---\nUse tabs.",
         "---\ndescription: Sorts\ntools: [read]\n---\nSort it.",
         F + "Summarize.",
@@ -233,6 +235,10 @@ MISSES = {
         F + "Your task is to compare.\n\n" + "The drafts are old. " * 60,
     ],
     "PE203": [
+        F + "Is the claim supported by the passage above?",
+        F + "Look the answer up, using search_pages and read_page.",
+        F + "Write 10 test cases for the form.",
+        F + "Given the talk, make the last message a question of its own.\n\nStandalone question:",
         F + "Explain why the sky is blue in at most 100 words.",
         F + "Explain it as a Markdown table.",
         F + "Explain it. Include:\n\n1. The cause\n2. The effect\n",
@@ -253,6 +259,9 @@ MISSES = {
         F + "Explain the label of the box.",
     ],
     "PE205": [
+        F + "Plan the trip. See the [todo tool reference](todos.md).",
+        F + "Never use:\n\n- stock photos\n- lorem ipsum\n",
+        F + 'At the end, call final_answer("YOUR_ANSWER_HERE").',
         F + "Design an app for todo lists: users add todos and tick them off.",
         F + "Write the code.\n\n```python\n# TODO: the body\n```\n",
         F + "Report the tasks that are in progress.",
@@ -313,6 +322,8 @@ MISSES = {
         "# system:\nAnswer in json.\n\n# user:\n2+2\n# assistant:\n{answer: <number>}\n",
     ],
     "PE301": [
+        F + "Sort it, and put the code into a\n```python code block.\n\nBe brief.",
+        F + "Sort it.\n\n```json\n",
         F + "Sort it.\n\n```json\n{}\n```\n",
         F + "````\n```\n````\n",
         F + "Use `a` and ``b`` and write ```c``` in a line.",
@@ -325,6 +336,7 @@ MISSES = {
     ],
     "PE303": [F + "# A\n\nSort.\n\n## B\n\nRank.\n\n# C\n\nStop.\n", F + "```\n# a\n### b\n```\n"],
     "PE304": [
+        F + "# A\n\n## [Pattern]\n\nSort.\n\n## [Pattern]\n\nRank.\n",
         F + "# A\n\n## B\n\n### X\n\nSort.\n\n## C\n\n### X\n\nRank.\n",
         "# system:\nSort.\n# user:\n1\n# assistant:\n2\n# user:\n{{q}}\n",
         F + "## Names\n\nSort.\n\n## Example\n\na\n\n## Dates\n\nRank.\n\n## Example\n\nb\n",
@@ -332,6 +344,8 @@ MISSES = {
         F + "## `a == b`\n\nSort.\n\n## `a != b`\n\nRank.\n",
     ],
     "PE305": [
+        F
+        + "Fill in.\n\n## A\n\n<!-- Name what is in, what is out, and why. -->\n\n## B\n\nSort.\n",
         F + "# Role: Editor\n\n# Profile\n\nSort.\n",
         F + "Answer so:\n\n#### West\n#### East\n#### North\n",
         F + "## Rule\n\nSort.\n\n#### End of Rule\n\n## Other\n\nRank.\n",
@@ -353,6 +367,7 @@ MISSES = {
         F + "Sort it.\n\n===\n",
     ],
     "PE307": [
+        F + "Explain it.\n\n```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> main\n```\n",
         F + "Edit with blocks:\n\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n",
         F + "Resolve merge conflicts: a mark such as\n<<<<<<< HEAD\nbegins one.",
         F + "Sort.\n\n=======\n\nRank.",
@@ -366,6 +381,9 @@ MISSES = {
         F + "Check that passwords are hashed with Argon2id, and that max_tokens=4096.",
     ],
     "PE402": [
+        F + "Commit as `$AGENT_ID@letterhead.com`.",
+        F + "The founder was born on December 6, 1952. How old is she?",
+        F + "Use uneven numbers: `47.2%`, `+1 (312) 847-1928`.",
         F + "Write to jane.doe@example.com about it.",
         F + "Write to support@company.com, phone 555-123-4567.",
         F + "Order 4539 5787 6362 1487 is late.",

@@ -115,6 +115,10 @@ PROMPT_NAMES = re.compile(
     r"|gemini|skill"
     r"|skprompt|prompty|jinja2?|persona|chatmode)(?:[-_. ]?v?\d+)?$"
 )
+# Where people look for what a tool does, unless a folder below holds what models are told.
+DOCS_FOLDER = re.compile(
+    r"(?:^|/)(?:docs?|documentation)/(?![^\n]*(?:prompt|agent|skill|rule|instruct)[^/\n]*/)"
+)
 _LOCALE = r"(?:[-_. ](?:[a-z]{2,3}|[a-z]{2}[-_][a-z]{2,4}))?$"
 # Names that leave no doubt, and those that need other signs beside them.
 DOCUMENT_NAMES: dict[DocumentKind, re.Pattern[str]] = {

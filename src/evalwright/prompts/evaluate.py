@@ -107,6 +107,8 @@ def _assessment(source: Source, reading: Reading, findings: list[Finding]) -> As
         skipped = document in PASSED_OVER and not source.named
         if document in PASSED_OVER:  # rules about prompts say nothing about it
             findings = [each for each in findings if each.rule == NO_TASK]
+        elif document == "no_instructions":  # nobody can tell: what is grave counts all the same
+            findings = [each for each in findings if each.severity == "error"]
         return assessed_document(document, findings, skipped=skipped)
     scores = structural_scores(reading, findings)
     return Assessment(

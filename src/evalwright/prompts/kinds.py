@@ -56,6 +56,8 @@ _PAGE_KEYS = frozenset(
     authors type difficulty audience platforms governance_tags dataClassification reviewStatus
     """.split()
 )
+# Keys of formats that say what they need.
+KNOWN_KEYS = _RULES_KEYS | _SKILL_KEYS | _PAGE_KEYS | {"name", "description", "model", "version"}
 _OPENING = 300  # characters in which a chat shows its first role
 _CALL_KEYS = frozenset({"inputs", "outputs", "sample", "template", "input", "output", "config"})
 _CORE_HEADING = re.compile(
@@ -131,7 +133,8 @@ def _kind_by_keys(fields: Mapping[str, Any], body: str) -> PromptKind:
     if keys & _CALL_KEYS or isinstance(fields.get("model"), dict):
         return "chat" if _ROLE_LINE.search(body) else "template"
     pages, skills = len(keys & _PAGE_KEYS), len(keys & _SKILL_KEYS)
-    if skills > pages or (not pages and {"name", "description"} <= keys):
+    named = {"name", "description"} <= keys
+    if skills > pages or (named and (skills or not pages) and "title" not in keys):
         return "skill"
     if not pages and keys <= {"description", "name", "model"} | _SKILL_KEYS:
         return "skill"

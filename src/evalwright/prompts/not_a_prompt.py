@@ -53,6 +53,8 @@ def not_a_prompt(reading: Reading) -> DocumentKind | None:
     found = next((kind for kind, detect in _CONTENT if detect(reading)), None)
     if found is not None or is_meant:
         return found
+    if signs.DOCS_FOLDER.search(reading.prompt.path.lower()) and not _addresses(reading):
+        return "readme"
     return next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
 
 

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 
 from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.kinds import KNOWN_KEYS
 from evalwright.prompts.rules.reading import Reading
 
 _DESCRIPTIONS = ("description", "intro", "summary", "purpose", "abstract")
@@ -42,6 +43,8 @@ def _incomplete(reading: Reading) -> Iterator[Hit]:
     has_description = not fields.keys().isdisjoint(_DESCRIPTIONS)
     if not has_description and {"title", "name"}.isdisjoint(fields):
         return  # its format knows neither
+    if reading.prompt.kind in ("library_page", "skill") and not fields.keys() <= KNOWN_KEYS:
+        return  # it is written for another tool, which asks for what it needs
     lacking = [
         line
         for line, is_there in (

@@ -48,11 +48,12 @@ _SAMPLES = frozenset(
 )
 _HOTLINE = re.compile(r"1?8(?:00|33|44|55|66|77|88)\d{7}$")
 _YEAR = re.compile(r"\b\d{4}\b")
+_TOLD = re.compile(r"(?i)\bborn (?:on|in|at)\b[^\n]{0,20}$")
 _LONG_AGO = 1920  # who was born before is in history books
 
 _ANNOUNCED = re.compile(
     r"(?:following|below|this|provided|attached|given)\s+(?:[a-z]+\s+){0,2}"
-    r"(?:text|document|email|message|article|code|transcript|content|input|data|log)s?\b[^\n:]{0,40}"
+    r"(?:text|document|email|message|article|code|transcript|content|input|data|log)s?\b[^\n:{]{0,40}"
     r":[*_ ]*\s*$"
 )
 _GUARD = re.compile(
@@ -131,7 +132,9 @@ def _personal_data(reading: Reading) -> Iterator[Hit]:
     personal = [
         found
         for found in _sensitive(reading)
-        if found.family == "pii" and _is_personal(found, reading.text[found.start : found.end])
+        if found.family == "pii"
+        and _is_personal(found, reading.text[found.start : found.end])
+        and not _is_shown(reading, found)
     ]
     # A prompt on how to treat them has samples.
     if personal and not _ON_PERSONAL_DATA.search(reading.lowered):
@@ -141,6 +144,16 @@ def _personal_data(reading: Reading) -> Iterator[Hit]:
                 f"This looks like personal data ({found.label}): write a variable such as "
                 "`{{contact}}`, or made-up data such as jane.doe@example.com.",
             )
+
+
+def _is_shown(reading: Reading, found: SensitivePart) -> bool:
+    """Whether it is part of a variable, a sample in code, or told of somebody in the news."""
+    before = reading.text[max(0, found.start - 40) : found.start]
+    if found.rule == "email":
+        return before[-1:] in ("$", "{", "}", "%", ">") and before[-1:] != ""
+    if found.rule == "date-of-birth":
+        return _TOLD.search(before) is not None
+    return found.rule == "phone" and reading.is_code_at(found.start)
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ _NOTE = re.compile(
     r"|\b(?P<fixme>FIXME)\b"
     r"|(?P<lorem>\b[Ll]orem ipsum(?: dolor\b|[ \t]*$))"
     r"|(?P<bracket>\[[^\]\n`]{0,60}\bto be (?:added|written|defined|completed|determined)\b"
-    r"[^\]\n`]{0,40}\]|\[(?:TBD|TODO)\b[^\]\n]{0,40}\])"
+    r"[^\]\n`]{0,40}\]|\[(?:TBD|TODO)\b[^\]\n]{0,40}\])(?!\()"
     rf"|{_OPENING}(?P<progress>[Ww]ork in progress|WORK IN PROGRESS)\b"
     r"|(?P<development>\bcurrently under development\b)"
     r"|(?P<number>\[(?:Use case|Tip) 1\])",
@@ -28,6 +28,7 @@ _NOTE = re.compile(
 _ABOUT_NOTES = re.compile(
     r"(?i)\b(?:todo|hack|xxx|comments?|notes?|marks?|markers?|tags?|search|find|grep)\b|[\"'“`]"
 )
+_LISTED = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)])[^\n]*?[Ll]orem ipsum[ \t.]*(?:\n|$)")
 _SMALL_TODO = re.compile(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
 # A scaffold that was never filled in: it tells an author what to write.
 _SCAFFOLD = re.compile(
@@ -157,8 +158,10 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
         return True
     if group == "note" and _SMALL_TODO.search(match[group]):
         return True
-    if group in ("note", "fixme", "bracket") and reading.is_code_at(match.start(group)):
+    if group in ("note", "fixme", "bracket", "number") and reading.is_code_at(match.start(group)):
         return True
+    if group == "lorem" and _LISTED.match(line):
+        return True  # among other things that an answer must not hold
     return group in ("note", "progress", "development") and line.lstrip().startswith("|")
 
 
@@ -171,7 +174,8 @@ def _scaffolds(reading: Reading) -> Iterator[Hit]:
     for match in matches:
         group = match.lastgroup or "blank"
         place = reading.place(match.start(group))
-        if reading.is_code_at(place) or (group in _UNSURE and not is_scaffold):
+        is_quoted = reading.text[place - 1 : place] in ('"', "'")  # a value in code
+        if is_quoted or reading.is_code_at(place) or (group in _UNSURE and not is_scaffold):
             continue
         words = _cited(reading.text[place : place + match.end(group) - match.start(group)])
         yield Hit(place, f"“{words}” is left from {_ORIGINS.get(group, _SCAFFOLDING)}")

@@ -9,6 +9,12 @@ from evalwright.prompts.rules.reading import Fence, Reading, Section
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
 _AFTER_A_FENCE = re.compile(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")
+# A sentence that happens to break before the mark (“put it into a ⏎ ```python block.”), and a fence
+# at the very end, in which the model is to go on.
+_SENTENCE_OR_CUE = re.compile(
+    r"[ \t>]{0,20}(?:```|~~~)(?:[\w+-]{0,30}(?:[ \t]{1,3}[A-Za-z']{1,20}){2,12}[^=:{`\n]{0,200}"
+    r"|[\w+-]{1,30}\s{0,9}\Z)(?:\n|\Z)"
+)
 # A role that opens a message of a chat template, and titles that every part of a text may have.
 _ROLE_TITLE = re.compile(
     r"(?:system|user|assistant|developer|tool|function|human|ai|you|me|bot|model|\w*gpt)\b.{0,3}$"
@@ -30,7 +36,12 @@ _PROMISE = re.compile(
 )
 # Not `###Rules###`, whose marks delimit, unless an editor took them for a heading.
 _GLUED_HEADING = re.compile(r"\n(\\#{2,6}|#{2,6}(?![^\n]*#[ \t\r]*(?:\n|\Z)))(?=[^\W_])")
-_NOTHING = re.compile(r"(?>\s+|-{3,}|\*{3,}|_{3,}|<!--.*?-->)*+\Z", re.DOTALL)
+# A comment that tells at length what belongs there is the content of a form to fill in.
+_NOTHING = re.compile(
+    r"(?>\s+|-{3,}|\*{3,}|_{3,}"
+    r"|<!--(?!(?!\W{0,9}(?i:todo|fixme|tbd))(?:[^\w>]*+\w++){6}).*?-->)*+\Z",
+    re.DOTALL,
+)
 _CONFLICT = re.compile(
     r"\n(?:<{7} |>{7} )(?!(?:SEARCH|REPLACE|ORIGINAL|UPDATED|BEFORE|AFTER|OLD|NEW)\b)[^\n]*"
 )
@@ -40,6 +51,8 @@ _ON_CONFLICTS = re.compile(r"(?i)conflict (?:mark|resol)|(?:resolv\w*|merge|reba
 def _unclosed_fence(reading: Reading) -> Iterator[Hit]:
     fence = reading.fences[-1] if reading.fences else None
     if fence is None or fence.closed or not any(map(_is_open, reading.prompt.blocks)):
+        return
+    if _SENTENCE_OR_CUE.match(reading.text, fence.start):
         return
     yield Hit(
         fence.start,
@@ -100,7 +113,9 @@ def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
         title = section.title.strip().lower()  # with its symbols: `a == b` is not `a != b`
         groups.setdefault((parents[-1].start if parents else -1, title), []).append(section)
         parents.append(section)
-    repeated = [same for same in groups.values() if len(same) > 1 and _is_title(same[0].key)]
+    repeated = [
+        same for same in groups.values() if len(same) > 1 and _is_title(same[0].title, same[0].key)
+    ]
     # What is repeated more often, or in a row, is a pattern: rules with examples, sample answers.
     for same in repeated if len(repeated) == 1 else ():
         if len(same) == _TWICE:
@@ -114,9 +129,12 @@ def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
 
 
 _TWICE = 2
+_BLANK = re.compile(r"(?:[\w ]{0,20}[:\d.]* ?)?[\[{<][^\n]*[\]}>]$")
 
 
-def _is_title(key: str) -> bool:
+def _is_title(title: str, key: str) -> bool:
+    if _BLANK.match(title.strip()):
+        return False  # each is filled in with another name
     return bool(key) and not _ROLE_TITLE.match(key) and not _REPEATED_BY_HABIT.match(key)
 
 
@@ -194,7 +212,9 @@ def _merge_conflict(reading: Reading) -> Iterator[Hit]:
     if _ON_CONFLICTS.search(reading.text):  # the prompt is about them
         return
     for match in _CONFLICT.finditer("\n" + reading.text):
-        yield Hit(match.start(), "A mark of an unresolved merge conflict is left in the file.")
+        fence = reading.fence_at(match.start())
+        if fence is None or not fence.closed:  # a whole fence shows what one looks like
+            yield Hit(match.start(), "A mark of an unresolved merge conflict is left in the file.")
 
 
 def _shown(section: Section) -> str:

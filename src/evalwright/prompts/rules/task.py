@@ -119,7 +119,14 @@ _IMPLIED = re.compile(
 _FORM_IMPLIED = re.compile(
     r"\b(?:either|one of|nothing else|yes or no|true or false|style of|inside <|between <)"
     r"|\bonly\b[^\n.]{0,60}\breturn"
-    r"|\b(?:classify|categori[sz]e|label|rate|score|rank|translate|convert)\b"
+    r"|\b(?:classify|categori[sz]e|label|rate|score|rank|translate|convert|rephrase|verbatim"
+    r"|concise|submit|feedback)\b"
+    r"|[:>][*_ \t]*\s*\Z"  # the label of the answer, from which a model is to go on
+    r"|\b(?:provided|available) (?:[`\w]+ )?(?:tools?|functions?)\b"
+    # Tools and fields by their names: a program reads the answer.
+    r"|`[a-z]{1,30}_[a-z_]{1,30}[`(]|\b(?:using|use|call|run|invoke) (?:the )?[a-z]{1,30}_[a-z]"
+    r"|(?:^|\n)\W{0,4}(?:is|are|does|do|did|has|have|was|were|can|should|will)\b[^\n.?]{3,300}\?"
+    r"|\b(?:output|write|generate|give|list|create|produce|provide) (?:\w+ ){0,2}\d{1,3} [a-z]+"
     r"|\b(?:repository|codebase|pull request|workspace|working directory)\b"  # files are changed
     r"|\b(?:ask|writ|draft|compos|generat|creat|craft|produc|search|build|implement)\w*\b[^\n.]{0,40}"
     r"\b(?:questions?|letters?|e-?mails?|poems?|haikus?|sonnets?|dialogues?|essays?|stor(?:y|ies)|query"
@@ -250,7 +257,7 @@ def _no_output_format(reading: Reading) -> Iterator[Hit]:
         return
     if reading.language.is_english:
         task = first_task(reading)
-        is_open = task is not None and format_signs(reading) == 0
+        is_open = task is not None and _speaks_to_model(reading) and format_signs(reading) == 0
     else:
         task = len(reading.lowered) - len(reading.lowered.lstrip())
         is_open = count <= BARE_PROMPT and _is_bare(reading)
@@ -261,6 +268,21 @@ def _no_output_format(reading: Reading) -> Iterator[Hit]:
             "Nothing says what the answer should look like: add its form, parts or length, such "
             "as “Answer in at most three sentences.”",
         )
+
+
+def _speaks_to_model(reading: Reading) -> bool:
+    """Whether a short English text addresses somebody, or begins with what is to be done."""
+    if not _ADDRESSED.isdisjoint(reading.words):
+        return True
+    first = next((each for each in reading.prompt.blocks if each.kind == "paragraph"), None)
+    opening = "" if first is None else first.text[:_OPENING].lower()
+    is_order = any(word in TASK_VERBS for word in _FIRST_WORD.findall("\n" + opening))
+    return is_order or _FIRST_ORDER.match(opening) is not None
+
+
+_OPENING = 300  # characters
+_ADDRESSED = frozenset(("you", "your", "you're", "assistant", "please"))
+_FIRST_ORDER = re.compile(r"\W{0,9}(?:given|using|based on|what|how|why|who|when|where|which)\b")
 
 
 def _has_stated_form(reading: Reading) -> bool:
@@ -340,7 +362,7 @@ RULES = (
     Rule(
         id="PE203",
         name="no-output-format",
-        severity="warning",
+        severity="info",
         criterion="specificity",
         summary="Nothing says what the answer should look like.",
         explanation=(
