@@ -302,6 +302,27 @@ def test_an_input_may_name_a_call_by_another_id_than_its_result():
     assert len(calls) == 2
 
 
+def test_results_that_go_by_other_ids_than_their_calls_are_their_results():
+    renamed = json.loads(json.dumps(LOOKED_UP).replace('"c1"', '"fc_1"'))
+    first = model("m1", (1, 10), [ASKED], [renamed])
+    again = model("m2", (21, 30), [ASKED, renamed, FOUND], [ANSWERED])
+    events = one(an_export(ROOT, first, again))["events"]
+    assert [each["call_id"] for each in events if "call_id" in each] == ["fc_1", "fc_1"]
+    other = json.loads(json.dumps(renamed).replace('"fc_1"', '"fc_2"'))
+    both = model("m1", (1, 10), [ASKED], [renamed, other])
+    one_left = model("m2", (21, 30), [ASKED, renamed, other, FOUND], [ANSWERED])
+    events = one(an_export(ROOT, both, one_left))["events"]
+    assert [each["call_id"] for each in events if "call_id" in each] == ["fc_1", "fc_2", "c1"]
+
+
+def test_answers_that_were_not_recorded_are_not_passed_over_in_silence():
+    notes: list[str] = []
+    export = an_export(ROOT, model("m1", (1, 10), [ASKED], []), RUN)
+    (found,) = import_responses([json.dumps(export).encode()], "x.json", notes)
+    assert found.fault is None
+    assert "whose answers were not recorded" in notes[0]
+
+
 def test_the_cost_of_an_operation_is_kept_from_the_span_that_has_it():
     priced = {"operation.cost": 0.25, "gen_ai.usage.input_tokens": 5}
     first = model("m1", (1, 10), [ASKED], [LOOKED_UP], said=priced)

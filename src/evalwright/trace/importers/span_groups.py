@@ -27,6 +27,7 @@ CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
 CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
 _IDLE = "only that an agent was created or invoked"
 _SILENT = "calls of a model without a message"
+_UNANSWERED = "calls of a model whose answers were not recorded, so they were not looked at"
 _MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers of its client
 
 
@@ -110,7 +111,10 @@ class SpanGroups:
             spans = [span for each in joined for span in self._traces[each]]
             operations = self._operations(spans)
             if _has_content(operations):
-                yield self._imported(trace_id, spans, operations)
+                found = self._imported(trace_id, spans, operations)
+                if _lacks_answers(found.response, operations):
+                    passed.setdefault(_UNANSWERED, []).append(trace_id)
+                yield found
                 continue
             reason = _IDLE if all(each.kind == "agent" for each in operations) else _SILENT
             reason = reason if operations else f"no {self._known}"
@@ -217,6 +221,13 @@ def _has_content(operations: list[Operation]) -> bool:
         or each.span.failed
         for each in operations
     )
+
+
+def _lacks_answers(response: dict[str, Any], operations: list[Operation]) -> bool:
+    """Whether models were called, and nothing tells what any of them answered."""
+    models = [each for each in operations if each.kind == "model"]
+    is_told = "final_output" in response or "runner_failure" in response
+    return bool(models) and not is_told and not any(each.output for each in models)
 
 
 def _first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:

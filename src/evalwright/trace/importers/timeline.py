@@ -8,6 +8,7 @@ how often it has occurred: the third equal message of an input is new if only tw
 import math
 from collections import Counter, deque
 from collections.abc import Iterator
+from itertools import groupby
 
 import msgspec
 
@@ -109,6 +110,7 @@ class Timeline:
         """The whole trace as a dialogue."""
         for _, _, _, phase, operation in sorted(self._moments(), key=lambda each: each[:4]):
             self._take(operation, ended=phase == 1)
+        _name_alike(self.events)
         dialogue = Dialogue()
         for event in self.events:
             dialogue.add(event)
@@ -293,6 +295,28 @@ def _call_key(event: CanonicalEvent) -> tuple[str, ...]:
 
 def _is_result(event: CanonicalEvent) -> bool:
     return bool(event["type"] == "tool_result")
+
+
+def _name_alike(events: list[CanonicalEvent]) -> None:
+    """Give results the ids of their calls, where an instrumentation has those of other items.
+
+    Only where as many results follow as there are calls that nothing else answers.
+    """
+    calls = {each["call_id"] for each in events if each["type"] == "tool_call"}
+    answered = {each["call_id"] for each in events if _is_result(each)}
+    if calls == answered:
+        return
+    waiting: list[CanonicalEvent] = []
+    for are_results, group in groupby(events, _is_result):
+        if are_results:
+            strange = [each for each in group if each["call_id"] and each["call_id"] not in calls]
+            if len(strange) == len(waiting):
+                for result, call in zip(strange, waiting, strict=True):
+                    result["call_id"] = call["call_id"]
+            waiting = []
+        else:
+            made = [each for each in group if each["type"] == "tool_call" and each["call_id"]]
+            waiting += [each for each in made if each["call_id"] not in answered]
 
 
 def _fill(result: CanonicalEvent, event: CanonicalEvent) -> None:
