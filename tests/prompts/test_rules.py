@@ -344,6 +344,9 @@ MISSES = {
         F + "## `a == b`\n\nSort.\n\n## `a != b`\n\nRank.\n",
     ],
     "PE305": [
+        F + "Sort.\n\n## Follow the rules of SKILL.md\n\n## Steps\n\nRank.\n",
+        F + "Sort.\n\n### Output format\n\n## Result\n\nRank.\n",
+        "# Explain why the sky is blue\n",
         F
         + "Fill in.\n\n## A\n\n<!-- Name what is in, what is out, and why. -->\n\n## B\n\nSort.\n",
         F + "# Role: Editor\n\n# Profile\n\nSort.\n",

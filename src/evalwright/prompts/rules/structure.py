@@ -29,6 +29,12 @@ _CUE = re.compile(
     r"|input|question|query|begin|start|summary|report|analysis|translation|completion|conversation)\b"
 )
 _CARRIES_CONTENT = re.compile(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}|</?\w")
+# An order in full, or the name of a shape that the headings after it show.
+_SAYS_IT_ALL = re.compile(
+    r"^(?:follow|use|read|load|run|never|always|do|don't|keep|stop|ask|wait)\b(?:\W+\w+){3}"
+    r"|\b(?:output|answer|response|report) (?:format|template|structure)\b|[a-z]{2}\.$",
+    re.IGNORECASE,
+)
 _MARK_OF_AN_END = re.compile(r"(?:end|start|begin|done|stop)\b", re.IGNORECASE)
 _FOLLOWED_AT_ONCE = re.compile(r"[^\n]*\n[ \t]{0,3}#")
 _PROMISE = re.compile(
@@ -164,6 +170,8 @@ def _is_empty(reading: Reading, number: int) -> bool:
     if any(map(_CARRIES_CONTENT.match, titles)) or _MARK_OF_AN_END.match(section.title):
         return False
     if _ROLE_TITLE.match(section.key) or _is_cue(reading, section):
+        return False
+    if _SAYS_IT_ALL.search(section.title) or len(reading.sections) == 1 == section.level:
         return False
     return section.level > 1 or _FOLLOWED_AT_ONCE.match(reading.text, section.start) is None
 
