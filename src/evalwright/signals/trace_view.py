@@ -13,6 +13,7 @@ from evalwright.signals.injection.instructions import (
     holding_pressure,
     may_press,
     read_as_one,
+    reader_of,
 )
 from evalwright.signals.offered_tools import without_offers
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
@@ -70,7 +71,7 @@ class UntrustedText:
     @cached
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
-        return InstructionReader(self.as_read)
+        return reader_of(self.as_read)
 
 
 class TraceView:

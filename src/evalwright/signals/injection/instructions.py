@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, islice
 
 import re2
@@ -30,6 +31,8 @@ _REACH_AFTER = 80
 _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 _LONGEST_READ_AS_ONE = 1_000_000
+_SHORT_TEXT = 4_000
+_MOST_READERS = 64
 _MOST_PLACES = 1_000
 _APART = "\n.?!\n"  # no pressure reaches across
 _STEM = 5
@@ -217,7 +220,9 @@ class InstructionReader:
         if not self.pressure:
             return []
         reach = _LONGEST_SENTENCE + _REACH_AFTER
-        near: Iterable[Instruction] | None = self.__dict__.get("_whole")  # not read for this alone
+        near: Iterable[Instruction] | None = None
+        if len(self.raw) <= _SHORT_TEXT:  # a longer one is not read as a whole for this alone
+            near = self._whole
         if near is None:
             near = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
         return [each for each in near if each.pressed and each.is_order]
@@ -261,6 +266,14 @@ class InstructionReader:
         for begin, end in _merged(places, before, after):
             for match in DIRECTIVE.finditer(self.raw, begin, end):
                 yield Instruction(self, *match.span())
+
+
+def reader_of(text: str) -> InstructionReader:
+    """A text under search. Short ones are kept for a while, as runs of an agent share many."""
+    return _recent_reader(text) if len(text) <= _SHORT_TEXT else InstructionReader(text)
+
+
+_recent_reader = lru_cache(maxsize=_MOST_READERS)(InstructionReader)
 
 
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
