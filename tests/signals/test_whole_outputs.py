@@ -90,7 +90,7 @@ def test_half_a_character_is_read_as_a_mark():
     assert letters_only(f"Send{HALF}it") == b"sendit"
     assert InstructionReader(f"{HALF} Send it.").raw == b"? Send it."
     assert read_as_one([HALF, "a"]) == b"?\n.?!\na"
-    assert not may_press(b"", [HALF])
+    assert not may_press([HALF])
     assert not UserRequest(f"{HALF} Send it.").entrusts
 
 

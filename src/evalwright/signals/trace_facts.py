@@ -7,7 +7,7 @@ from operator import attrgetter, itemgetter
 import msgspec
 
 from evalwright.signals.injection.glosses import gloss_all
-from evalwright.signals.written_values import leaves, plain_lines
+from evalwright.signals.written_values import leaves, plain_lines, recent_lines
 from evalwright.trace.cached import kept
 from evalwright.trace.model import Retrieval, ToolCall, ToolResult, Trace, text_of
 
@@ -125,7 +125,7 @@ def _brought_in(trace: Trace) -> Brought:
 @kept
 def words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    return plain_lines(brought_in(trace)[1])
+    return recent_lines(brought_in(trace)[1])
 
 
 @kept
@@ -138,4 +138,4 @@ def texts_as_read(trace: Trace) -> Sequence[str]:
 def words_as_read(trace: Trace) -> bytes:
     """These texts as plain words."""
     texts = texts_as_read(trace)
-    return words_read(trace) if texts is brought_in(trace)[1] else plain_lines(texts)
+    return words_read(trace) if texts is brought_in(trace)[1] else recent_lines(texts)

@@ -1,7 +1,7 @@
 """What every detector looks at: a trace, its baseline, and who said what in them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Literal, TypeAlias
@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from evalwright.signals.injection.instructions import (
+    LONGEST_READ_AS_ONE,
     InstructionReader,
-    holding_pressure,
     may_press,
     read_as_one,
     reader_of,
@@ -173,21 +173,19 @@ class TraceView:
     @cached
     def may_be_pressing(self) -> bool:
         """Whether pressure may stand in an untrusted text or in a query for documents."""
-        together = self.untrusted_as_one
-        queries = [each.query for each in self.trace.retrievals]
-        return together is None or may_press(together, queries)
+        if sum(map(len, self.texts_as_read)) > LONGEST_READ_AS_ONE:
+            return True
+        if any(each.reading.pressure for each in self.untrusted):
+            return True
+        queries = [each.query for each in self.trace.retrievals if each.query]
+        return bool(queries) and may_press(queries)
 
     @cached
     def pressing(self) -> list[int]:
         """The places in `untrusted` of the sources that press the agent with instructions."""
         if not self.may_be_pressing:
             return []
-        together = self.untrusted_as_one
-        if together is None:
-            places: Iterable[int] = range(len(self.untrusted))
-        else:
-            places = holding_pressure(together, self.texts_as_read)
-        return [place for place in places if self.untrusted[place].reading.pressed]
+        return [place for place, each in enumerate(self.untrusted) if each.reading.pressed]
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""

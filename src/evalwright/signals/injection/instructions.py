@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, islice
 
-import re2
-
 from evalwright.signals.injection.glosses import gloss_all
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
@@ -30,7 +28,7 @@ _REACH_BEFORE = 400
 _REACH_AFTER = 80
 _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
-_LONGEST_READ_AS_ONE = 1_000_000
+LONGEST_READ_AS_ONE = 1_000_000
 _SHORT_TEXT = 4_000
 _MOST_READERS = 64
 _MOST_PLACES = 1_000
@@ -292,27 +290,18 @@ def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, i
 def read_as_one(texts: Sequence[str]) -> bytes | None:
     """Texts to be looked through at once, which is faster than one by one, if not too long."""
     together = _APART.join(texts)
-    return None if len(together) > _LONGEST_READ_AS_ONE else _unescaped(together)
+    return None if len(together) > LONGEST_READ_AS_ONE else _unescaped(together)
 
 
-def may_press(together: bytes, queries: Sequence[str]) -> bool:
-    """Whether texts that are read as one, or a query, contain pressure: mostly none does."""
-    asked = _APART.join(["", *gloss_all(queries)]).encode("utf-8", "replace")
-    return PRESSURE.search(together + asked) is not None
+def may_press(queries: Sequence[str]) -> bool:
+    """Whether one of the queries contains pressure: mostly none does."""
+    asked = _APART.join(gloss_all(queries)).encode("utf-8", "replace")
+    return PRESSURE.search(asked) is not None
 
 
 def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     """The places of the texts, read as one, that hold anything like an instruction."""
-    return _holding(DIRECTIVE, together, texts)
-
-
-def holding_pressure(together: bytes, texts: Sequence[str]) -> list[int]:
-    """The places of the texts, read as one, that hold pressure."""
-    return _holding(PRESSURE, together, texts)
-
-
-def _holding(pattern: "re2._Regexp[bytes]", together: bytes, texts: Sequence[str]) -> list[int]:
-    match = pattern.search(together)
+    match = DIRECTIVE.search(together)
     if match is None:
         return []
     lengths = list(map(len, texts))
@@ -323,7 +312,7 @@ def _holding(pattern: "re2._Regexp[bytes]", together: bytes, texts: Sequence[str
     while match is not None:
         # It may begin between two texts, but never ends there.
         found.append(bisect_right(ends, match.end() - 1))
-        match = pattern.search(together, ends[found[-1]] - len(_APART))
+        match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
     return found
 
 
