@@ -117,10 +117,12 @@ def test_the_same_tool_on_another_object_is_novel():
     assert kinds(trace, baseline) == {"high_risk_action": "high"}
 
 
-def test_a_user_who_leaves_it_to_a_document_lowers_the_severity():
-    trace = a_trace(
-        a_call("wire_funds", amount=5), prompt="Follow the instructions in notes.txt"
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    "prompt",
+    ["Follow the instructions in notes.txt", "Work through my to-do list", "请完成我的待办清单。"],
+)
+def test_a_user_who_leaves_it_to_a_document_lowers_the_severity(prompt):
+    trace = a_trace(a_call("wire_funds", amount=5), prompt=prompt)
     assert kinds(trace) == {"high_risk_action": "medium"}
 
 

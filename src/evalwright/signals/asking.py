@@ -256,9 +256,11 @@ _SCRIPTS = {
     }.items()
 }
 _DELEGATED = re2.compile(
-    r"(?i)\b(?:follow|do|perform|complete|execute|carry out|act on|handle|implement|apply|obey)"
-    r"(?: (?:all|any|every|exactly|precisely|of))* (?:(?:the|these|those|its|his|her|their) )?"
-    r"(?:[\w'-]+ ){0,2}(?:instructions?|actions?|tasks?|to-?dos?|steps?|requests?)\b|"
+    r"(?i)\b(?:follow|do|perform|complete|execute|carry out|act on|handle|implement|apply|obey"
+    r"|work through|take care of)"
+    r"(?: (?:all|any|every|exactly|precisely|of))* "
+    r"(?:(?:the|these|those|its|his|her|their|my|our) )?(?:[\w'-]+ ){0,2}"
+    r"(?:instructions?|actions?|tasks?|to-?dos?|steps?|requests?|check-?list|run-?book)\b|"
     r"\b(?:do|as) (?:what )?(?:it|he|she|they|the \w+) (?:says?|asks?|tells?|wants?|requests?)\b|"
     r"\baccordingly\b|"
     r"(?:folge|befolge|erledige|führe)[^.!?]{0,30}(?:anweisung|aufgabe|schritt)|"
@@ -267,7 +269,7 @@ _DELEGATED = re2.compile(
     r"(?:segui|esegui|fai)[^.!?]{0,30}(?:istruzion|compit|passagg)|"
     r"(?:siga|segue|faça|execute)[^.!?]{0,30}(?:instruç|tarefa|passo)|"
     r"(?:выполни|следуй|сделай)[^.!?]{0,40}(?:инструкц|указан|задан|задач|шаг|написано)|"
-    r"(?:按照|按|执行|完成)[^。！？]{0,12}(?:说明|指示|任务|步骤|要求)|"
+    r"(?:按照|按|执行|完成)[^。！？]{0,12}(?:说明|指示|任务|步骤|要求|待办|清单)|"
     r"(?:指示|手順|タスク|依頼)[^。！？]{0,8}(?:従っ|実行|やっ|対応|行っ)"
 )
 
