@@ -83,8 +83,14 @@ def _either(table: dict[str, str]) -> str:
     return "|".join(table.values())
 
 
-def _pattern(text: str) -> "re2._Regexp[bytes]":
-    return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode())
+_ROOM = 8 << 20
+
+
+def _pattern(text: str, room: int = _ROOM) -> "re2._Regexp[bytes]":
+    """A pattern; a large one is faster with more room for its states, which it takes when used."""
+    options = re2.Options()
+    options.max_mem = room
+    return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode(), options)
 
 
 # A verb that is not known is taken for one where something follows for it to act on.
@@ -107,7 +113,7 @@ _REMINDERS = {
     r"|\btask\b[^.!?\n]{0,80}\bplease kindly\b",
 }
 ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
-PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}")
+PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}", 4 * _ROOM)
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|--|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
