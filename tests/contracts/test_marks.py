@@ -27,8 +27,9 @@ def test_marks_are_recognised():
 def texts_of(path: Path) -> list[str]:
     """The texts that a module writes; its docstrings and regular expressions are left out."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    nodes = list(ast.walk(tree))
+    said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = [node for node in nodes if isinstance(node, ast.Constant)]
     texts = [node.value for node in constants if id(node) not in said]
     return [text for text in texts if isinstance(text, str)]
 

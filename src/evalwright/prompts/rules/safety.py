@@ -285,7 +285,7 @@ RULES = (
     Rule(
         id="PE402",
         name="personal-data",
-        severity="warning",
+        severity="info",
         criterion="safety",
         summary="Data of a person: card, account or identity numbers, phone, e-mail.",
         explanation=(
