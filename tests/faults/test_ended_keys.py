@@ -65,7 +65,7 @@ def test_a_revoked_key_ends_its_streams_and_no_others(served: ServedHost, waitin
         others.until("eval.started")
         revoke(served, caller)
         assert list(stream) == []  # it ends
-        assert served.host.streams.held_by(TENANT) == 1
+        eventually(lambda: served.host.streams.held_by(TENANT) == 1, "only the other's stream")
         assert caller.get(f"/v1/runs/{waiting}").refusal == (401, "key_revoked")
         assert other.get(f"/v1/runs/{waiting}").status == 200
 
