@@ -11,7 +11,7 @@ from builders import a_usage
 from evalwright.contracts.prompt_result import WEIGHTS, ModelFacts, PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.evaluate import EvaluationSettings, Linted, lint_sources
+from evalwright.prompts.evaluate import EvaluationSettings, Linted, lint_each
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.judged import (
     BudgetSpent,
@@ -22,7 +22,7 @@ from evalwright.prompts.judged import (
 )
 from evalwright.prompts.lint import Selection
 from evalwright.prompts.results import Assessment
-from evalwright.prompts.sources import read_sources
+from evalwright.prompts.sources import find_files, read_source
 from evalwright.prompts.tiers import TIERS
 
 
@@ -52,7 +52,7 @@ class FakeJudge:
 def library(folder: Path, **texts: str) -> list[Linted]:
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text)
-    return lint_sources(read_sources([folder]), Selection())
+    return list(lint_each(map(read_source, find_files([folder])), Selection()))
 
 
 class EvaluationRun:

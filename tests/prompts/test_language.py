@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.prompts.language import count_sentences, language_of, words
+from evalwright.prompts.language import language_of, words
 
 TEXTS = {
     "en": "You are a careful editor. Shorten the text below and keep every fact that is in it.",
@@ -40,9 +40,8 @@ def test_names_and_code_in_latin_letters_do_not_make_it_english(code):
 
 
 @pytest.mark.parametrize("code", TEXTS)
-def test_the_same_text_has_about_as_many_words_and_sentences_in_every_language(code):
+def test_the_same_text_has_about_as_many_words_in_every_language(code):
     assert 9 <= len(words(TEXTS[code].lower())) <= 22
-    assert count_sentences(TEXTS[code]) in {1, 2} if code == "th" else {2}
 
 
 def test_what_has_no_letters_has_no_language():
@@ -53,4 +52,3 @@ def test_what_has_no_letters_has_no_language():
 def test_any_text_can_be_measured(text):
     assert language_of(text).code
     assert len(words(text.lower())) <= len(text)
-    assert count_sentences(text) <= len(text)

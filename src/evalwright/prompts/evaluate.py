@@ -76,13 +76,11 @@ def lint_files(
     return list(evaluate_structure(files, settings, SystemClock()))
 
 
-def lint_sources(sources: Iterable[Source], selected: Selection) -> list[Linted]:
-    """What the linter says of every file; some rules look at the library as a whole."""
-    return list(lint_each(sources, selected))
-
-
 def lint_each(sources: Iterable[Source], selected: Selection) -> Iterator[Linted]:
-    """The same one by one: of ten thousand files no more than one need be held."""
+    """What the linter says of every file; some rules look at the library as a whole.
+
+    One by one: of ten thousand files no more than one need be held.
+    """
     linter = Linter(selected)
     for source in sources:
         if source.prompt is None:

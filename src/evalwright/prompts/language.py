@@ -56,7 +56,6 @@ _SPACED = (
 _ASCII = bytes(range(128))
 _ASCII_WORD = re.compile(r"[a-z][a-z'-]*")
 _WORD = re.compile(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
-_SENTENCE_END = re.compile(r"[.!?…](?=[\s\"'”’)*_]|\Z)|[。！？｡؟۔।]|\n\s*(?=\S)")
 
 # What a letter of a script weighs against one of an alphabet. Patterns that few texts need are
 # compiled, and kept, by `re` when they are used.
@@ -160,11 +159,6 @@ def has_plain_letters(text: str) -> bool:
 def count_words(lowered: str) -> int:
     """How many words a text in lower case has."""
     return len(words(lowered))
-
-
-def count_sentences(text: str) -> int:
-    """How many sentences and lines a text has."""
-    return sum(map(bool, map(str.strip, _SENTENCE_END.split(text))))
 
 
 def language_of(text: str) -> Language:

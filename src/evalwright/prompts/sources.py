@@ -59,11 +59,6 @@ class Source(msgspec.Struct, frozen=True):
     named: bool = False  # rather than found in a folder
 
 
-def read_sources(paths: Sequence[Path]) -> list[Source]:
-    """All prompts below the paths, in order; raises `BadInput` if there are none."""
-    return list(map(read_source, find_files(paths)))
-
-
 class PromptSearch(msgspec.Struct):
     """What a search through folders takes for prompts, and what it passed over, as it is shown."""
 

@@ -140,13 +140,6 @@ def core_variables(reading: Reading) -> list[Placeholder]:
     ]
 
 
-@lru_cache(maxsize=1)
-def declared_share(reading: Reading) -> float:
-    """The share of the core's variables that the file declares; 1 where there are none."""
-    inputs = {_key(each.name) for each in core_variables(reading)}
-    return len(inputs & set(declared_variables(reading))) / len(inputs) if inputs else 1.0
-
-
 def _unused(reading: Reading) -> Iterator[Hit]:
     if reading.prompt.type != "markdown":
         return  # a key of a row may be for the evaluators alone
