@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
 
 from builders import a_suite
+from evalwright.engine.clock import SystemClock
 from subjects.runs import Workshop
 
 MEETING_SECONDS = 20
@@ -102,3 +104,34 @@ def test_a_display_that_breaks_does_not_stop_the_run(workshop: Workshop) -> None
     thread.join(MEETING_SECONDS)
     assert result, "the run hangs"
     assert result[0].summary.passed
+
+
+class BusyClock(SystemClock):
+    """Asked for the time of day with each event, it keeps the event loop busy."""
+
+    def now_us(self) -> int:
+        time.sleep(0.05)
+        return super().now_us()
+
+
+def test_the_latency_of_an_agent_is_without_the_stalls_of_the_event_loop(
+    workshop: Workshop,
+) -> None:
+    def answer(_task: Any) -> str:
+        time.sleep(0.008)
+        return "yes"
+
+    recording = workshop.run(a_suite(tasks=8), answer, concurrency=8, clock=BusyClock())
+    latencies = sorted(result.latency_ms or 0 for result in recording.summary.tasks)
+    assert latencies[0] >= 8
+    assert latencies[4] <= 16, latencies
+
+
+def test_the_latency_of_an_agent_that_failed_is_its_own_too(workshop: Workshop) -> None:
+    def answer(task: Any) -> str:
+        if task.id == "task-1":
+            raise ValueError("too hard")
+        return "yes"
+
+    recording = workshop.run(a_suite(tasks=2), answer, concurrency=2, clock=BusyClock())
+    assert recording.score("task-1")["latencyMs"] < 50

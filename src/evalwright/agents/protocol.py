@@ -91,17 +91,20 @@ class Invocation:
         record: Record,
         keep_pace: KeepPace,
         surroundings: Surroundings | None = None,
+        now_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.run_id = run_id
         self.invocation_id = invocation_id
         self.agent_id = agent_id
         self.task = task
         self.keep_pace = keep_pace
+        self.now_s = now_s
         self.surroundings = surroundings or Surroundings()
         self.usages: list[ProviderUsage] = []
         self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
         self.schema_valid: bool | None = None  # where the agent's output has a schema
         self.refused = False  # the model refused the request
+        self.took_s: float | None = None  # the agent's own time, where that is known
         self._loop = asyncio.get_running_loop()
         self._record = record
         self._fixtures = ToolFixtures(None if self.surroundings.live else task.fixtures)
@@ -264,10 +267,14 @@ def _milliseconds_since(started: float) -> int:
 
 
 def checked_output(output: Any) -> Any:
-    """The output as plain JSON values; raises `AgentFailure` if it is not a JSON value."""
+    """The output as plain JSON values; raises `AgentFailure` if it has no such form."""
     try:
         return plain(output)
-    except NotJson as error:
+    except NotJson:
+        from evalwright.agents.outputs import output_value  # hardly any agent needs it
+    try:
+        return output_value(output)
+    except Exception as error:  # noqa: BLE001 - what is in the output may be code of the agent
         raise AgentFailure("invalid_answer", f"the output is not a JSON value: {error}") from None
 
 

@@ -82,28 +82,34 @@ class PythonAgent:
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Call the function; whatever it raises is a failure of the agent."""
-        task = Task(invocation)
         if self._is_async:
-            output = await self._await(self._function, task)
+            output = await self._await(self._function, invocation)
         else:
-            output = await self._threads.run(self._call, task)
+            output = await self._threads.run(self._call, invocation)
         if inspect.isawaitable(output):  # a wrapper that is sync around one that is not
-            output = await self._await(lambda _task: output, task)
+            output = await self._await(lambda _task: output, invocation)
         return checked_output(output)
 
-    def _call(self, task: Task) -> Any:
+    def _call(self, invocation: Invocation) -> Any:
+        """Call a sync function; its time is taken in its thread, as the loop may be busy."""
+        started = invocation.now_s()
         try:
-            return self._function(task)
+            return self._function(Task(invocation))
         except BaseException as error:
             raise _failure(error) from error
+        finally:
+            invocation.took_s = invocation.now_s() - started
 
-    async def _await(self, function: Callable[[Task], Any], task: Task) -> Any:
+    async def _await(self, function: Callable[[Task], Any], invocation: Invocation) -> Any:
+        before_s, started = invocation.took_s or 0.0, invocation.now_s()
         try:
-            return await function(task)
+            return await function(Task(invocation))
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
             raise _failure(error) from error
+        finally:
+            invocation.took_s = before_s + invocation.now_s() - started
 
     async def close(self) -> None:
         """Stop the idle threads."""

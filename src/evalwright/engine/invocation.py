@@ -95,6 +95,7 @@ class Invoker:
             record=record_and_keep if self._keep_deeds else record,
             keep_pace=recorder.keep_pace,
             surroundings=self._surroundings,
+            now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
         recorder.record(task.task_id, self._started(invocation))
@@ -132,23 +133,24 @@ class Invoker:
         )
 
     async def _ask(self, invocation: Invocation) -> tuple[Any, ErrorDetail | None, int]:
-        """The output or the error, and how many milliseconds it took."""
-        clock, timeout_s = self._clock, self._timeout_s
-        started = clock.monotonic_s()
-        loop = asyncio.get_running_loop()
+        """The output or the error, and how many milliseconds the agent took."""
+        timeout_s, loop = self._timeout_s, asyncio.get_running_loop()
+        started = loop.time()
         ended: asyncio.Future[None] = loop.create_future()
         # Its own task: what the agent cancels or hangs on must not affect the others.
         asked = asyncio.create_task(_ask(self._agent, invocation, ended))
         timer = None if timeout_s is None else loop.call_later(timeout_s, _resolve, ended)
         try:
             await ended
-            in_time, taken_s = asked.done(), clock.monotonic_s() - started
+            in_time, taken_s = asked.done(), loop.time() - started
         finally:
             if timer is not None:
                 timer.cancel()
             if not asked.done():
                 await _abandon(asked)
             invocation.end()
+        if in_time and invocation.took_s is not None:  # without what the loop did meanwhile
+            taken_s = invocation.took_s
         output, error = _answer(asked) if in_time else (None, None)
         if timeout_s is not None and (not in_time or taken_s > timeout_s):
             error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
