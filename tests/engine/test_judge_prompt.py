@@ -10,9 +10,10 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from evalwright.contracts.events import ProviderUsage, Verdict
+from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
+from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.fencing import LONGEST_QUOTE, UnfitReply, ask_again, fence_code
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,

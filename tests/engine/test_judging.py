@@ -11,8 +11,9 @@ import pytest
 
 from builders import a_rubric_task, a_task
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.events import Judged, Payload, ProviderUsage, Verdict
+from evalwright.contracts.events import Judged, Payload, ProviderUsage
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.judge_prompt import (
     PROMPT_VERSION,
     SAFETY_QUESTIONS,

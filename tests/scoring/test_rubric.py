@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.contracts.events import Judged, Verdict
+from evalwright.contracts.events import Judged
 from evalwright.contracts.suite import Criterion
+from evalwright.contracts.verdicts import Verdict
 from evalwright.scoring.rubric import rubric_result
 
 weights = st.floats(0, 1) | st.sampled_from([0.1, 0.2, 0.25, 0.5, 1])

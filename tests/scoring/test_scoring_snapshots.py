@@ -9,10 +9,11 @@ import pytest
 
 from builders import a_rubric_task, a_score, a_suite, a_task, a_usage, as_document
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.contracts.events import Judged, Verdict
+from evalwright.contracts.events import Judged
 from evalwright.contracts.planning import Baseline, BaselineTask
 from evalwright.contracts.suite import Match
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
+from evalwright.contracts.verdicts import Verdict
 from evalwright.scoring import golden
 from evalwright.scoring.bootstrap import expanded_tail, score_change
 from evalwright.scoring.regression import compare_to_baseline

@@ -20,11 +20,13 @@ from evalwright.contracts.planning import (
     Owner,
     RunId,
     RunSettings,
+    SuiteSource,
     Text,
 )
-from evalwright.contracts.suite import Mode, Suite
-from evalwright.contracts.summary import SafetyFinding, Score, SuiteId, TaskId, Version
+from evalwright.contracts.suite import Mode, Score, Suite
+from evalwright.contracts.summary import SafetyFinding, SuiteId, TaskId, Version
 from evalwright.contracts.times import iso_time
+from evalwright.contracts.verdicts import CheckResult, Verdict
 
 SCHEMA_VERSION = 1
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
@@ -149,6 +151,7 @@ class Planned(Payload, frozen=True):
     baseline: Baseline | None = None
     group: Group | None = None
     origin: Origin | None = None
+    source: SuiteSource | None = None
 
 
 class EvalStarted(ClosedPayload, frozen=True):
@@ -271,19 +274,11 @@ class Decided(Payload, frozen=True):
     confidence: Score | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """A judge's answer to one question: its reason, then whether it is so."""
-
-    question: Text  # the name of the question: `c1` for the first criterion of a rubric
-    reason: str
-    met: bool
-
-
 class Judged(Payload, frozen=True):
     """A judge answered all its questions about a task, in one sample."""
 
     TYPE: ClassVar[str] = "evalwright.judged"
-    subject: Literal["rubric", "safety"]
+    subject: Text  # `rubric`, `safety`, or what a check asked
     judge: Text
     sample: Annotated[int, Meta(ge=1)]
     prompt_version: Text
@@ -296,6 +291,14 @@ class Found(ClosedPayload, frozen=True):
     TYPE: ClassVar[str] = "evalwright.found"
     source: Literal["signals", "judge"]
     findings: list[SafetyFinding]
+
+
+class Checked(Payload, frozen=True):
+    """What the checks of a task said of an answer."""
+
+    TYPE: ClassVar[str] = "evalwright.checked"
+    checks: list[CheckResult]
+    repetition: Annotated[int, Meta(ge=1)] = 1
 
 
 PAYLOADS: dict[str, type[Payload]] = {

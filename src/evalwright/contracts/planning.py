@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.suite import ModelClass
-from evalwright.contracts.summary import Score
+from evalwright.contracts.suite import ModelClass, Score
 
 Text = Annotated[str, Meta(min_length=1)]
 RunId = Annotated[str, Meta(max_length=128, pattern=r"^\S+\Z")]
@@ -95,6 +94,13 @@ def to_configurable(options: RunOptions) -> dict[str, Any]:
         for wire, value in chosen.items()
         if value
     }
+
+
+class SuiteSource(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a wide suite came from: its own code is found from its folder."""
+
+    folder: str
+    content_hash: Text
 
 
 class JudgePanel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

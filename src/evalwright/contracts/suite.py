@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from evalwright.contracts.documents import parse_json, to_json, unfit_for_json
 from evalwright.contracts.errors import InvalidDocument, Problem
@@ -12,6 +13,7 @@ from evalwright.contracts.jsonvalue import MAX_DEPTH, NotJson, canonical, repeat
 from evalwright.contracts.schema import SUITE, SUITE_OUTLINE, SUITE_TASK, check_schema
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
+Score = Annotated[float, Meta(ge=0, le=1)]
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
 
 _STRATEGY = "$.expected.match.strategy"
@@ -56,11 +58,16 @@ class Criterion(Closed, frozen=True):
 
 
 class Expected(Closed, frozen=True):
-    """How a task is scored."""
+    """How a task is scored: by a match, by judges, or, in a wide suite, by checks.
 
-    kind: Literal["golden", "rubric"]
+    The score of checks is their weighted mean; all must pass, unless the score has a `threshold`.
+    """
+
+    kind: Literal["golden", "rubric", "checks"]
     match: Match | None = None
     rubric: list[Criterion] | None = None
+    checks: list[dict[str, Any]] | None = None  # as written, without templates
+    threshold: Score | None = None
 
 
 class ToolResponse(Closed, frozen=True):
@@ -78,12 +85,17 @@ class Fixtures(Closed, frozen=True):
 
 
 class Task(Closed, frozen=True):
-    """One thing that the agent is asked to do."""
+    """One thing that the agent is asked to do; a portable suite has the first four fields."""
 
     task_id: str
     input: Any
     expected: Expected
     fixtures: Fixtures | None = None
+    tags: list[str] = []
+    weight: float = 1.0  # in the score of the run
+    repeat: int = 1  # invocations, of which a share of `pass_rate` must pass
+    pass_rate: Score = 1.0
+    reference: Any = msgspec.UNSET  # what a wide suite calls `expected`
 
 
 class Suite(Closed, frozen=True):

@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.suite import Closed, ModelClass
+from evalwright.contracts.suite import Closed, ModelClass, Score
 
 # \Z and not $, which in Python also matches before a newline at the end.
 SuiteId = Annotated[str, Meta(pattern=r"^[a-z0-9.-]+\.evals\.[a-z0-9-]+\Z")]
 Version = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+\Z")]
 TaskId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
-Score = Annotated[float, Meta(ge=0, le=1)]
 
 
 class SafetyFinding(Closed, frozen=True):

@@ -152,4 +152,5 @@ def _plan(frame: dict[str, Event]) -> Plan:
         baseline=planned.baseline,
         group=planned.group,
         origin=planned.origin,
+        source=planned.source,
     )

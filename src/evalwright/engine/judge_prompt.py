@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.events import Verdict
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
+from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.fencing import UnfitReply, closed, fence_code, reply_object, section
 from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 from evalwright.scoring.rubric import criterion_name

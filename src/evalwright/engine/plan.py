@@ -22,6 +22,7 @@ from evalwright.contracts.planning import (
     Origin,
     RunOptions,
     RunSettings,
+    SuiteSource,
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite
 from evalwright.engine.judge_prompt import PROMPT_VERSION
@@ -78,6 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     baseline: Baseline | None = None
     group: Group | None = None
     origin: Origin | None = None
+    source: SuiteSource | None = None
 
     @property
     def is_live(self) -> bool:
@@ -116,7 +118,7 @@ class Plan(msgspec.Struct, frozen=True):
             baseline.run_id if baseline else None,
         )
         planned = Planned(
-            suite, self.agent, self.settings, self.panel, baseline, self.group, origin
+            suite, self.agent, self.settings, self.panel, baseline, self.group, origin, self.source
         )
         return started, opened, planned
 
@@ -201,7 +203,7 @@ def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
             f"the run has {', '.join(modes)}; add --mode {task.expected.kind}",
         )
         for index, task in enumerate(suite.tasks)
-        if task.expected.kind not in modes
+        if task.expected.kind not in (*modes, "checks")
     ]
 
 

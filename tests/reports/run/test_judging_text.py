@@ -7,9 +7,9 @@ import pytest
 from builders import a_rubric_task, a_task
 from evalwright.contracts.events import (
     Judged,
-    Verdict,
 )
 from evalwright.contracts.planning import JudgePanel
+from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.console import Style
 from evalwright.reports.run.judging import render_panel, render_verdicts
 

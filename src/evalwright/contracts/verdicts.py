@@ -1,0 +1,28 @@
+"""What judges and checks said of an answer: the shapes that logs, pages and reports share."""
+
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.planning import Text
+from evalwright.contracts.suite import Score
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A judge's answer to one question: its reason, then whether it is so."""
+
+    question: Text  # the name of the question: `c1` for the first criterion of a rubric
+    reason: str
+    met: bool
+
+
+class CheckResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """One check of one answer; `expected` beside `actual`, as far as they can be shown."""
+
+    check: str
+    passed: bool
+    score: Score
+    expected: Any = None
+    actual: Any = None
+    reason: str = ""
+    weight: float = 1.0
