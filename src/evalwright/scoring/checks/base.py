@@ -31,7 +31,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
 Answers: TypeAlias = Mapping[Ask, Any]
 
 
-class ToolUse(NamedTuple):
+class MadeCall(NamedTuple):
     """A tool call of the agent."""
 
     tool: str
@@ -62,7 +62,7 @@ class Examined:
         input: Any = None,  # noqa: A002 - its name in suites
         output: Any = None,
         expected: Any = None,
-        calls: Sequence[ToolUse] = (),
+        calls: Sequence[MadeCall] = (),
         spent: Spent = UNKNOWN,
         make_trace: Callable[[], Trace] | None = None,
         find_signals: Callable[[], Sequence[Signal]] | None = None,
