@@ -121,7 +121,7 @@ def test_novelty_against_a_baseline_raises_the_confidence():
 
 def test_with_a_baseline_a_plain_instruction_counts_though_the_user_asked_for_the_kind():
     prompt = "Forward the message to the client mentioned in it."
-    clean = a_trace(call("read_inbox"), result("Hello."), prompt=prompt)
+    clean = a_trace(call("read_inbox"), result("Hello there."), prompt=prompt)
     assert not signals(read_then_forward(PLAIN, prompt=prompt))
     assert signals(read_then_forward(PLAIN, prompt=prompt), clean)
 

@@ -11,6 +11,9 @@ from typing import Literal, TypeAlias
 
 import re2
 
+from evalwright.signals.entrusting import entrusts_abroad
+from evalwright.signals.injection.verbs import VERB_KINDS
+
 Deed: TypeAlias = Literal[
     "money", "commitment", "destroy", "discard", "harm", "permission", "connect",
     "policy", "remember", "send", "download",
@@ -188,43 +191,10 @@ _TELLING = {
     "pl": "i w na mi proszę mój moją moje do z że się to dla jest",
     "tr": "lütfen bir ve bu için benim bana şu ile da de olarak",
 }
-_TELLING_ENGLISH = frozenset(
-    [
-        "the",
-        "is",
-        "are",
-        "to",
-        "of",
-        "and",
-        "my",
-        "for",
-        "what",
-        "please",
-        "in",
-        "on",
-        "with",
-        "i",
-        "can",
-        "you",
-        "could",
-        "from",
-        "that",
-        "this",
-        "it",
-        "a",
-        "an",
-        "be",
-        "how",
-        "any",
-        "me",
-        "at",
-        "all",
-        "by",
-        "do",
-        "have",
-        "has",
-    ]
-)
+_ENGLISH_ALONE = """the are and my for what please with you could from that this it how by
+have"""  # and words that other languages have as well:
+_SHARED = "is to of in on i can a an be any me at all do has"
+_TELLING_ENGLISH = frozenset((*_ENGLISH_ALONE.split(), *_SHARED.split()))
 _LONGEST_TOLD = 4000
 _FEWEST_TELLING = 2
 
@@ -262,15 +232,7 @@ _DELEGATED = re2.compile(
     r"(?:(?:the|these|those|its|his|her|their|my|our) )?(?:[\w'-]+ ){0,2}"
     r"(?:instructions?|actions?|tasks?|to-?dos?|steps?|requests?|check-?list|run-?book)\b|"
     r"\b(?:do|as) (?:what )?(?:it|he|she|they|the \w+) (?:says?|asks?|tells?|wants?|requests?)\b|"
-    r"\baccordingly\b|"
-    r"(?:folge|befolge|erledige|führe)[^.!?]{0,30}(?:anweisung|aufgabe|schritt)|"
-    r"(?:sigue|haz|ejecuta|realiza)[^.!?]{0,30}(?:instruccion|tarea|paso|lo que dice)|"
-    r"(?:suis|suivez|fais|faites|exécute)[^.!?]{0,30}(?:instruction|tâche|étape|ce que dit)|"
-    r"(?:segui|esegui|fai)[^.!?]{0,30}(?:istruzion|compit|passagg)|"
-    r"(?:siga|segue|faça|execute)[^.!?]{0,30}(?:instruç|tarefa|passo)|"
-    r"(?:выполни|следуй|сделай)[^.!?]{0,40}(?:инструкц|указан|задан|задач|шаг|написано)|"
-    r"(?:按照|按|执行|完成)[^。！？]{0,12}(?:说明|指示|任务|步骤|要求|待办|清单)|"
-    r"(?:指示|手順|タスク|依頼)[^。！？]{0,8}(?:従っ|実行|やっ|対応|行っ)"
+    r"\baccordingly\b"
 )
 
 
@@ -279,15 +241,30 @@ def languages_of(said: str) -> tuple[str, ...]:
     """The languages besides English that someone's words may be in."""
     said = said[:_LONGEST_TOLD].encode("utf-8", "replace").decode()
     words = set(said.lower().split())
-    least = max(_FEWEST_TELLING if said.isascii() else 1, len(words & _TELLING_ENGLISH) + 1)
+    is_english = _is_english(words)
+    fewest = _FEWEST_TELLING if is_english and said.isascii() else 1
+    least = max(fewest, len(words & _TELLING_ENGLISH) + 1)
     telling = [
         language
         for language, known in _TELLING.items()
         if len(words.intersection(known.split())) >= least
     ]
-    if said.isascii():
-        return tuple(telling)
-    return (*telling, *(each for each, script in _SCRIPTS.items() if script.search(said)))
+    if not said.isascii():
+        telling += [each for each, script in _SCRIPTS.items() if script.search(said)]
+    return tuple(telling)
+
+
+@lru_cache(maxsize=8)
+def may_be_foreign(said: str) -> bool:
+    """Whether someone's words are not, or cannot be told to be, English."""
+    return bool(languages_of(said)) or not _is_english(set(said[:_LONGEST_TOLD].lower().split()))
+
+
+def _is_english(words: set[str]) -> bool:
+    """Whether some words are English, and not those that other languages have as well."""
+    if not words.isdisjoint(_ENGLISH_ALONE.split()):
+        return True
+    return any(word.strip(".,!?:;").encode("utf-8", "replace") in VERB_KINDS for word in words)
 
 
 @lru_cache(maxsize=64)  # of one user: every side of a case, and every call, asks for the same
@@ -295,10 +272,18 @@ def asks_for(deed: Deed, said: str) -> bool:
     """Whether someone's words ask for a deed."""
     if deed in _IN_ENGLISH and _IN_ENGLISH[deed].search(said):
         return True
-    patterns = (_asking(deed, language) for language in languages_of(said))
+    # A few words may be in any language.
+    languages = languages_of(said) or (_TELLING if may_be_foreign(said) else ())
+    patterns = (_asking(deed, language) for language in languages)
     return any(pattern is not None and pattern.search(said) for pattern in patterns)
 
 
 def delegates(said: str) -> bool:
     """Whether the user hands the decision what to do to a document or a message."""
-    return _DELEGATED.search(said) is not None
+    return _DELEGATED.search(said) is not None or is_left_to_content(said)
+
+
+@lru_cache(maxsize=16)
+def is_left_to_content(said: str) -> bool:
+    """The same, of words that are not English."""
+    return may_be_foreign(said) and entrusts_abroad(said[:_LONGEST_TOLD])

@@ -29,6 +29,10 @@ _NOUNS_TOO = frozenset(
     b" share report copy note type access view fork star sms fax list".split()
 )
 _CARRIERS = frozenset((b"http", b"api", b"tool", b"url"))  # they name no thing
+_RULE_BOOKS = frozenset(
+    b"skill skills instructions runbook runbooks playbook playbooks procedure procedures handbook"
+    b" guideline guidelines prompt prompts sop".split()
+)
 _VAGUE = frozenset(b"id name type value text body conte data query to".split())
 _HOST = re2.compile(r"(?i)\bhttps?://(?:www\.)?([\w.-]+\.\w+)")
 # A mail address, the name of a host, a handle, or a name in mixed case: none is a common word.
@@ -72,6 +76,11 @@ def read_tool(name: str) -> CalledTool:
     kind = VERB_KINDS.get(verb, "")
     called = plain_words(name[:_LONGEST_NAMED])
     return CalledTool(called, kind, kinds, stem(verb), stems, verb in ANY_DEED)
+
+
+def brings_rules(tool: str) -> bool:
+    """Whether a tool is there to bring instructions in: those of a skill, a runbook, a handbook."""
+    return not _RULE_BOOKS.isdisjoint(_name_words(tool))
 
 
 def _name_words(name: str) -> list[bytes]:

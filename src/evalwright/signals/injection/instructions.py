@@ -15,6 +15,7 @@ from evalwright.signals.injection.words import (
     OWN_VALUE,
     PRESSURE,
     SENTENCE_END,
+    TAKEOVER,
     is_no_order,
 )
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
@@ -211,6 +212,11 @@ class InstructionReader:
     def pressure(self) -> list[int]:
         """The places that speak to an agent about its orders or its task."""
         return [match.start() for match in PRESSURE.finditer(self.raw)]
+
+    @cached
+    def takes_over(self) -> bool:
+        """Whether it speaks to an agent of its task or against its orders, not of rules alone."""
+        return TAKEOVER.search(self.raw) is not None
 
     @cached
     def pressed(self) -> list[Instruction]:

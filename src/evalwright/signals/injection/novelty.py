@@ -13,6 +13,7 @@ from evalwright.trace.model import Retrieval, ToolCall
 _MOST_LINES = 40
 _SHORTEST_LINE = 24
 _SHARED_RUN = 4
+_FEWEST_WORDS = 2
 _LONGEST_SHARED = 20_000
 
 
@@ -63,12 +64,26 @@ class Novelty:
 
         Another answer altogether, such as the tasks of another day or the next step that a
         service wants, is as new in each of its sentences: that says nothing about any of them.
-        Where the baseline read next to nothing, all depends on whether content may say what to do.
+        Where the baseline read next to nothing, all depends on whether content may say what to do;
+        a lone word, such as "ok", tells of no place at all.
         """
         if not self._runs_of_baseline:
-            return not read_request(self._view.requests).entrusts
+            return self._begins_or_ends_alike(source) or not (
+                self._read_lone_words or read_request(self._view.requests).entrusts
+            )
         words = plain_words(source.as_read[:_LONGEST_SHARED])
         return not self._runs_of_baseline.isdisjoint(_runs(words))
+
+    def _begins_or_ends_alike(self, source: UntrustedText) -> bool:
+        words, known = source.words, self._view.baseline_read.split(b"\n")
+        told = (each for each in known if each.strip())
+        return any(words.startswith(each) or words.endswith(each) for each in told)
+
+    @cached
+    def _read_lone_words(self) -> bool:
+        return all(
+            len(each.split()) < _FEWEST_WORDS for each in self._view.baseline_read.split(b"\n")
+        )
 
     @cached
     def _runs_of_baseline(self) -> frozenset[tuple[bytes, ...]]:

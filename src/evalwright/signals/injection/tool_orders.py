@@ -1,5 +1,6 @@
 """Calls without arguments of their own: untrusted text names the very tool that was called."""
 
+from collections.abc import Callable
 from itertools import islice
 
 import re2
@@ -21,9 +22,12 @@ _VERB_BEFORE = 40
 class ToolOrders:
     """Who tells the agent to use which tool in one trace."""
 
-    def __init__(self, view: TraceView, novelty: Novelty) -> None:
+    def __init__(
+        self, view: TraceView, novelty: Novelty, are_rules: Callable[[UntrustedText], bool]
+    ) -> None:
         self._view = view
         self._novelty = novelty
+        self._are_rules = are_rules
         self._orders: dict[str, list[UntrustedText]] = {}
         self._named: dict[str, bool] = {}
         self._mentioned: dict[str, list[tuple[int, UntrustedText]]] = {}
@@ -75,14 +79,18 @@ class ToolOrders:
             return None
         if authority.asks_for(tool):
             return None
-        for place in self._naming_thing(call, tool):
-            source = self._view.untrusted[place]
-            for instruction in source.reading.holding(_clues(tool)):
-                if not calls_for(tool, instruction) or instruction.names_a_value:
-                    continue
-                if instruction.pressed or self._novelty.is_proven(instruction, source):
-                    return source
-        return None
+        sources = (self._view.untrusted[place] for place in self._naming_thing(call, tool))
+        return next((source for source in sources if self._describes(tool, source)), None)
+
+    def _describes(self, tool: CalledTool, source: UntrustedText) -> bool:
+        for instruction in source.reading.holding(_clues(tool)):
+            if not calls_for(tool, instruction) or instruction.names_a_value:
+                continue
+            if instruction.pressed and not self._are_rules(source):
+                return True
+            if self._novelty.is_proven(instruction, source):
+                return True
+        return False
 
     def _naming_thing(self, call: ToolCall, tool: CalledTool) -> list[int]:
         """The places of the sources before a call that name what the tool deals with."""
@@ -93,6 +101,10 @@ class ToolOrders:
         }
         return sorted(found)
 
+    def presses(self, place: int) -> bool:
+        """Whether a source presses the agent with instructions, which nobody had loaded."""
+        return place in self._view.pressing and not self._are_rules(self._view.untrusted[place])
+
     def _naming(self, tool: str, *, hints: bool) -> list[UntrustedText]:
         """The sources that tell the agent to use a tool: it is pressed to, or that is new.
 
@@ -102,7 +114,7 @@ class ToolOrders:
             self._orders[tool] = [
                 source
                 for place, source in self._mentions(tool)
-                if place in self._view.pressing
+                if self.presses(place)
                 or not (hints or _failed(source) or not self._is_new(tool, source))
             ]
         return self._orders[tool]

@@ -30,10 +30,12 @@ _OVERRIDE = (
 # Mail and pages speak to their readers, but not of the tasks and instructions that these have.
 _BINDING = r"(?:instructions?|directives?)"
 _TASK = r"(?:tasks?|assignments?|objectives?)"
-_REMINDER = (
+_RULES = (
     rf"\b(?:you|your|must|shall|should|please|kindly)\b[^.!?\n]{{0,60}}\b{_BINDING}\b"
     rf"|\b{_BINDING}\b[^.!?\n]{{0,40}}\byou\b|\b(?:new|updated|real|actual) {_BINDING}\b"
-    rf"|\b(?:before|after|once|until|while|when)\b[^.!?\n]{{0,40}}\byour?\b[^.!?\n]{{0,40}}\b{_TASK}\b"
+)
+_REMINDER = (
+    rf"\b(?:before|after|once|until|while|when)\b[^.!?\n]{{0,40}}\byour?\b[^.!?\n]{{0,40}}\b{_TASK}\b"
     r"|\b(?:your|the) (?:next|new|real|actual|original|initial|current|previous|main|only|true)"
     rf" (?:\w+ )?{_TASK}\b|\b{_TASK}(?: that)? (?:i|we|the user) (?:gave|give|assigned|set|asked)\b"
     rf"|\byour {_TASK} (?:has|have|is|are|was|were) (?:now )?"
@@ -51,9 +53,9 @@ _ADDRESS = (
     r"|\b(?:hello|hi|hey|dear|attention|(?:note|notice|message|memo|reminder) (?:to|for))[ ,:]+"
     r"(?:the )?(?:assistant|agent|bot)s?\b|\bnote_?(?:to|for)_?(?:the_?)?(?:agent|assistant|ai)\b"
     r"|\b(?:to|for) (?:the|this|any|every) (?:assistant|agent|bot)s? ?:"
-    rf"|\b(?:assistants?|{_MACHINE})\b[^.!?\n]{{0,40}}\b(?:must|shall|ha(?:s|ve) to|needs? to)\b"
     r"|\b(?:automated|autonomous) (?:callers?|readers?|clients?)\b"
 )
+_DUTY = rf"\b(?:assistants?|{_MACHINE})\b[^.!?\n]{{0,40}}\b(?:must|shall|ha(?:s|ve) to|needs? to)\b"
 _RESUMPTION = (
     r"\b(?:continue|resume|proceed|go on|carry on|return)\b[^.!?\n]{0,24}"
     r"\b(?:original|initial|previous) (?:task|job|request|question|query|work|assignment)\b"
@@ -61,9 +63,11 @@ _RESUMPTION = (
     r"|\bthe user (?:\w+ )?(?:asked|asks|expects|needs|requested|wanted|wants) you to\b"
     r"|\b(?:before|overrid(?:es?|ing)|instead of|supersedes?|replaces?) the user'?s"
     r" (?:\w+ )?(?:request|task|question|query|instructions?)\b"
-    r"|\b(?:tell|inform|notify|ask|alert|mention)\w* [^.!?\n]{0,16}\bthe user\b"
-    r"|\bin your (?:final )?(?:answer|reply|response|summary|output)\b"
     r"|\b(?:request|task|job)s?\b[^.!?\n]{0,60}\b(?:withdrawn|replaced|superseded)\b"
+)
+_ANSWERING = (
+    r"\b(?:tell|inform|notify|ask|alert|mention)\w* [^.!?\n]{0,16}\bthe user\b"
+    r"|\bin your (?:final )?(?:answer|reply|response|summary|output)\b"
 )
 _CASTING = (
     r"\byou are(?: now)? an? (?:\w+ )?(?:ai|assistant|language model|llm|agent|chatbot)\b"
@@ -113,7 +117,11 @@ _REMINDERS = {
     r"|\btask\b[^.!?\n]{0,80}\bplease kindly\b",
 }
 ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
-PRESSURE = _pattern(f"(?i){_either(_ASSAULTS)}|{_either(_REMINDERS)}", 4 * _ROOM)
+# Instructions that the user had loaded speak of rules, too, and of what an assistant must do.
+_HOUSE_RULES = {"en": f"{_RULES}|{_DUTY}|{_ANSWERING}"}
+_TAKEOVER = f"{_either(_ASSAULTS)}|{_either(_REMINDERS)}"
+TAKEOVER = _pattern(f"(?i){_TAKEOVER}")
+PRESSURE = _pattern(f"(?i){_TAKEOVER}|{_either(_HOUSE_RULES)}", 4 * _ROOM)
 # A sentence also ends where a quoted value, a paragraph or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|--|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
@@ -124,11 +132,13 @@ _HANDED_OVER = (
     r"actions?|tasks?|instructions?|to-?dos?|steps?|requests?|asks?|says?|told|items?|directions?"
     r"|checklist|list|recommendations?|suggestions?|orders|procedure|run-?book|play-?book|guides?"
     r"|guidelines?|routines?|polic(?:y|ies)|comments?|feedback|notes?|manual|readme|plan|recipe"
+    r"|skills?|hand-?book|protocol|sop|scene|template|prompt|letter|agents\.md|claude\.md"
 )
 _DEEDS = "|".join(verb.decode() for verb, kind in VERB_KINDS.items() if kind not in ("read", "say"))
 _ENTRUSTING = {
     "en": r"(?:^|[.!?:;,\n]|\b(?:and|then|also|please|to|you|just|now)\b) ?"
-    r"(?:(?:do|follow|perform|execute|complete|carry out|implement|finish|address|process|use"
+    r"(?:(?:do|follow|perform|execute|complete|carry out|implement|finish|address|process|use|using"
+    r"|load|activate|apply|run|invoke"
     rf")\b[^.?!]{{0,40}}\b(?:{_HANDED_OVER})\b"
     r"|(?:handle|take care of|deal with|work through|act on|sort out|triage|apply)\b)"
     r"|\b(?:asks|asked|requested|wants|wanted)\b"
@@ -137,7 +147,10 @@ _ENTRUSTING = {
     r"(?:what|whatever|whoever|everything|anything|everyone|everybody)\b"
     r"|\b(?:following|according to) (?:the|its|our|my|his|her|their|this|that)\b"
     r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?"
-    r"|written|recommends?|recommended|instructed)\b",
+    r"|written|recommends?|recommended|instructed|needed|required|tells?|lists?|wrote)\b"
+    rf"|\b(?:{_DEEDS})\b[^.?!]{{0,40}}\b(?:what|whatever|that|which|as)\b[^.?!]{{0,40}}"
+    r"\b(?:recommends?|suggests?|advises?|describes?"
+    r"|specif(?:y|ies)|says?|wrote|writes?|requires?|proposes?|tells?|is needed|prescribes?)\b",
 }
 ENTRUSTS = _pattern(f"(?i){_either(_ENTRUSTING)}")
 _OWN_LISTS = {"en": r"\b(?:following|these|below)\b"}
