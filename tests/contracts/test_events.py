@@ -228,7 +228,12 @@ def test_every_payload_type_bears_a_name_that_the_protocol_lists(kind):
 def test_the_types_of_our_own_bear_our_name():
     listed = protocol("run-event.schema.json")["$defs"]["RunEventType"]["enum"]
     ours = [name for name in PAYLOADS if name not in listed]
-    assert ours == ["evalwright.planned", "evalwright.judged", "evalwright.found"]
+    assert ours == [
+        "evalwright.planned",
+        "evalwright.judged",
+        "evalwright.found",
+        "evalwright.checked",
+    ]
 
 
 def test_every_limit_that_the_protocol_knows_can_be_breached():

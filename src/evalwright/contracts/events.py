@@ -294,10 +294,12 @@ class Found(ClosedPayload, frozen=True):
 
 
 class Checked(Payload, frozen=True):
-    """What the checks of a task said of an answer."""
+    """What the checks of a task said of an answer; nothing of one that is an error."""
 
     TYPE: ClassVar[str] = "evalwright.checked"
     checks: list[CheckResult]
+    score: Score
+    passed: bool
     repetition: Annotated[int, Meta(ge=1)] = 1
 
 
@@ -324,6 +326,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         Decided,
         Judged,
         Found,
+        Checked,
     )
 }
 
