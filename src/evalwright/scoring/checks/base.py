@@ -6,7 +6,7 @@ so in its `asks`; whoever runs checks answers them first.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -28,45 +28,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     """Something that a check must be told before it can look at an answer."""
 
 
-class JudgeAsk(Ask, frozen=True):
-    """Which statements hold for the answer, by the judges of the run; told as `Opinion`s.
-
-    Kinds other than `criteria` have one statement of their own, about the `reference`; `grounded`
-    without one is about the documents that the agent retrieved.
-    """
-
-    kind: Literal["criteria", "factuality", "closed_qa", "relevance", "grounded"]
-    criteria: tuple[str, ...] = ()
-    reference: str | None = None
-
-
-class CodeAsk(Ask, frozen=True):
-    """What the user's own function returns for the answer: a bool, a number, or a dict."""
-
-    call: str  # `checks.py:is_polite`
-
-
-class EmbeddingAsk(Ask, frozen=True):
-    """The cosine of the angle between the embeddings of the output and of a text."""
-
-    to: str
-    model: str | None = None
-
-
-class Opinion(NamedTuple):
-    """What the judges say of one statement, and why."""
-
-    met: bool
-    reason: str
-
-
-class NotTold(NamedTuple):
-    """In place of what was asked for, why it is not known: the check fails."""
-
-    reason: str
-
-
-Answers: TypeAlias = Mapping[Ask, Any]  # tuple[Opinion, ...] for a JudgeAsk; or NotTold
+Answers: TypeAlias = Mapping[Ask, Any]
 
 
 class MadeCall(NamedTuple):
