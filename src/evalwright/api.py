@@ -29,7 +29,8 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
-from evalwright.engine.session import Session, read_subject, reasons_against
+from evalwright.engine.session import Session, reasons_against
+from evalwright.engine.subjects import SuiteSubject, given_subject, read_subject
 from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
@@ -195,7 +196,7 @@ async def arun(
     place = chosen_path(None if db is None else str(db)).absolute()
     try:
         with existing_log(str(place)) if chosen.baseline else nullcontext() as recorded:
-            plans = session.plan(loaded, name, recorded)
+            plans = session.plan(loaded.suite, name, recorded, source=loaded.source)
     except BaseException:
         await session.close()
         raise
@@ -323,15 +324,12 @@ def lint(
 
 def _subject(
     suite: str | Path | Mapping[str, Any] | Suite, agent: str | Callable[[Any], Any]
-) -> tuple[Suite, str, str | Callable[[Any], Any]]:
-    from evalwright.contracts.documents import value_to_json
-    from evalwright.scoring.golden import read_suite
-
+) -> tuple[SuiteSubject, str, str | Callable[[Any], Any]]:
     if isinstance(suite, Suite | Mapping):
-        document = suite if isinstance(suite, Suite) else dict(suite)
-        return read_suite(value_to_json(document, "suite"), "suite"), "suite", agent
-    loaded, ref = read_subject(suite, agent if isinstance(agent, str) else None)
-    return loaded, str(suite), agent if ref is None else ref
+        return given_subject(suite), "suite", agent
+    subject = read_subject(suite, agent if isinstance(agent, str) else None)
+    ref = subject.agent if isinstance(agent, str) else None
+    return subject, str(suite), agent if ref is None else ref
 
 
 def _options(given: Options) -> RunOptions:

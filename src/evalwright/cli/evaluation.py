@@ -23,7 +23,8 @@ from evalwright.contracts.suite import Suite, weight_warnings
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
-from evalwright.engine.session import Session, read_subject
+from evalwright.engine.session import Session
+from evalwright.engine.subjects import read_subject
 from evalwright.models.config import Config
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
@@ -52,9 +53,11 @@ def evaluate(request: RunRequest) -> int:
         return _resume(request, request.resume)
     assert request.suite is not None
     name = str(request.suite)
-    suite, agent = read_subject(name, request.agent)
+    suite, agent, source, notices = read_subject(name, request.agent)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
+    for notice in () if request.results.quiet else notices:
+        say(f"{name}: {notice}")
     if request.options.judges and not request.results.quiet:
         warn_of_weights(suite, name)
     session = Session(
@@ -66,10 +69,10 @@ def evaluate(request: RunRequest) -> int:
         notify=warn,
     )
     if request.options.baseline is None:
-        plans = session.plan(suite, name)
+        plans = session.plan(suite, name, source=source)
     else:
         with existing_log(request.db) as log:
-            plans = session.plan(suite, name, log)
+            plans = session.plan(suite, name, log, source=source)
     with opened_log(request.db) as log:
         outcomes = ProgressObserver(request, log).run(session, plans)
         return write_results(request.results, log, outcomes)

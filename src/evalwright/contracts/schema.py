@@ -25,8 +25,15 @@ PROMPT_RESULT = "prompt-result"
 MANIFEST = "agent-manifest"
 MANIFEST_FIELDS = "agent-manifest without its choice of prompts"
 TOOLS = "tools"
+WIDE = "wide-suite"
+WIDE_OUTLINE = "wide-suite without the arguments of its checks"  # the checks tell more of these
 
-_PART_OF = {SUITE_OUTLINE: SUITE, SUITE_TASK: SUITE, MANIFEST_FIELDS: MANIFEST}
+_PART_OF = {
+    SUITE_OUTLINE: SUITE,
+    SUITE_TASK: SUITE,
+    MANIFEST_FIELDS: MANIFEST,
+    WIDE_OUTLINE: WIDE,
+}
 
 _EXAMPLES = {
     "suiteId": "for example acme.shop.evals.refunds",
@@ -52,6 +59,8 @@ def load_schema(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = msgspec.json.decode(source.read_bytes())
     if name == MANIFEST_FIELDS:
         del schema["oneOf"]
+    elif name == WIDE_OUTLINE:
+        schema["$defs"]["check"] = {"type": "object"}
     elif name in (SUITE_OUTLINE, SUITE_TASK):
         task: dict[str, Any] = schema["properties"]["tasks"].pop("items")
         return task if name == SUITE_TASK else schema

@@ -121,6 +121,11 @@ def parse_suite(source: bytes, name: str, strategies: Collection[str] = ()) -> S
     return suite
 
 
+def is_wide(document: Any) -> bool:
+    """Whether a document says that it is a wide suite, of a version that is known or not."""
+    return isinstance(document, dict) and "evalwright" in document
+
+
 def weight_warnings(suite: Suite) -> list[Problem]:
     """Every rubric whose weights do not sum to 1, as they should: its score is their share."""
     warnings = []

@@ -3,9 +3,9 @@
 The command line, the host and the Python interface start runs through this module, so that none
 of them assembles models, tools and judges itself:
 
-    suite, agent = read_subject("suite.yaml", "agent.py:answer")  # or a pack and its agent's id
-    session = Session(agent, RunOptions(concurrency=4, repeat=3))  # or an `Agent`
-    plans = session.plan(suite, "suite.yaml", log)   # raises BadInput; nothing has started yet
+    subject = read_subject("suite.yaml", "agent.py:answer")  # or a pack and its agent's id
+    session = Session(subject.agent, RunOptions(concurrency=4, repeat=3))  # or an `Agent`
+    plans = session.plan(subject.suite, "suite.yaml", log)  # raises BadInput; nothing has started
     outcomes = await session.run(log, plans)         # closes the session
 
 `evalwright.engine.resume.resume(log, "latest")` gives a session with the runs that are left to do.
@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from evalwright.agents.load import ARCHIVES, TOKEN_VARIABLE, load_agent
+from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
-from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import Group, RunOptions
+from evalwright.contracts.planning import Group, RunOptions, SuiteSource
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
 from evalwright.engine.clock import SystemClock, new_group_id
@@ -41,7 +40,6 @@ from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Reply, Request
-from evalwright.scoring.golden import read_suite
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -215,10 +213,18 @@ class Session:
             self._panel = self.models.panel(options.judges, options.judge_samples or 1)
         self._toolbox = NO_TOOLS
 
-    def plan(self, suite: Suite, name: str, log: EventLog | None = None) -> list[Plan]:
+    def plan(
+        self,
+        suite: Suite,
+        name: str,
+        log: EventLog | None = None,
+        *,
+        source: SuiteSource | None = None,
+    ) -> list[Plan]:
         """The runs of a suite, one for each repeat; raises `InvalidDocument` with all problems.
 
-        `name` is how messages call the suite. A baseline is read from `log`.
+        `name` is how messages call the suite. A baseline is read from `log`. A wide suite has a
+        `source`.
         """
         baseline = None
         if self.options.baseline is not None:
@@ -230,6 +236,8 @@ class Session:
             run_id = last_continuation(log, find_run(log, self.options.baseline))
             baseline = read_baseline(log, run_id, suite, self.models.redactor)
         plan = plan_run(suite, name, self.agent, self.options, baseline)
+        if source is not None:
+            plan = msgspec.structs.replace(plan, source=source)
         if not self.agent.reads_memory:
             self._warn_of_memory(plan, name)
         if self.options.repeat == 1:
@@ -314,34 +322,6 @@ async def gather_means(
         if models.cassette is not None:
             models.cassette.redact = redactor.redact_text
     return Means(Surroundings(toolbox, live, read_only, redactor), panel)
-
-
-def read_subject(suite: str | Path, agent: str | None) -> tuple[Suite, str | None]:
-    """A suite from its file, and the reference of the agent to run it against.
-
-    The file may be the archive of a pack: then `agent` is the id of one of its agents, and the
-    suite is the one that this agent names.
-    """
-    name = str(suite)
-    if name.lower().endswith(ARCHIVES):
-        return _packed_subject(name, agent)
-    return read_suite(read_input(name), name), agent
-
-
-def _packed_subject(name: str, agent: str | None) -> tuple[Suite, str]:
-    from evalwright.agents.packs.pack import open_pack, read_pack_archive
-
-    pack = open_pack(read_pack_archive(Path(name)), name)
-    if agent is None:
-        known = ", ".join(pack.manifests)
-        raise BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
-    found = pack.suite_of(agent)
-    if found is None:
-        raise BadInput(
-            f"{name}: {agent} has no suite: its evalSuiteRef is missing "
-            f"(run a suite of your own with --agent {name}#{agent})"
-        )
-    return found.suite, f"{name}#{agent}"
 
 
 def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:

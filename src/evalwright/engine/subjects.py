@@ -1,0 +1,70 @@
+"""What a run is of: a suite, from a file, a pack or a document, and the agent to run it against."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.agents.load import ARCHIVES
+from evalwright.contracts.documents import parse_document, read_input, value_to_json
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import SuiteSource
+from evalwright.contracts.suite import Suite, is_wide
+from evalwright.scoring.golden import read_suite
+
+
+class SuiteSubject(NamedTuple):
+    """A suite, the agent to run it against, and of a wide suite where it came from."""
+
+    suite: Suite
+    agent: str | None
+    source: SuiteSource | None = None
+    notices: tuple[str, ...] = ()  # what its reader should know
+
+
+def read_subject(suite: str | Path, agent: str | None) -> SuiteSubject:
+    """A suite from its file, and the reference of the agent to run it against.
+
+    The file may be the archive of a pack: then `agent` is the id of one of its agents, and the
+    suite is the one that this agent names. A wide suite may name an agent, too.
+    """
+    name = str(suite)
+    if name.lower().endswith(ARCHIVES):
+        return _packed_subject(name, agent)
+    source = read_input(name)
+    if b"evalwright" in source and is_wide(document := parse_document(source, name)):
+        from evalwright.engine.wide.loader import wide_from
+
+        wide = wide_from(source, name, document)
+        return SuiteSubject(wide.suite, agent or wide.agent, wide.source, wide.notices)
+    return SuiteSubject(read_suite(source, name), agent)
+
+
+def _packed_subject(name: str, agent: str | None) -> SuiteSubject:
+    from evalwright.agents.packs.pack import open_pack, read_pack_archive
+
+    pack = open_pack(read_pack_archive(Path(name)), name)
+    if agent is None:
+        known = ", ".join(pack.manifests)
+        raise BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
+    found = pack.suite_of(agent)
+    if found is None:
+        raise BadInput(
+            f"{name}: {agent} has no suite: its evalSuiteRef is missing "
+            f"(run a suite of your own with --agent {name}#{agent})"
+        )
+    return SuiteSubject(found.suite, f"{name}#{agent}")
+
+
+def given_subject(document: Mapping[str, Any] | Suite) -> SuiteSubject:
+    """A suite from a document; of a wide one, code and data are found from the working folder."""
+    plain = document if isinstance(document, Suite) else dict(document)
+    encoded = value_to_json(plain, "suite")
+    if not is_wide(plain):
+        return SuiteSubject(read_suite(encoded, "suite"), None)
+    from evalwright.engine.wide.loader import load_wide
+
+    value = msgspec.json.decode(encoded)
+    wide = load_wide(value, folder=Path(), allow_code=True, allow_files=True)
+    return SuiteSubject(wide.suite, wide.agent, wide.source, wide.notices)

@@ -1,0 +1,166 @@
+"""The form of a wide suite as a JSON Schema: what editors complete, and what files are checked by.
+
+The file `contracts/schemas/wide-suite.schema.json` is written from here:
+`evalwright schema wide-suite`.
+"""
+
+from typing import Any
+
+from evalwright.contracts.planning import MAX_REPEATS
+from evalwright.contracts.schema import SUITE, load_schema
+from evalwright.scoring.checks import table
+
+_OPEN_CHECK = {"type": "object", "minProperties": 1}
+
+
+def wide_schema() -> dict[str, Any]:
+    """The published schema: with the arguments of every check."""
+    portable = load_schema(SUITE)["properties"]
+    fields = _top(portable)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:evalwright:schema:wide-suite",
+        "title": "Wide evaluation suite",
+        "description": "Evals as people write them: checks, data files, templates, repeats. "
+        "A field that this schema does not name is refused.",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["evalwright"],
+        "anyOf": [{"required": ["tasks"]}, {"required": ["data"]}],
+        "properties": fields,
+        "$defs": {
+            "check": _check_schema(),
+            "checks": _list({"$ref": "#/$defs/check"}, "What a good answer is; all must pass."),
+            "fixtures": portable["tasks"]["items"]["properties"]["fixtures"],
+        },
+    }
+
+
+def _check_schema() -> dict[str, Any]:
+    make = getattr(table, "checks_schema", None)
+    schema: dict[str, Any] = make() if make else _OPEN_CHECK
+    return schema
+
+
+def _top(portable: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "evalwright": {"description": "The version of this form: 1.", "const": 1},
+        "name": _text("A short name; `suiteId` is local.evals.NAME unless it is given."),
+        "description": _text("What the suite is for."),
+        "suiteId": portable["suiteId"],
+        "version": portable["version"],
+        "agent": _text("The agent to run, unless --agent names another: agent.py:answer."),
+        "targetAgentId": portable["targetAgentId"],
+        "allowedModels": portable["allowedModels"],
+        "modes": portable["modes"],
+        "thresholds": portable["thresholds"],
+        "defaults": _closed(_common(), "What every task has; its checks are added to the task's."),
+        "vars": _vars(),
+        "data": {
+            "description": "Files with a task in each row.",
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                _list({"anyOf": [{"type": "string", "minLength": 1}, _data()]}, "Several."),
+            ],
+        },
+        "tasks": {**_list(_task(), "What the agent is asked."), "minItems": 1},
+    }
+
+
+def _task() -> dict[str, Any]:
+    fields = {
+        "id": {
+            "description": "Lower-case letters, digits and hyphens; made from the content "
+            "unless it is given.",
+            "type": "string",
+            "pattern": "^[a-z0-9][a-z0-9-]*$",
+            "maxLength": 128,
+        },
+        "description": _text("What the task is for."),
+        "input": {"description": "What the agent receives; texts may be templates."},
+        **_common(),
+        "expected": {"description": "A reference answer, for templates and own checks."},
+        "vars": _vars(),
+        "matrix": {
+            "description": "One task for each combination of the lists in `vars`: true, or the "
+            "names of those to combine.",
+            "anyOf": [{"type": "boolean"}, _list({"type": "string"}, "Names of vars.")],
+        },
+    }
+    return {**_closed(fields, "One task."), "required": ["input"]}
+
+
+def _data() -> dict[str, Any]:
+    fields = {
+        "file": _text("CSV, TSV, JSON, JSONL, YAML or Parquet, also .gz; from this folder."),
+        "huggingface": _text("The id of a data set on Hugging Face: openai/gsm8k."),
+        "split": _text("Which split of it; test unless it is given."),
+        "subset": _text("Which configuration of it."),
+        "rows": _list({"type": "object"}, "Rows that stand here."),
+        "format": {
+            "description": "How to read the file, where its name does not say.",
+            "enum": ["csv", "tsv", "json", "jsonl", "yaml", "parquet"],
+        },
+        "encoding": _text("Of the text; UTF-8 unless it is given, UTF-16 by its mark."),
+        "delimiter": {"description": "Between the cells of a row.", "type": "string"},
+        "map": {
+            "description": "From fields to columns: {input.question: question, expected: answer}; "
+            "guessed from the usual names of columns if left out.",
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "propertyNames": {"pattern": r"^(input(\..+)?|expected(\..+)?|id|tags|vars\..+)$"},
+        },
+        "input": {"description": "What the agent receives, as a template with the columns."},
+        "expected": {"description": "A reference answer, as a template with the columns."},
+        "limit": {"description": "At most this many rows.", "type": "integer", "minimum": 1},
+        **_common(),
+        "vars": _vars(),
+    }
+    return _closed(fields, "A file with a task in each row.")
+
+
+def _common() -> dict[str, Any]:
+    tag = {"type": "string", "minLength": 1, "maxLength": 256}
+    return {
+        "tags": _list(tag, "To select tasks by: --tagged TAG."),
+        "checks": {"$ref": "#/$defs/checks"},
+        "threshold": _share("The score at which it passes, in place of all checks."),
+        "weight": {
+            "description": "In the score of the run; 1 if left out.",
+            "type": "number",
+            "minimum": 0,
+        },
+        "repeat": {
+            "description": "How often the agent is asked.",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_REPEATS,
+        },
+        "pass_rate": _share("The share of repeats that must pass; all if left out."),
+        "fixtures": {"$ref": "#/$defs/fixtures"},
+    }
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"description": description, "type": "string", "minLength": 1}
+
+
+def _share(description: str) -> dict[str, Any]:
+    return {"description": description, "type": "number", "minimum": 0, "maximum": 1}
+
+
+def _vars() -> dict[str, Any]:
+    return {"description": "Values for templates: {{ vars.NAME }}.", "type": "object"}
+
+
+def _list(items: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"description": description, "type": "array", "items": items}
+
+
+def _closed(fields: dict[str, Any], description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "type": "object",
+        "additionalProperties": False,
+        "properties": fields,
+    }
