@@ -26,13 +26,13 @@ class JsonLoader(_Base):  # type: ignore[misc]  # the base is chosen at run time
 
 
 def load_yaml(text: str) -> Any:
-    """The document in a text; nesting is bounded first, since PyYAML overruns the stack."""
-    if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
-        _refuse_deep(text)
+    """The document in a text; its nesting is bounded, since PyYAML overruns the stack."""
     try:
         return _plain(text)
     except (yaml.YAMLError, ValueError):
         pass  # with the place, and what else there is to say of it, below
+    if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
+        _refuse_deep(text)
     return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
 
 
@@ -47,7 +47,7 @@ def _plain(text: str) -> Any:
         next_event()  # the start of the stream
         if not isinstance(next_event(), yaml.DocumentStartEvent):
             raise ValueError("no document")
-        value = _built(next_event(), next_event)
+        value = _built(next_event(), next_event, MAX_DEPTH)
         if not isinstance(next_event(), yaml.DocumentEndEvent) or loader.check_event(
             yaml.DocumentStartEvent
         ):
@@ -57,23 +57,25 @@ def _plain(text: str) -> Any:
         loader.dispose()
 
 
-def _built(event: Any, next_event: Callable[[], Any]) -> Any:
+def _built(event: Any, next_event: Callable[[], Any], levels: int) -> Any:
     kind = type(event)
     if kind is yaml.AliasEvent or event.tag is not None or event.anchor is not None:
         raise ValueError("more than a plain value")
     if kind is yaml.ScalarEvent:
         return event.value if event.style else _plain_scalar(event.value)
+    if not levels:
+        raise ValueError("nested too deep")
     if kind is yaml.SequenceStartEvent:
         built = []
         while type(event := next_event()) is not yaml.SequenceEndEvent:
-            built.append(_built(event, next_event))
+            built.append(_built(event, next_event, levels - 1))
         return built
     fields: dict[str, Any] = {}
     while type(event := next_event()) is not yaml.MappingEndEvent:
-        key = _built(event, next_event)
+        key = _built(event, next_event, levels - 1)
         if not isinstance(key, str) or key in fields:
             raise ValueError("a key that is no text, or twice")
-        fields[key] = _built(next_event(), next_event)
+        fields[key] = _built(next_event(), next_event, levels - 1)
     return fields
 
 

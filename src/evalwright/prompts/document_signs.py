@@ -328,6 +328,11 @@ FILL_IN_MARK = re.compile(
     r"|待填|待补充|请填写|在此(?:填写|输入)|ここに|여기에|здесь (?:напиш|впиш|вставь)"
     r"|hier (?:einfügen|eintragen)"
 )
+# Each mark holds one of these.
+FILL_IN_PARTS = (
+    *("todo", "tbd", "xxx", "name", "describe your", "here", "待填", "待补充", "请填写", "在此"),
+    *("ここに", "여기에", "здесь ", "hier ein"),
+)
 # The title of a file, if nobody has chosen one yet: `Role: Your_Role_Name`, `[Prompt title]`.
 BLANK_TITLE = re.compile(
     r"(?:^|[\s:])(?:your_)?[a-z]+_name$|^(?:\[[^\[\]]+\s[^\[\]]+\]|<[^<>]+\s[^<>]+>"

@@ -169,12 +169,12 @@ def _score(
     reached = possible = 0.0
     best, worst = [], []
     for name, weight in RUBRIC[criterion]:
-        reached += weight * grades[name]
+        reached += weight * (grade := grades[name])
         possible += weight
-        if grades[name] >= _GOOD:
-            best.append((-weight * grades[name], ASPECTS[name].title))
-        elif grades[name] <= _WEAK:
-            worst.append((-weight * (1 - grades[name]), ASPECTS[name].title))
+        if grade >= _GOOD:
+            best.append((-weight * grade, ASPECTS[name].title))
+        elif grade <= _WEAK:
+            worst.append((-weight * (1 - grade), ASPECTS[name].title))
     share = reached / possible * filled * kept_after(findings)
     return round(_LOWEST + _SPAN * share, _DIGITS), _reason(best, worst, findings)
 

@@ -43,8 +43,9 @@ def concept_counts(language: str, lowered: str, words: Mapping[str, int]) -> dic
     vocabulary = _vocabulary(language if has_vocabulary(language) else _ENGLISH)
     counts: dict[Concept, int] = dict.fromkeys(CONCEPTS, 0)
     known: Iterable[str] = words if vocabulary.stems else words.keys() & vocabulary.words.keys()
+    meanings = vocabulary.meanings if vocabulary.stems else vocabulary.words.__getitem__
     for word in known:
-        for concept in vocabulary.meanings(word):
+        for concept in meanings(word):
             counts[concept] += words[word]
     for piece, concepts in vocabulary.pieces.items():
         if found := lowered.count(piece):

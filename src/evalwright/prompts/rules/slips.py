@@ -131,12 +131,7 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
 def _notes(reading: Reading) -> Iterator[Hit]:
     text = reading.text
     lowered = lowered_in_place(text)
-    lines = {
-        lowered.rfind("\n", 0, found.start()) + 1
-        for sign in _SIGNS
-        for found in re.finditer(re.escape(sign), lowered)
-    }
-    for start in sorted(lines):
+    for start in sorted({start for sign in _SIGNS for start in _lines_with(sign, lowered)}):
         end = text.find("\n", start)
         match = _NOTE.search(text, start, len(text) if end < 0 else end)
         if match is not None and not _is_topic(reading, match):
@@ -146,6 +141,14 @@ def _notes(reading: Reading) -> Iterator[Hit]:
                 f"“{_cited(match[group])}” is a leftover: write this part, or remove it together "
                 "with its heading.",
             )
+
+
+def _lines_with(sign: str, text: str) -> Iterator[int]:
+    """Where the lines start that hold a sign."""
+    at = text.find(sign)
+    while at >= 0:
+        yield text.rfind("\n", 0, at) + 1
+        at = text.find(sign, at + len(sign))
 
 
 def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
@@ -206,6 +209,8 @@ def _cited(text: str) -> str:
 
 
 def _escaped(reading: Reading) -> Iterator[Hit]:
+    if "\\" not in reading.text and "<!---->" not in reading.text:  # as in most
+        return
     if quick_pattern(_ANY_ESCAPE).search(reading.data) is None:
         return
     lines: set[int] = set()

@@ -217,9 +217,10 @@ def _glued_heading(reading: Reading) -> Iterator[Hit]:
 def _merge_conflict(reading: Reading) -> Iterator[Hit]:
     if b"<<<<<<< " not in reading.data and b">>>>>>> " not in reading.data:
         return
-    if _ON_CONFLICTS.search(reading.text):  # the prompt is about them
+    marks = list(_CONFLICT.finditer("\n" + reading.text))
+    if not marks or _ON_CONFLICTS.search(reading.text):  # the prompt is about them
         return
-    for match in _CONFLICT.finditer("\n" + reading.text):
+    for match in marks:
         fence = reading.fence_at(match.start())
         if fence is None or not fence.closed:  # a whole fence shows what one looks like
             yield Hit(match.start(), "A mark of an unresolved merge conflict is left in the file.")

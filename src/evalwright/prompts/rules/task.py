@@ -322,8 +322,10 @@ def _is_bare(reading: Reading) -> bool:
 def _no_examples(reading: Reading) -> Iterator[Hit]:
     if _TAUGHT_BY_EXAMPLES.isdisjoint(reading.words):
         return
+    if has_example(reading) or _SHOWN_SHAPE.search(reading.core):
+        return
     need = _NEEDS_EXAMPLES.search(reading.lowered)
-    if need is None or has_example(reading) or _SHOWN_SHAPE.search(reading.core):
+    if need is None:
         return
     yield Hit(
         reading.place(need.start()),

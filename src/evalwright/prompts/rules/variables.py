@@ -24,7 +24,8 @@ _DECLARED = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\]}>\n]+")
-_SPACED = re.compile(r"(?<!\$)\{\{([ \t]*)([\w.-]+)([ \t]*)\}\}")
+# What is not to precede the braces is looked back at: so `re` can skip to the next of them.
+_SPACED = re.compile(r"\{\{(?<!\$\{\{)([ \t]*)([\w.-]+)([ \t]*)\}\}")
 _IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
 # A set of first characters, so that `re` can skip to the next of them.
 _NUMBER = re.compile(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
