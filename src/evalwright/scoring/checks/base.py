@@ -6,11 +6,12 @@ so in its `asks`; whoever runs checks answers them first.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from evalwright.contracts.report import Signal
+from evalwright.contracts.jsonvalue import NotJson, stringify
+from evalwright.contracts.report import RootCause, Signal
 from evalwright.trace.model import Trace
 
 
@@ -23,9 +24,52 @@ class RefusedCheck(Exception):
         self.path = path
         super().__init__(message)
 
+    def below(self, path: str) -> "RefusedCheck":
+        """The same, as seen from what contains the check."""
+        return RefusedCheck(self.message, self.remedy, path + self.path.removeprefix("$"))
+
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
     """Something that a check must be told before it can look at an answer."""
+
+
+class JudgeAsk(Ask, frozen=True):
+    """Which of these statements hold for the output? Answered by `JudgeSays`.
+
+    `against` names what the judge sees beside it (`judge_against.material` gives the text): the
+    `reference` of the check, the `expected` of the task, or the `documents` that the agent
+    retrieved.
+    """
+
+    statements: tuple[str, ...]
+    against: Literal["", "reference", "expected", "documents"] = ""
+    reference: str = ""
+
+
+class CodeAsk(Ask, frozen=True):
+    """What does the user's own function return? Answered by that value."""
+
+    function: str  # file.py:name, from the suite's folder
+
+
+class EmbeddingAsk(Ask, frozen=True):
+    """Where do a text and the output lie? Answered by two vectors: the text's, the output's."""
+
+    text: str
+
+
+class JudgeSays(NamedTuple):
+    """What judges said of the statements of a `JudgeAsk`, in their order."""
+
+    met: tuple[bool, ...]
+    reasons: tuple[str, ...]
+    agreement: float = 1.0
+
+
+class Unanswered(NamedTuple):
+    """The answer to an ask that failed, such as code that raised: the check fails with it."""
+
+    reason: str
 
 
 Answers: TypeAlias = Mapping[Ask, Any]
@@ -76,6 +120,27 @@ class Examined:
         self._make_trace = make_trace
         self._find_signals = find_signals
 
+    def beside(self, output: Any) -> "Examined":
+        """The same answer with a part of it as the output: what a check within a check sees."""
+        return Examined(
+            task_id=self.task_id,
+            input=self.input,
+            output=output,
+            expected=self.expected,
+            calls=self.calls,
+            spent=self.spent,
+            make_trace=lambda: self.trace,  # type: ignore[arg-type,return-value]
+            find_signals=lambda: self.signals,  # type: ignore[arg-type,return-value]
+        )
+
+    @cached_property
+    def text(self) -> str:
+        """The output as text: a string as it is, anything else as JSON."""
+        try:
+            return stringify(self.output)
+        except NotJson:
+            return str(self.output)
+
     @cached_property
     def trace(self) -> Trace | None:
         """The whole way to the answer, where it was recorded."""
@@ -88,18 +153,24 @@ class Examined:
 
 
 class Look(NamedTuple):
-    """What a check saw."""
+    """What a check saw. `broken`: it could not look, so its opposite does not hold either."""
 
     passed: bool
     score: float
     expected: Any = None
     actual: Any = None
     reason: str = ""
+    broken: bool = False
 
 
 def holds(passed: bool, expected: Any, actual: Any, reason: str) -> Look:  # noqa: FBT001
     """A check that is met or not, without anything between; the reason is given if it is not."""
     return Look(passed, float(passed), expected, actual, "" if passed else reason)
+
+
+def cannot_look(expected: Any, reason: str) -> Look:
+    """A check that could not be made, which is a failure and never a pass."""
+    return Look(False, 0.0, expected, None, reason, True)
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -111,16 +182,50 @@ class Prepared(msgspec.Struct, frozen=True):
     weight: float = 1.0
 
 
-Nested: TypeAlias = Callable[[Any, str], Prepared]  # prepares a check document at a path
+class Preparing(Protocol):
+    """What the preparation of a check may use."""
+
+    @property
+    def signal_kinds(self) -> frozenset[str] | None:
+        """The kinds of signals that there are; None where nobody can say."""
+
+    def nested(self, document: Any, path: str) -> Prepared:
+        """Prepare a check within this one; `path` is its place in the argument."""
+
+    def is_check(self, value: Any) -> bool:
+        """Whether a value is written as a check, rather than as a value to be compared with."""
 
 
-class CheckKind(msgspec.Struct, frozen=True):
+class CheckKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of check.
 
     `schema` is the JSON Schema of its argument, which has been checked when `prepare` is called;
-    `prepare` raises `RefusedCheck` for what a schema cannot say. `nested` is for checks of checks.
+    `prepare` raises `RefusedCheck` for what a schema cannot say. `main` is the field that a short
+    form gives: `contains: a` stands for `contains: {value: a}`, and the other fields may then
+    stand beside the check. `cause` is what a failure is counted as in a compare report.
     """
 
     name: str
+    description: str
+    example: str
     schema: dict[str, Any]
-    prepare: Callable[[Any, Nested], Prepared]
+    prepare: Callable[[Any, Preparing], Prepared]
+    cause: RootCause
+    main: str = ""
+
+
+# The place of a check within the argument of another one, in a schema.
+NESTED: dict[str, Any] = {"$ref": "#/$defs/check"}
+TEXT: dict[str, Any] = {"type": ["string", "number", "boolean"]}
+SHARE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
+COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+
+
+def fields(required: Sequence[str], **properties: Any) -> dict[str, Any]:
+    """The schema of an object with these fields and no others."""
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": properties,
+        "additionalProperties": False,
+    }

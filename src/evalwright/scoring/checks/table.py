@@ -1,40 +1,290 @@
 """The table of checks, and what runs, validation and comparisons ask of it."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
 from evalwright.contracts.errors import Problem
+from evalwright.contracts.report import RootCause
+from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks import contains
+from evalwright.scoring.checks import (
+    all_,
+    any_,
+    at_least,
+    calls,
+    calls_in_order,
+    contains,
+    contains_all,
+    contains_any,
+    does_not_call,
+    ends_with,
+    equals,
+    json_,
+    judge,
+    judge_against,
+    max_,
+    no_signals,
+    not_,
+    number,
+    python_,
+    regex,
+    similar,
+    starts_with,
+)
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Prepared, RefusedCheck
 
-# A new check is a module and one line here.
-CHECKS: dict[str, CheckKind] = {check.name: check for check in (contains.CHECK,)}
+MOST_NESTED = 32  # levels of checks within checks
+WEIGHT = "weight"
+_ROUNDING = 1e-9  # of a mean
+
+# A new check is a module and one line here, in the order in which they are listed.
+CHECKS: dict[str, CheckKind] = {
+    module.CHECK.name: module.CHECK
+    for module in (
+        equals,
+        contains,
+        contains_any,
+        contains_all,
+        starts_with,
+        ends_with,
+        regex,
+        not_,
+        number,
+        json_,
+        calls,
+        calls_in_order,
+        does_not_call,
+        max_,
+        similar,
+        judge,
+        judge_against,
+        no_signals,
+        python_,
+        any_,
+        all_,
+        at_least,
+    )
+}
 
 
-def prepare_checks(documents: Sequence[Any], path: str) -> tuple[list[Prepared], list[Problem]]:
-    """Checks from their documents, and every problem of those that cannot be used."""
+def prepare_checks(
+    documents: Sequence[Any], path: str, signal_kinds: Collection[str] | None = None
+) -> tuple[list[Prepared], list[Problem]]:
+    """Checks from their documents, and every problem of those that cannot be used.
+
+    `signal_kinds` are those that `no_signals` may name; without them it may name any.
+    """
+    kinds = None if signal_kinds is None else frozenset(signal_kinds)
     prepared, problems = [], []
     for index, document in enumerate(documents):
-        place = f"{path}[{index}]"
         try:
-            prepared.append(_prepare(document, place))
+            prepared.append(_kept(_written(document), kinds))
         except RefusedCheck as refused:
-            problems.append(Problem(refused.path, refused.message, refused.remedy))
+            found = refused.below(f"{path}[{index}]")
+            problems.append(Problem(found.path, found.message, found.remedy))
     return prepared, problems
 
 
-def _prepare(document: Any, path: str) -> Prepared:
-    names = [key for key in document if key != "weight"] if isinstance(document, dict) else []
-    if len(names) != 1 or names[0] not in CHECKS:
-        known = ", ".join(CHECKS)
-        raise RefusedCheck("not a check", f"write one of {known} with its argument", path)
-    name = names[0]
-    prepared = CHECKS[name].prepare(document[name], _prepare)
-    return msgspec.structs.replace(prepared, weight=document.get("weight", 1.0))
+def _written(document: Any) -> bytes:
+    try:
+        return msgspec.json.encode(document)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RefusedCheck(f"not a JSON value: {error}", "write texts, numbers and lists") from None
+
+
+@lru_cache(maxsize=8192)
+def _kept(document: bytes, signal_kinds: frozenset[str] | None) -> Prepared:
+    """A check, prepared once for all tasks that have it."""
+    return _Preparation(signal_kinds, 0).prepare(msgspec.json.decode(document))
+
+
+class _Preparation(NamedTuple):
+    """The preparation of a check, and of those within it."""
+
+    signal_kinds: frozenset[str] | None
+    depth: int
+
+    def prepare(self, document: Any) -> Prepared:
+        if self.depth > MOST_NESTED:
+            remedy = f"nest at most {MOST_NESTED} levels"
+            raise RefusedCheck("too many checks within checks", remedy)
+        name = _name(document)
+        kind = CHECKS[name]
+        argument = _argument(document, kind)
+        try:
+            _check_argument(argument, kind)
+            prepared = kind.prepare(argument, self)
+        except RefusedCheck as refused:
+            raise refused.below(f"$.{name}") from None
+        weight = document.get(WEIGHT, 1)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+            raise RefusedCheck("a weight is a number from 0 on", "", f"$.{WEIGHT}")
+        return prepared if weight == 1 else msgspec.structs.replace(prepared, weight=float(weight))
+
+    def nested(self, document: Any, path: str) -> Prepared:
+        """A check within another one."""
+        try:
+            return _Preparation(self.signal_kinds, self.depth + 1).prepare(document)
+        except RefusedCheck as refused:
+            raise refused.below(path) from None
+
+    def is_check(self, value: Any) -> bool:
+        """Whether a value is written as a check: an object with the name of one and no other."""
+        return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in CHECKS
+
+
+def _name(document: Any) -> str:
+    """The check that a document names; fields of it may stand beside."""
+    if not isinstance(document, dict) or not document:
+        remedy = "write it as `contains: shipped`"
+        raise RefusedCheck("a check is an object with its name and its argument", remedy)
+    keys: list[str] = [key for key in document if key != WEIGHT]
+    names = [key for key in keys if key in CHECKS]
+    if not names:
+        first = keys[0] if keys else WEIGHT
+        close = get_close_matches(first, CHECKS, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"one of {', '.join(CHECKS)}"
+        raise RefusedCheck(f"no check is called {first!r}", remedy)
+    for name in names:
+        if set(keys) - {name} <= _beside(name):
+            return name
+    if len(names) > 1:
+        remedy = "write each as an entry of its own in the list"
+        raise RefusedCheck(f"two checks in one: {' and '.join(names)}", remedy)
+    other = next(key for key in keys if key != names[0] and key not in _beside(names[0]))
+    known = sorted({WEIGHT} | _beside(names[0]))
+    close = get_close_matches(other, known, 1)
+    remedy = f"did you mean {close[0]}?" if close else f"beside it may stand {', '.join(known)}"
+    raise RefusedCheck(f"{names[0]} has no field {other!r}", remedy, f"$.{other}")
+
+
+@cache
+def _beside(name: str) -> frozenset[str]:
+    """The fields of a check that may stand beside its name, where it has a short form."""
+    kind = CHECKS[name]
+    if not kind.main:
+        return frozenset()
+    forms = [form.get("properties", {}) for form in kind.schema.get("anyOf", ())]
+    found = {field for form in forms if kind.main in form for field in form}
+    return frozenset(found - {kind.main}) | ({"ignore_case"} if name == "equals" else set())
+
+
+def _argument(document: dict[str, Any], kind: CheckKind) -> Any:
+    argument = document[kind.name]
+    beside = {key: document[key] for key in document if key not in (kind.name, WEIGHT)}
+    if not beside:
+        return argument
+    if isinstance(argument, dict) and kind.main in argument:
+        return {**argument, **beside}
+    return {kind.main: argument, **beside}
+
+
+def _check_argument(argument: Any, kind: CheckKind) -> None:
+    if not kind.schema or not (problems := _argument_schema(kind.name).problems(argument)):
+        return
+    form = _form(argument, kind.schema)
+    remedy = f"write it as `{kind.example}`"
+    if form is not None:
+        _refuse_unknown_field(argument, form)
+        problems = _form_schema(kind.name, msgspec.json.encode(form)).problems(argument) or problems
+        first = problems[0]
+        raise RefusedCheck(first.message, remedy, first.path)
+    raise RefusedCheck(f"{kind.name} cannot be {_described(argument)}", remedy)
+
+
+def _form(argument: Any, schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The form of an argument that is meant: the only one of its type, or with most of its keys."""
+    forms = [each for each in schema.get("anyOf", [schema]) if _is_of_type(argument, each)]
+    if not isinstance(argument, dict):
+        return forms[0] if len(forms) == 1 else None
+    return max(
+        forms, key=lambda form: len(argument.keys() & form.get("properties", {})), default=None
+    )
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+}
+
+
+def _is_of_type(argument: Any, form: dict[str, Any]) -> bool:
+    named = form.get("type", [])
+    names = [named] if isinstance(named, str) else named
+    return any(isinstance(argument, _TYPES[name]) for name in names)
+
+
+def _refuse_unknown_field(argument: Any, form: dict[str, Any]) -> None:
+    if not isinstance(argument, dict) or form.get("additionalProperties") is not False:
+        return
+    for key in argument:
+        if key not in form["properties"]:
+            close = get_close_matches(key, form["properties"], 1)
+            known = ", ".join(form["properties"])
+            remedy = f"did you mean {close[0]}?" if close else f"known here: {known}"
+            raise RefusedCheck(f"unknown field {key!r}", remedy, f"$.{key}")
+
+
+def _described(argument: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "this text", bool: "true or false"}
+    return names.get(type(argument), "nothing" if argument is None else "this number")
+
+
+@cache
+def _argument_schema(name: str) -> ValueSchema:
+    # What stands where a check is nested is looked at when that is prepared.
+    return ValueSchema({**CHECKS[name].schema, "$defs": {"check": {"type": "object"}}}, name)
+
+
+@lru_cache(maxsize=128)
+def _form_schema(name: str, form: bytes) -> ValueSchema:
+    schema = {**msgspec.json.decode(form), "$defs": {"check": {"type": "object"}}}
+    return ValueSchema(schema, name)
+
+
+def checks_schema() -> dict[str, Any]:
+    """The JSON Schema of a check document, with a description of each check for editors."""
+    properties: dict[str, Any] = {
+        name: {"description": f"{kind.description} Example: {kind.example}", **kind.schema}
+        for name, kind in CHECKS.items()
+    }
+    for name in CHECKS:
+        for field in _beside(name):
+            _allow_beside(properties, field, name)
+    properties[WEIGHT] = {
+        "description": "How much the check counts in the score of the task; 1 unless given.",
+        "type": "number",
+        "minimum": 0,
+    }
+    check = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "anyOf": [{"required": [name]} for name in CHECKS],
+    }
+    return {"$ref": "#/$defs/check", "$defs": {"check": check}}
+
+
+def _allow_beside(properties: dict[str, Any], field: str, name: str) -> None:
+    kind = CHECKS[name]
+    forms = [form.get("properties", {}) for form in kind.schema.get("anyOf", ())]
+    schema = next((form[field] for form in forms if field in form), {"type": "boolean"})
+    if field in CHECKS:  # `at_least` is a check, and a field of others
+        known = properties[field]
+        listed = known.get("anyOf") or [{key: known[key] for key in known if key != "description"}]
+        if schema not in listed:
+            properties[field] = {"description": known["description"], "anyOf": [*listed, schema]}
+    else:
+        properties.setdefault(field, {**schema, "description": f"A field of `{name}`."})
 
 
 def run_checks(
@@ -59,9 +309,18 @@ def run_checks(
 
 
 def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple[float, bool]:
-    """The score of an answer, and whether it passes."""
-    total = math.fsum(each.weight for each in results)
-    score = math.fsum(each.weight * each.score for each in results) / total if total else 1.0
+    """The score of an answer, and whether it passes; a check without weight is only shown."""
+    counted = [each for each in results if each.weight] or results
+    total = math.fsum([each.weight for each in counted]) or len(counted) or 1
+    score = math.fsum([(each.weight or 1) * each.score for each in counted]) / total
+    if not counted:
+        score = 1.0
     if threshold is not None:
-        return score, score >= threshold
-    return score, all(each.passed for each in results)
+        return score, score >= threshold - _ROUNDING
+    return score, all(each.passed for each in counted)
+
+
+def cause_of(check: str) -> RootCause:
+    """What a failure of a check is counted as in a compare report."""
+    kind = CHECKS.get(check)
+    return kind.cause if kind else "unknown"

@@ -1,0 +1,39 @@
+"""`all`: every one of several checks passes."""
+
+from typing import Any
+
+from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
+from evalwright.scoring.checks.combined import (
+    CHECKS_SCHEMA,
+    asks_of,
+    broken,
+    look_at_all,
+    prepare_all,
+    told,
+)
+
+
+def _prepare(argument: Any, preparing: Preparing) -> Prepared:
+    inner = prepare_all(argument, preparing, "$")
+    total = sum(each.weight for each in inner) or 1.0
+
+    def look(examined: Examined, answers: Answers) -> Look:
+        looks = look_at_all(inner, examined, answers)
+        passed = all(each.passed for each in looks)
+        score = sum(p.weight * each.score for p, each in zip(inner, looks, strict=True)) / total
+        first = next((each for each in looks if not each.passed), looks[0])
+        expected = [each.expected for each in looks]
+        reason = told(inner, looks)
+        return Look(passed, min(1.0, score), expected, first.actual, reason, broken(looks))
+
+    return Prepared("all", look, asks_of(inner))
+
+
+CHECK = CheckKind(
+    name="all",
+    description="All of these checks pass; the score is their mean, by weight.",
+    example="all: [{contains: shipped}, {not: {contains: sorry}}]",
+    schema=CHECKS_SCHEMA,
+    prepare=_prepare,
+    cause="missing_required_data",
+)

@@ -1,0 +1,39 @@
+"""`contains_any`: at least one of several texts is in the output."""
+
+from typing import Any
+
+from evalwright.scoring.checks.base import (
+    Answers,
+    CheckKind,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+    holds,
+)
+from evalwright.scoring.checks.quoting import named, shown
+from evalwright.scoring.checks.texts import TEXTS_SCHEMA, found_among, sought_texts
+
+
+def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
+    texts, ignore_case = sought_texts(argument)
+
+    def look(examined: Examined, _answers: Answers) -> Look:
+        found = found_among(texts, examined.text, ignore_case=ignore_case)
+        if found:
+            return Look(True, 1.0, texts, shown(examined.output, brief=True))
+        reason = f"none of these texts is in the output: {named(texts)}"
+        return holds(False, shown(texts), shown(examined.output), reason)
+
+    return Prepared("contains_any", look)
+
+
+CHECK = CheckKind(
+    name="contains_any",
+    description="The output contains at least one of these texts.",
+    example="contains_any: [shipped, on its way]",
+    schema=TEXTS_SCHEMA,
+    prepare=_prepare,
+    cause="missing_required_data",
+    main="value",
+)

@@ -1,0 +1,36 @@
+"""`does_not_call`: the agent left a tool, or a call with certain arguments, alone."""
+
+from typing import Any
+
+from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
+from evalwright.scoring.checks.calls import CALL, called, wanted_call
+from evalwright.scoring.checks.quoting import shown
+
+
+def _prepare(argument: Any, preparing: Preparing) -> Prepared:
+    listed = argument if isinstance(argument, list) else [argument]
+    unwanted = [
+        wanted_call(each, preparing, f"$[{n}]" if isinstance(argument, list) else "$")
+        for n, each in enumerate(listed)
+    ]
+
+    def look(examined: Examined, answers: Answers) -> Look:
+        for number, call in enumerate(examined.calls, 1):
+            for each in unwanted:
+                if each.is_made_by(call, examined, answers):
+                    made = {"tool": call.tool, "args": call.args}
+                    reason = f"{call.tool} is called: call {number} of {len(examined.calls)}"
+                    return Look(False, 0.0, argument, shown(made), reason)
+        return Look(True, 1.0, argument, shown(called(examined), brief=True))
+
+    return Prepared("does_not_call", look, tuple(ask for each in unwanted for ask in each.asks))
+
+
+CHECK = CheckKind(
+    name="does_not_call",
+    description="The agent does not call this tool, or none of these; `args` narrows it to a call.",
+    example='does_not_call: "shop:orders.delete"',
+    schema={"anyOf": [*CALL["anyOf"], {"type": "array", "minItems": 1, "items": CALL}]},
+    prepare=_prepare,
+    cause="wrong_tool_choice",
+)

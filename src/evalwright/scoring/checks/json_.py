@@ -1,0 +1,168 @@
+"""`json`: the output is JSON, and what is at a path of it is as expected."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from evalwright.contracts.errors import InvalidDocument
+from evalwright.contracts.jsonvalue import json_equal
+from evalwright.contracts.schema import ValueSchema
+from evalwright.scoring.checks.base import (
+    Answers,
+    Ask,
+    CheckKind,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+    RefusedCheck,
+)
+from evalwright.scoring.checks.differences import first_difference
+from evalwright.scoring.checks.json_paths import ABSENT, Part, json_of, path_parts, value_at
+from evalwright.scoring.checks.quoting import shown
+from evalwright.scoring.checks.subsets import prepare_subset
+
+_MOST_PROBLEMS = 3
+_OWN = ("path", "valid", "strict", "schema", "subset", "equals")
+
+# What is wrong with a value, or None; with the expected value to show, and what must be asked.
+_Test = tuple[Any, Callable[[Any, Examined, Answers], str | None], tuple[Ask, ...]]
+
+
+def _prepare(argument: Any, preparing: Preparing) -> Prepared:
+    if argument == "valid" or argument is True:
+        argument = {"valid": True}
+    path, strict = argument.get("path", "$"), argument.get("strict", False)
+    parts = _parts(path)
+    tests = _tests(argument, preparing)
+    wants_json = argument.get("valid", True)
+    anywhere = bool(parts or tests)
+    expected = _expected(argument, tests)
+
+    def look(examined: Examined, answers: Answers) -> Look:
+        document = json_of(examined.output, strict=strict, anywhere=anywhere)
+        if document is ABSENT or not wants_json:
+            return _only_text(examined, expected, wanted=wants_json, found=document is not ABSENT)
+        value, reached = value_at(document, parts)
+        if value is ABSENT:
+            reason = _where(document, parts, reached, path)
+            return Look(False, 0.0, expected, shown(document), reason)
+        problems = [problem for _, test, _ in tests if (problem := test(value, examined, answers))]
+        if problems:
+            return Look(False, 0.0, expected, shown(value), "; ".join(problems))
+        return Look(True, 1.0, expected, shown(value, brief=True))
+
+    return Prepared("json", look, tuple(ask for _, _, asks in tests for ask in asks))
+
+
+def _only_text(examined: Examined, expected: Any, *, wanted: bool, found: bool) -> Look:
+    if wanted:
+        reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
+        return Look(False, 0.0, expected, shown(examined.output), reason)
+    reason = "the output is JSON" if found else ""
+    return Look(not found, float(not found), expected, shown(examined.output), reason)
+
+
+def _expected(argument: dict[str, Any], tests: list[_Test]) -> Any:
+    if len(tests) == 1:
+        return shown(tests[0][0])
+    return shown({key: each for key, each in argument.items() if key != "strict"})
+
+
+def _parts(path: str) -> tuple[Part, ...]:
+    try:
+        return path_parts(path)
+    except ValueError as error:
+        remedy = "write it like $.orders[0].id, or $['a b'] for a name with spaces"
+        raise RefusedCheck(f"not a JSON path: {error}", remedy, "$.path") from None
+
+
+def _where(document: Any, parts: tuple[Part, ...], reached: int, path: str) -> str:
+    before, _ = value_at(document, parts[:reached])
+    if isinstance(before, dict):
+        held = ", ".join(list(map(str, before))[:8]) or "nothing"
+        return f"nothing is at {path}: there the output has {held}"
+    if isinstance(before, list):
+        return f"nothing is at {path}: the list there has {len(before)} items"
+    return f"nothing is at {path}"
+
+
+def _tests(argument: dict[str, Any], preparing: Preparing) -> list[_Test]:
+    tests = []
+    if "equals" in argument:
+        tests.append(_equals(argument["equals"]))
+    if "schema" in argument:
+        tests.append(_schema(argument["schema"]))
+    if "subset" in argument:
+        fits, asks = prepare_subset(argument["subset"], preparing, "$.subset")
+        tests.append((argument["subset"], fits, asks))
+    others = [name for name in argument if name not in _OWN]
+    return tests + [_other_check(name, argument[name], preparing) for name in others]
+
+
+def _equals(wanted: Any) -> _Test:
+    def test(value: Any, _examined: Examined, _answers: Answers) -> str | None:
+        return None if json_equal(value, wanted) else first_difference(value, wanted)
+
+    return wanted, test, ()
+
+
+def _schema(schema: Any) -> _Test:
+    try:
+        compiled = ValueSchema(schema, "schema")
+    except InvalidDocument as refused:
+        first = refused.problems[0].below("$.schema")
+        raise RefusedCheck(first.message, first.remedy, first.path) from None
+
+    def test(value: Any, _examined: Examined, _answers: Answers) -> str | None:
+        found = compiled.problems(value)
+        more = f" and {len(found) - _MOST_PROBLEMS} more" if len(found) > _MOST_PROBLEMS else ""
+        return "; ".join(f"{p.path}: {p.message}" for p in found[:_MOST_PROBLEMS]) + more or None
+
+    return schema, test, ()
+
+
+def _other_check(name: str, argument: Any, preparing: Preparing) -> _Test:
+    document = {name: argument}
+    if not preparing.is_check(document):
+        close = get_close_matches(name, _OWN, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"{', '.join(_OWN)}, or another check"
+        raise RefusedCheck(f"unknown field {name!r}", remedy, f"$.{name}")
+    prepared = preparing.nested(document, "$")
+
+    def test(value: Any, examined: Examined, answers: Answers) -> str | None:
+        seen = prepared.look(examined.beside(value), answers)
+        return None if seen.passed else seen.reason or f"{name} does not hold"
+
+    return document, test, prepared.asks
+
+
+CHECK = CheckKind(
+    name="json",
+    description=(
+        "The output is JSON, or has it in a Markdown fence or in its text. What is at `path` "
+        "($.a[0].b) `equals` a value, fits a JSON `schema`, has a `subset`, or meets any other "
+        "check named here. `valid` alone asks for JSON as all of the output or in a fence, "
+        "`strict` for nothing around it."
+    ),
+    example="json: {path: $.order.id, equals: A-17}",
+    schema={
+        "anyOf": [
+            {"enum": ["valid", True]},
+            {
+                "type": "object",
+                "minProperties": 1,
+                "properties": {
+                    "path": {"type": "string"},
+                    "valid": {"type": "boolean"},
+                    "strict": {"type": "boolean"},
+                    "schema": {"type": ["object", "boolean"]},
+                    "subset": {},
+                    "equals": {},
+                },
+            },
+        ]
+    },
+    prepare=_prepare,
+    cause="format_violation",
+)

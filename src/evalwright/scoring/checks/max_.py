@@ -1,0 +1,62 @@
+"""`max`: what an answer may cost, in money, time, turns and tokens."""
+
+import math
+from typing import Any
+
+from evalwright.scoring.checks.base import (
+    Answers,
+    CheckKind,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+    cannot_look,
+    fields,
+)
+
+_LIMIT = {"type": "number", "minimum": 0}
+_UNITS = {"cost_usd": "USD", "latency_ms": "ms", "turns": "turns", "tokens": "tokens"}
+_UNREPORTED = frozenset({"cost_usd", "tokens"})  # an agent that reports no usage costs nothing
+
+
+def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
+    limits: dict[str, float] = dict(argument)
+
+    def look(examined: Examined, _answers: Answers) -> Look:
+        spent = {name: _spent(name, examined) for name in limits}
+        # The price of a model that nobody knows is above every limit.
+        unknown = [name for name, amount in spent.items() if amount in (None, math.inf)]
+        if unknown:
+            return cannot_look(limits, f"{', '.join(unknown)} is not known")
+        over = [name for name, most in limits.items() if (spent[name] or 0) > most]
+        if not over:
+            return Look(True, 1.0, limits, spent)
+        reason = "; ".join(
+            f"{spent[name]:.12g} {_UNITS[name]}, at most {limits[name]:.12g} are allowed"
+            for name in over
+        )
+        return Look(False, 1 - len(over) / len(limits), limits, spent, reason)
+
+    return Prepared("max", look)
+
+
+def _spent(name: str, examined: Examined) -> float | None:
+    amount: float | None = getattr(examined.spent, name)
+    if amount is not None:
+        return amount
+    if name == "turns":  # each call of a tool is one, and the answer
+        return len(examined.calls) + 1
+    return 0 if name in _UNREPORTED else None
+
+
+CHECK = CheckKind(
+    name="max",
+    description=(
+        "The answer takes at most this much: `cost_usd`, `latency_ms`, `turns`, `tokens`. "
+        "An agent that reports no usage costs 0."
+    ),
+    example="max: {cost_usd: 0.02, latency_ms: 800}",
+    schema={**fields([], **dict.fromkeys(_UNITS, _LIMIT)), "minProperties": 1},
+    prepare=_prepare,
+    cause="unknown",
+)

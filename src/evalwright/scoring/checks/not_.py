@@ -1,0 +1,38 @@
+"""`not`: a check does not pass."""
+
+from typing import Any
+
+from evalwright.scoring.checks.base import (
+    NESTED,
+    Answers,
+    CheckKind,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+)
+
+
+def _prepare(argument: Any, preparing: Preparing) -> Prepared:
+    inner = preparing.nested(argument, "$")
+
+    def look(examined: Examined, answers: Answers) -> Look:
+        seen = inner.look(examined, answers)
+        expected = {"not": seen.expected}
+        if seen.broken:  # nobody knows, and that is no pass
+            return Look(False, 0.0, expected, seen.actual, seen.reason, True)
+        if seen.passed:
+            return Look(False, 0.0, expected, seen.actual, f"{inner.name} holds, and must not")
+        return Look(True, 1.0, expected, seen.actual)
+
+    return Prepared("not", look, inner.asks)
+
+
+CHECK = CheckKind(
+    name="not",
+    description="This check does not pass. One that could not be made does not pass here either.",
+    example="not: {contains: sorry}",
+    schema=NESTED,
+    prepare=_prepare,
+    cause="format_violation",
+)

@@ -1,0 +1,214 @@
+"""`number`: the output is, or names, a number close to a value or within bounds."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from evalwright.scoring.checks.base import (
+    Answers,
+    CheckKind,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+    RefusedCheck,
+    fields,
+)
+from evalwright.scoring.checks.quoting import shown
+
+MOST_NUMBERS = 10_000  # of a text
+_ROUNDING = 1e-12  # of sums and products of doubles, relative to what is compared
+_DEFAULT_SHARE = 1e-9
+
+_SPACES = "\u00a0\u2009\u202f"
+# Digits, groups of them, a fraction and an exponent. A hyphen after a letter or digit is no sign.
+_NUMBER = re.compile(
+    rf"(?P<glued>[A-Za-z_]?)(?P<sign>(?<![\w)\]])[-+\u2212]\s?)?"
+    rf"(?P<digits>\d++(?:[.,'\u2019{_SPACES}]\d++)*+|(?<![\d.])\.\d++)"
+    r"(?P<exponent>[eE][-+\u2212]?\d{1,3}+(?!\w))?(?P<percent>\s?%)?"
+)
+_GROUPS = re.compile(rf"\d{{1,3}}(?:([,.'\u2019{_SPACES}])\d{{3}})(?:\1\d{{3}})*")
+_INDIAN = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}")
+_SEPARATORS = re.compile(rf"[,.'\u2019{_SPACES}]")
+
+
+class _NamedNumber(NamedTuple):
+    """A number in a text; a percentage also counts as the share that it is."""
+
+    value: float
+    glued: bool
+    share: float | None = None
+
+    @property
+    def shown(self) -> float:
+        """The number as people write it."""
+        return int(self.value) if self.value.is_integer() else self.value
+
+    def readings(self) -> tuple[float, ...]:
+        return (self.value,) if self.share is None else (self.value, self.share)
+
+
+class _Range(NamedTuple):
+    """What fits: within `low` and `high`; `nearest` orders numbers that do not."""
+
+    low: float
+    high: float
+    said: str
+
+    def fits(self, found: _NamedNumber) -> bool:
+        return any(self.low <= each <= self.high for each in found.readings())
+
+    def distance(self, found: _NamedNumber) -> float:
+        return min(max(self.low - each, each - self.high, 0) for each in found.readings())
+
+
+def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
+    options = argument if isinstance(argument, dict) else {"value": argument}
+    wanted = _wanted(options)
+    which = options.get("which", "any" if "value" in options else "last")
+    expected = argument if not isinstance(argument, dict) else dict(options)
+
+    def look(examined: Examined, _answers: Answers) -> Look:
+        output = examined.output
+        if isinstance(output, int | float) and not isinstance(output, bool):
+            if wanted.low <= output <= wanted.high:
+                return Look(True, 1.0, expected, output)
+            return Look(False, 0.0, expected, output, f"{output} is not {wanted.said}")
+        return _look_at_text(examined, wanted, which, expected)
+
+    return Prepared("number", look)
+
+
+def _look_at_text(examined: Examined, wanted: _Range, which: str, expected: Any) -> Look:
+    numbers = numbers_in(examined.text)
+    if not numbers:
+        return Look(False, 0.0, expected, shown(examined.output), "no number is in the output")
+    if which == "only" and len(numbers) > 1:
+        reason = f"{len(numbers)} numbers are in the output, and one was wanted"
+        return Look(False, 0.0, expected, shown(examined.output), reason)
+    if which == "any":
+        chosen = min(numbers, key=wanted.distance)
+    else:
+        chosen = numbers[-1] if which == "last" else numbers[0]
+    if wanted.fits(chosen):
+        return Look(True, 1.0, expected, chosen.shown)
+    among = (
+        f", the {_PLACES[which]} of {len(numbers)} numbers in the output," if numbers[1:] else ""
+    )
+    hint = ""
+    if which != "any" and any(map(wanted.fits, numbers)):
+        hint = "; another number in it is, which `which: any` accepts"
+    reason = f"{chosen.shown}{among} is not {wanted.said}{hint}"
+    return Look(False, 0.0, expected, chosen.shown, reason)
+
+
+_PLACES = {"any": "nearest", "last": "last", "first": "first", "only": "only one"}
+
+
+def _wanted(options: dict[str, Any]) -> _Range:
+    if "between" in options:
+        low, high = options["between"]
+        if low > high:
+            remedy = f"write [{high}, {low}]"
+            raise RefusedCheck("the lower bound is above the upper one", remedy, "$.between")
+        if "within" in options:
+            raise RefusedCheck(
+                "`within` goes with `value`", "remove it, or give a value", "$.within"
+            )
+        room = _ROUNDING * max(abs(low), abs(high))
+        return _Range(low - room, high + room, f"between {low} and {high}")
+    value = options["value"]
+    if isinstance(value, str):
+        value = _number_of(value)
+    within = options.get("within")
+    if isinstance(within, str):
+        within = float(within.rstrip("% ")) / 100 * abs(value)
+    distance = _DEFAULT_SHARE * abs(value) if within is None else within
+    said = f"{value}" if not within else f"{value} within {options['within']}"
+    room = distance + _ROUNDING * max(abs(value), distance)
+    return _Range(value - room, value + room, said)
+
+
+def _number_of(text: str) -> float:
+    """A number that a template or a column of a file gave as text."""
+    numbers = numbers_in(text)
+    if len(numbers) != 1:
+        raise RefusedCheck(f"{text[:80]!r} is not a number", "write a number", "$.value")
+    return numbers[0].value
+
+
+def numbers_in(text: str) -> Sequence[_NamedNumber]:
+    """The numbers of a text; those that are part of a name only where there is no other."""
+    found = list(islice(_numbers(text), MOST_NUMBERS))
+    return [each for each in found if not each.glued] or found
+
+
+def _numbers(text: str) -> Iterator[_NamedNumber]:
+    for match in _NUMBER.finditer(text):
+        sign = "-" if (match["sign"] or "").strip() in ("-", "\u2212") else ""
+        exponent = (match["exponent"] or "").replace("\u2212", "-")
+        percent = match["percent"] is not None
+        parts = _plain_digits(match["digits"])
+        for part in parts:
+            value = float(f"{sign}{part}{exponent}" if len(parts) == 1 else part)
+            if math.isfinite(value):
+                yield _NamedNumber(value, bool(match["glued"]), value / 100 if percent else None)
+
+
+def _plain_digits(digits: str) -> list[str]:
+    """A number as `float` reads it; several where separators do not make one of them."""
+    separators = _SEPARATORS.findall(digits)
+    if not separators or separators == ["."]:
+        return [digits]
+    whole, last, rest = digits.rpartition(separators[-1])
+    if len(set(separators)) == 1:
+        if _GROUPS.fullmatch(digits) and not (last == "," and digits.startswith("0")):
+            return [_SEPARATORS.sub("", digits)]
+        if _INDIAN.fullmatch(digits):
+            return [digits.replace(",", "")]
+        return [f"{whole}.{rest}"] if separators == [","] else _SEPARATORS.split(digits)
+    if last in ",." and (_GROUPS.fullmatch(whole) or _INDIAN.fullmatch(whole)):
+        return [f"{_SEPARATORS.sub('', whole)}.{rest}"]
+    return _SEPARATORS.split(digits)
+
+
+_NUMERIC = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "[0-9]"}]}
+_WITHIN = {
+    "anyOf": [
+        {"type": "number", "minimum": 0},
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+    ]
+}
+_WHICH = {"enum": ["any", "last", "first", "only"]}
+
+CHECK = CheckKind(
+    name="number",
+    description=(
+        "The output is a number, or names one in its text, that is `within` a distance of `value` "
+        "(a number, or a share such as 5%) or `between` two bounds. Of several numbers in a text, "
+        "`value` takes any that fits and `between` the last; `which` chooses another."
+    ),
+    example="number: {value: 0.3, within: 1e-9}",
+    schema={
+        "anyOf": [
+            _NUMERIC,
+            fields(["value"], value=_NUMERIC, within=_WITHIN, which=_WHICH),
+            fields(
+                ["between"],
+                between={
+                    "type": "array",
+                    "items": {"type": "number"},
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+                within=_WITHIN,
+                which=_WHICH,
+            ),
+        ]
+    },
+    prepare=_prepare,
+    cause="missing_required_data",
+    main="value",
+)

@@ -1,0 +1,93 @@
+"""`python`: a function of the user's own decides."""
+
+import math
+from typing import Any
+
+from evalwright.scoring.checks.base import (
+    SHARE,
+    Answers,
+    CheckKind,
+    CodeAsk,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+    Unanswered,
+    cannot_look,
+    fields,
+)
+from evalwright.scoring.checks.quoting import quoted, shown
+
+_FUNCTION = {"type": "string", "pattern": r"^[^:]+(:\\[^:]+)?:[A-Za-z_][A-Za-z0-9_.]*$"}
+
+
+def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
+    options = argument if isinstance(argument, dict) else {"function": argument}
+    enough = options.get("at_least", 1.0)
+    ask = CodeAsk(options["function"])
+
+    def look(examined: Examined, answers: Answers) -> Look:
+        returned = answers.get(ask, Unanswered("the function was not called"))
+        if isinstance(returned, Unanswered):
+            return cannot_look(ask.function, returned.reason)
+        return _look_of(returned, enough, ask.function, examined)
+
+    return Prepared("python", look, (ask,))
+
+
+def _look_of(returned: Any, enough: float, function: str, examined: Examined) -> Look:
+    passed, score, reason = _field(returned, "passed"), _field(returned, "score"), ""
+    expected, actual = function, shown(examined.output, brief=True)
+    if passed is None and score is None:
+        passed, score = (returned, None) if isinstance(returned, bool) else (None, returned)
+    else:
+        reason = str(_field(returned, "reason") or "")[:2_000]
+        expected = shown(_field(returned, "expected") or function)
+        given = _field(returned, "actual")
+        actual = actual if given is None else shown(given)
+    if score is None and isinstance(passed, bool):
+        score = float(passed)
+    if not _is_score(score) or not isinstance(passed, bool | None):
+        wanted = "a bool, a number from 0 to 1, or a result with `passed` or `score`"
+        return cannot_look(function, f"it returned {quoted(_told(returned))}, not {wanted}")
+    passed = score >= enough if passed is None else passed
+    said = reason or ("" if passed else f"{function} gave {quoted(_told(returned))}")
+    return Look(passed, float(score), expected, actual, said)
+
+
+def _field(returned: Any, name: str) -> Any:
+    """A field of a result, which may be a mapping or an object."""
+    if isinstance(returned, dict):
+        return returned.get(name, returned.get("pass") if name == "passed" else None)
+    if returned is None or isinstance(returned, bool | int | float | str | list | tuple):
+        return getattr(returned, name, None) if hasattr(returned, "_fields") else None
+    return _scalar(getattr(returned, name, None))
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _is_score(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and 0 <= value <= 1
+
+
+def _told(returned: Any) -> str:
+    return returned if isinstance(returned, str) else repr(returned)
+
+
+CHECK = CheckKind(
+    name="python",
+    description=(
+        "A function of your own, as `file.py:name` from the suite's folder, returns true, a score "
+        "that passes at 1 or `at_least`, or a result with `passed`, `score` and `reason`."
+    ),
+    example="python: checks.py:is_polite",
+    schema={
+        "anyOf": [_FUNCTION, fields(["function"], function=_FUNCTION, at_least=SHARE)],
+    },
+    prepare=_prepare,
+    cause="unknown",
+    main="function",
+)
