@@ -1,8 +1,13 @@
 """A budget for a run: it stops in good order, and goes on when there is more to spend."""
 
+import asyncio
 from typing import Any
 
 from builders import a_suite
+from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.planning import RunSettings
+from evalwright.engine.budget import Budget
+from evalwright.scoring.summary import Tally
 from subjects.runs import Workshop
 
 
@@ -39,6 +44,26 @@ def test_it_stops_again_at_once_with_the_same_budget(workshop: Workshop) -> None
     assert again.failure is not None
     assert again.failure.code == "budget_exhausted"
     assert len(again.of("eval.scored")) == 2
+
+
+def test_attempts_that_a_kill_cut_off_count_as_much_as_a_task_may_cost() -> None:
+    tally = Tally(a_suite(4))
+    for task_id, price in (("task-1", 0.3), ("task-2", 0.1)):
+        usage = ProviderUsage("acme", "small-1", 1, 1, cost_estimate_usd=price)
+        tally.add_usage(usage, task_id)
+        tally.add_cut_off(task_id)
+    tally.add_cut_off("task-3")
+    settings = RunSettings(max_cost_usd=1.0)
+    budget = Budget(settings, tally, is_cost_known=True, called="--max-cost")
+
+    assert not asyncio.run(budget.admit())
+    over = budget.overspent(is_complete=False)
+    assert over is not None
+    assert over.message == (
+        "$0.4 was spent, up to $0.5 more by tasks that were cut off, the next task may cost $0.3, "
+        "and --max-cost is $1"
+    )
+    assert over.observed_usd == 1.2
 
 
 def test_a_budget_that_lasts_changes_nothing(workshop: Workshop) -> None:

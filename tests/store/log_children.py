@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from log_events import an_event, numbered
+from log_events import an_event, nobody_can_write, numbered
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
 from evalwright.store import schema
@@ -43,6 +43,18 @@ def acknowledge_flushed(path: str, first: str, body_size: str) -> None:
         if number % 2 == 0:
             log.flush("run").result()
             say(number + 3)
+
+
+def note(path: str, run_id: str) -> None:
+    """Note usage of a run that it executes, while nobody can write."""
+    log = SqliteLog(Path(path))
+    log.append(run_id, [an_event("run.started")])
+    with log.claim(run_id):
+        log.flush(run_id).result()
+        with nobody_can_write(Path(path)):
+            log.note(run_id, [an_event("provider.usage", "task-1", '{"inputTokens":1}')])
+            say("noted")
+            hear()
 
 
 def acknowledge_watched(path: str, first: str, body_size: str) -> None:

@@ -3,6 +3,9 @@
 A task is expected to cost as much as the dearest so far, or what was declared if that is more.
 Until a task has ended nothing is known, and one task runs alone, unless an estimate was declared.
 A run ends when nothing is running, and one more task is not expected to fit.
+
+An attempt whose process was stopped may have cost more than it could report. It counts as much as
+a task is expected to cost, so that the ceiling holds however often a run is stopped and resumed.
 """
 
 import asyncio
@@ -84,11 +87,16 @@ class Budget:
             return Overspent(code, why, self._limit_usd, cost.known_usd)
         if is_complete or not self._is_refused:
             return None
-        message = (
-            f"${cost.known_usd:.6g} was spent, the next task may cost ${self._expected:.6g}, "
-            f"and {self._called} is ${self._limit_usd:.6g}"
+        doubtful = (
+            f"up to ${self._unreported:.6g} more by tasks that were cut off, "
+            if self._unreported
+            else ""
         )
-        observed = finite(decimal_sum((cost.known_usd,)) + self._expected)
+        message = (
+            f"${cost.known_usd:.6g} was spent, {doubtful}the next task may cost "
+            f"${self._expected:.6g}, and {self._called} is ${self._limit_usd:.6g}"
+        )
+        observed = finite(decimal_sum((cost.known_usd,)) + self._unreported + self._expected)
         return Overspent("budget_exhausted", message, self._limit_usd, observed)
 
     @property
@@ -96,8 +104,14 @@ class Budget:
         """What a task is expected to cost."""
         return max(self._declared, self._tally.dearest)
 
+    @property
+    def _unreported(self) -> Decimal:
+        """What attempts may have cost, beyond what they reported, when their process ended."""
+        expected = self._expected
+        return sum((expected - cost for cost in self._tally.cut_off if cost < expected), Decimal(0))
+
     def _fits(self) -> bool:
-        spent = decimal_sum((self._tally.spent.known_usd,))
+        spent = decimal_sum((self._tally.spent.known_usd,)) + self._unreported
         all_running = (self._running + 1) * self._expected
         is_guess = bool(self._running) and not self._is_cost_known
         return not is_guess and spent + all_running <= self._limit

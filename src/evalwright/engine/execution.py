@@ -108,6 +108,7 @@ class Execution:
             self._plan.settings.task_timeout_s,
             keep_deeds=self._look_for_findings is not None,
             count=self._tally.add_usage,
+            has_budget=has_budget,
         )
 
     def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
@@ -135,7 +136,9 @@ class Execution:
         self._is_draining = True
 
     def close_interrupted(self) -> None:
-        """End the invocations that a stopped process left open: they failed."""
+        """End the invocations that a stopped process left open: they failed, and may have cost."""
+        for task_id, _ in self._history.open_invocations.values():
+            self._tally.add_cut_off(task_id)
         self._close_open("interrupted", "the process that ran the agent was stopped")
 
     def _close_open(self, code: str, message: str) -> None:

@@ -88,6 +88,8 @@ class History:
             case InvocationCompleted.TYPE:
                 closed = event.decode(InvocationCompleted)
                 self.open_invocations.pop(closed.invocation_id, None)
+                if closed.latency_ms is None:  # nobody was there to see it end
+                    self.tally.add_cut_off(task_id)
             case kind if kind in TERMINAL_TYPES:
                 self.end = event
 

@@ -67,6 +67,7 @@ class Invoker:
         *,
         keep_deeds: bool,
         count: Callable[[ProviderUsage, str], None] = lambda _usage, _task_id: None,
+        has_budget: bool = False,
     ) -> None:
         self._agent = agent
         self._facts = facts
@@ -76,6 +77,8 @@ class Invoker:
         self._timeout_s = timeout_s
         self._keep_deeds = keep_deeds
         self._count = count
+        # What a process that is killed did not see the end of counts towards the budget.
+        self._record_start = recorder.note if has_budget else recorder.record
 
     async def invoke(self, task: Task, attempt_id: str) -> Done:
         """Invoke the agent for one task; its failures are results, never exceptions."""
@@ -98,7 +101,7 @@ class Invoker:
             now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
-        recorder.record(task.task_id, self._started(invocation))
+        self._record_start(task.task_id, self._started(invocation))
         output, error, latency_ms = await self._ask(invocation)
         answer = Answer(
             task, output, error, latency_ms, list(invocation.usages), invocation.schema_valid

@@ -38,19 +38,26 @@ class Recorder:
         """Append payloads, and facts recorded elsewhere, as one unit, in order."""
         self._log.append(self.run_id, self._events(task_id, payloads, facts))
 
+    def note(self, task_id: str, payload: Payload) -> None:
+        """Append a payload that the end of this process, whatever ends it, must not lose."""
+        self._log.note(self.run_id, self._events(task_id, (payload,)))
+
     def for_task(
         self, task_id: str, count: Callable[[ProviderUsage], None] = lambda _: None
     ) -> Callable[[Payload], None]:
         """A function that records one payload under a task; a thread waits when the disk does.
 
-        Usage is written without delay, because it was paid for, and counted in the event loop.
+        Usage is noted and written without delay, because it was paid for, and counted in the event
+        loop.
         """
         loop = asyncio.get_running_loop()
 
         def record(payload: Payload) -> None:
-            self.record(task_id, payload)
             is_thread = threading.get_ident() != self._loop_thread
-            if isinstance(payload, ProviderUsage):
+            if not isinstance(payload, ProviderUsage):
+                self.record(task_id, payload)
+            else:
+                self.note(task_id, payload)
                 self._log.flush(self.run_id)
                 if is_thread:
                     loop.call_soon_threadsafe(count, payload)

@@ -35,6 +35,7 @@ class Tally:
         self._spent = _CallCosts()
         self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
         self.dearest = Decimal(0)  # the most that an attempt at a task has cost
+        self.cut_off: list[Decimal] = []  # what attempts had cost when their process was stopped
         self.unpriced_verdicts = 0  # calls of judges without a known price
 
     def add_score(self, scored: EvalScored) -> None:
@@ -62,6 +63,10 @@ class Tally:
         """Forget what an earlier attempt at a task was found to do: it does not count."""
         self._findings.pop(task_id, None)
         self._spent_on.pop(task_id, None)
+
+    def add_cut_off(self, task_id: str) -> None:
+        """Take an attempt at a task that ended with its process: nobody knows all of its cost."""
+        self.cut_off.append(self._spent_on.get(task_id, Decimal(0)))
 
     def add_usage(
         self, usage: ProviderUsage, task_id: str = "", *, is_verdict: bool = False

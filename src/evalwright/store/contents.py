@@ -7,11 +7,13 @@ that a body says can be taken for a part: that a part is missing is said beside 
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+
+from evalwright.contracts.errors import DamagedEventLog
 
 SHARED_BYTES = 4096  # parts from this size on are kept once
 FRAME_EVENTS = 8  # only what a run begins with has parts that other runs have too
@@ -59,6 +61,14 @@ def keep(connection: sqlite3.Connection, part: Part) -> int:
 def join(rest: bytes, at: int, part: bytes) -> bytes:
     """The body that a part was cut out of."""
     return rest[:at] + part + rest[at:]
+
+
+def read_part(query: Callable[[str, Sequence[int]], list[Any]], place: str, content: int) -> bytes:
+    """A part of events in a log, by its number."""
+    rows = query("SELECT CAST(body AS BLOB) FROM contents WHERE content = ?", (content,))
+    if not rows:
+        raise DamagedEventLog(f"{place}: a part of an event is missing")
+    return bytes(rows[0][0])
 
 
 class ContentCache:

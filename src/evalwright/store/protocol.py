@@ -95,6 +95,13 @@ class EventLog(Protocol):
         Raises when this run can take no more.
         """
 
+    def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
+        """Queue events like `append`, and keep them where the end of this process leaves them.
+
+        Whoever claims the run next has those in the log that were not durable. Not every place can
+        keep them, and none keeps them for long without a power supply.
+        """
+
     @property
     def fault(self) -> str | None:
         """Why writes fail and are tried again, while they do."""

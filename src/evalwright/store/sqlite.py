@@ -6,23 +6,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
 from evalwright.contracts.events import Event
-from evalwright.store import claims, contents, facts, migration
-from evalwright.store.location import (
-    ATTEMPT_SECONDS,
-    BUSY_SECONDS,
-    Anchor,
-    Patience,
-    clear_errors,
-    connect,
-    explain,
-    use_wal,
-)
+from evalwright.store import claims, contents, facts, location, migration
+from evalwright.store.location import BUSY_SECONDS, Anchor, Patience, clear_errors, connect
 from evalwright.store.protocol import (
     ALL_RUNS,
     Companion,
@@ -38,6 +29,7 @@ from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
 
 if TYPE_CHECKING:
+    from evalwright.store.journal import Journals
     from evalwright.store.readers import LogReading
     from evalwright.store.upkeep import Upkeep
 
@@ -71,11 +63,11 @@ class Database(RecordTable):
         # As SQLite sees it: claims made through a link, or after a change of folder, must meet.
         self.path = Path(os.path.realpath(path))
         self.lock_file = self.path.with_name(self.path.name + "-claims")
+        self.notes = f"{self.path}-notes-"  # and the number of a run
         self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
         self._writer: Writer | None = None
         self._closed = False
         self._change = threading.Lock()  # guards the two above
-        self._contents: contents.ContentCache | None = None
         self._idle: list[sqlite3.Connection] = []  # those that no query uses
         with clear_errors(self.place):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -84,7 +76,7 @@ class Database(RecordTable):
             migration.inspect_file(self.path, self.place)
             first = migration.open_current(self.path, self.place, connect, BUSY_SECONDS)
             try:
-                use_wal(first)
+                location.use_wal(first)
                 first.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
                 self.anchor = Anchor(self.path)
                 self.anchor.check()
@@ -106,11 +98,8 @@ class Database(RecordTable):
                 self.refuse_closed()
                 if self._writer is None:  # another thread may have started it meanwhile
                     self.anchor.check()
-                    connection = connect(self.path)
-                    connection.execute("PRAGMA synchronous = FULL")
-                    connection.execute(f"PRAGMA busy_timeout = {ATTEMPT_SECONDS * 1000:.0f}")
                     self._writer = Writer(
-                        connection, self.place, self._patience, self.anchor, self.remember
+                        connect(self.path), self.place, self._patience, self.anchor, self.remember
                     )
         return self._writer
 
@@ -154,22 +143,22 @@ class Database(RecordTable):
                 connection = connect(self.path)
             return connection.execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:  # same as `clear_errors`, but faster
-            raise explain(self.place, error) from error
+            raise location.explain(self.place, error) from error
         finally:
             if connection is not None:
                 connection.close() if self._closed else self._idle.append(connection)
 
-    def whole(self, body: bytes, content: int, at: int) -> bytes:
-        """The body of an event that has a part elsewhere."""
-        if self._contents is None:
-            self._contents = contents.ContentCache(self._content)
-        return contents.join(body, at, self._contents.get(content))
+    @cached_property
+    def parts(self) -> contents.ContentCache:
+        """The parts of events that are kept once."""
+        return contents.ContentCache(partial(contents.read_part, self.query, self.place))
 
-    def _content(self, content: int) -> bytes:
-        rows = self.query("SELECT CAST(body AS BLOB) FROM contents WHERE content = ?", (content,))
-        if not rows:
-            raise DamagedEventLog(f"{self.place}: a part of an event is missing")
-        return bytes(rows[0][0])
+    @cached_property
+    def journals(self) -> "Journals":
+        """What is noted of runs before it is durable; those that are free have nothing to note."""
+        from evalwright.store.journal import Journals
+
+        return Journals()
 
 
 class SqliteLog:
@@ -209,6 +198,12 @@ class SqliteLog:
     ) -> None:
         """Queue events, in order and as one unit with changes of documents."""
         self._database.writer.append(run_id, events, changes, self._tenant)
+
+    def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
+        """Queue events like `append`, noted first where the end of this process leaves them."""
+        notes = self._database.notes + str(self._run(run_id))
+        self._database.journals.add(Path(notes), run_id, events, self.flush)
+        self.append(run_id, events)
 
     @property
     def fault(self) -> str | None:
@@ -256,7 +251,16 @@ class SqliteLog:
                     run = self._run(run_id)
                 self._database.anchor.check()  # a lock file made elsewhere would lock nothing
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
-            yield
+                notes = Path(f"{self._database.notes}{run}")
+                if notes.is_file():
+                    from evalwright.store.journal import recover
+
+                    recover(self, notes, run_id)
+            try:
+                yield
+            finally:
+                if "journals" in self._database.__dict__:
+                    self._database.journals.end(run_id)
 
     def mend(self, run_id: str) -> None:
         """Let a run that lost events take others: it is executed anew, from what is in the log."""
@@ -350,11 +354,10 @@ class SqliteLog:
         return edges
 
     def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
-        whole = self._database.whole
         for sequence, kind, task_id, at_us, body, content, at in rows:
             if content is not None:
                 try:
-                    body = whole(body, content, at)  # noqa: PLW2901 - the same body, completed
+                    body = contents.join(body, at, self._database.parts.get(content))  # noqa: PLW2901
                 except DamagedEventLog:  # not if the run was pruned a moment ago
                     self.upkeep.refuse_pruned(run_id)
                     raise

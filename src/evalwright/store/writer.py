@@ -56,6 +56,8 @@ class Writer:
         anchor: Anchor,
         entered: Callable[[View, int], None],
     ) -> None:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA busy_timeout = {location.ATTEMPT_SECONDS * 1000:.0f}")
         self._connection = connection
         self._place = place
         self._patience = patience
