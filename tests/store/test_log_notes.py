@@ -10,8 +10,7 @@ from log_events import a_start, an_end, an_event
 from log_processes import a_child
 
 from evalwright.contracts.events import Event
-from evalwright.store import journal
-from evalwright.store.journal import Journal
+from evalwright.store.notes import RunNotes, recover
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 
@@ -25,7 +24,7 @@ def usage(number: int = 1) -> NewEvent:
 def leave_notes(log: SqliteLog, path: Path, *events: NewEvent, run_id: str = "run") -> Path:
     """Notes as a process leaves them that is killed before anything else is written."""
     notes = path.with_name(f"{path.name}-notes-1")
-    Journal(notes, run_id, log.flush).add(events)
+    RunNotes(notes, run_id, log.flush).add(events)
     return notes
 
 
@@ -68,8 +67,8 @@ def test_the_log_has_each_event_as_often_as_it_was_noted(
     shared_log.append(run_id, [a_start(), *map(usage, written)])
     shared_log.flush(run_id).result()
     notes = Path(f"{shared_log.place}.notes")
-    Journal(notes, run_id, shared_log.flush).add([usage(number) for number in noted])
-    journal.recover(shared_log, notes, run_id)
+    RunNotes(notes, run_id, shared_log.flush).add([usage(number) for number in noted])
+    recover(shared_log, notes, run_id)
     found = [event.task_id for event in shared_log.read(run_id, [USAGE])]
     assert sorted(found) == sorted(f"task-{number}" for number in noted)
 
@@ -135,7 +134,7 @@ def test_a_place_that_takes_no_notes_never_fails_a_run(
 def test_notes_do_not_grow_with_a_long_run(
     log: SqliteLog, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "PART_BYTES", 1000)
+    monkeypatch.setattr("evalwright.store.notes.PART_BYTES", 1000)
     started(log)
     with log.claim("run"):
         for number in range(200):

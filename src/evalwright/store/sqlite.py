@@ -29,7 +29,7 @@ from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
 
 if TYPE_CHECKING:
-    from evalwright.store.journal import Journals
+    from evalwright.store.notes import Notebook
     from evalwright.store.readers import LogReading
     from evalwright.store.upkeep import Upkeep
 
@@ -154,11 +154,11 @@ class Database(RecordTable):
         return contents.ContentCache(partial(contents.read_part, self.query, self.place))
 
     @cached_property
-    def journals(self) -> "Journals":
+    def notebook(self) -> "Notebook":
         """What is noted of runs before it is durable; those that are free have nothing to note."""
-        from evalwright.store.journal import Journals
+        from evalwright.store.notes import Notebook
 
-        return Journals()
+        return Notebook()
 
 
 class SqliteLog:
@@ -202,7 +202,7 @@ class SqliteLog:
     def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
         """Queue events like `append`, noted first where the end of this process leaves them."""
         notes = self._database.notes + str(self._run(run_id))
-        self._database.journals.add(Path(notes), run_id, events, self.flush)
+        self._database.notebook.add(Path(notes), run_id, events, self.flush)
         self.append(run_id, events)
 
     @property
@@ -253,14 +253,14 @@ class SqliteLog:
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
                 notes = Path(f"{self._database.notes}{run}")
                 if notes.is_file():
-                    from evalwright.store.journal import recover
+                    from evalwright.store.notes import recover
 
                     recover(self, notes, run_id)
             try:
                 yield
             finally:
-                if "journals" in self._database.__dict__:
-                    self._database.journals.end(run_id)
+                if "notebook" in self._database.__dict__:
+                    self._database.notebook.end(run_id)
 
     def mend(self, run_id: str) -> None:
         """Let a run that lost events take others: it is executed anew, from what is in the log."""

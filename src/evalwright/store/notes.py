@@ -28,13 +28,13 @@ from evalwright.store.protocol import NewEvent
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog
 
-PART_BYTES = 1024 * 1024  # after which a journal goes on in its other part
+PART_BYTES = 1024 * 1024  # of a file, after which notes go on in the other
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 _logger = logging.getLogger(__name__)
 
-Flush = Callable[[str], "Future[None]"]
+FlushRun = Callable[[str], "Future[None]"]
 
 
 class NotedEvent(NamedTuple):
@@ -52,14 +52,14 @@ class NotedEvent(NamedTuple):
         return NewEvent(self.type, self.task_id, self.at_us, bytes(self.body))
 
 
-class Journal:
+class RunNotes:
     """The notes of one run that this process executes; any thread may add to them.
 
     They are in one of two files. When that one is full, the other one is begun, and the first goes
     as soon as the log has what is in it.
     """
 
-    def __init__(self, first: Path, run_id: str, flush: Flush) -> None:
+    def __init__(self, first: Path, run_id: str, flush: FlushRun) -> None:
         self._parts = parts(first)
         self._run_id = run_id
         self._flush = flush
@@ -122,31 +122,31 @@ class Journal:
             remove(self._parts)
 
 
-class Journals:
-    """The journals of the runs that this process executes."""
+class Notebook:
+    """The notes of the runs that this process executes."""
 
     def __init__(self) -> None:
-        self._by_run: dict[str, Journal] = {}
+        self._by_run: dict[str, RunNotes] = {}
         self._change = threading.Lock()
 
-    def add(self, first: Path, run_id: str, events: Sequence[NewEvent], flush: Flush) -> None:
+    def add(self, first: Path, run_id: str, events: Sequence[NewEvent], flush: FlushRun) -> None:
         """Note events of a run."""
-        journal = self._by_run.get(run_id)
-        if journal is None:
+        notes = self._by_run.get(run_id)
+        if notes is None:
             with self._change:
-                journal = self._by_run.setdefault(run_id, Journal(first, run_id, flush))
-        journal.add(events)
+                notes = self._by_run.setdefault(run_id, RunNotes(first, run_id, flush))
+        notes.add(events)
 
     def end(self, run_id: str) -> None:
         """The run is no longer executed here."""
         with self._change:
-            journal = self._by_run.pop(run_id, None)
-        if journal is not None:
-            journal.end()
+            notes = self._by_run.pop(run_id, None)
+        if notes is not None:
+            notes.end()
 
 
 def parts(first: Path) -> list[Path]:
-    """The two files of a journal, from the first."""
+    """The two files of notes, from the first."""
     return [first, first.with_name(f"{first.name}.2")]
 
 
