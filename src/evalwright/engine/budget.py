@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from evalwright.contracts.planning import RunSettings
+from evalwright.engine.history import History
 from evalwright.scoring.summary import Tally
 from evalwright.scoring.thresholds import decimal_sum, finite
 
@@ -121,3 +122,16 @@ class Budget:
             return True  # agents may pay for themselves, judges do not
         before = None if self._known_costs_only else self._unpriced_before
         return self._tally.spent.exceeds(self._limit_usd, before)
+
+
+def budget_of(history: History) -> Budget:
+    """The budget of a run that has one, as far as its history has spent it."""
+    plan = history.plan
+    return Budget(
+        plan.settings,
+        history.tally,
+        unpriced_before=history.unpriced_before,
+        is_cost_known=bool(history.scored),
+        is_judged=plan.panel is not None,
+        called="maxCostUsd" if plan.origin else "--max-cost",  # hosts have no options
+    )

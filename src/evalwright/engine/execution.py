@@ -1,8 +1,9 @@
 """Executing a run: workers take tasks, everything goes to the log, the end is a summary."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -15,13 +16,14 @@ from evalwright.contracts.events import (
     EvalScored,
     Found,
     InvocationCompleted,
+    Payload,
     ProviderUsage,
     RunCancelled,
     RunCompleted,
     RunFailure,
 )
 from evalwright.contracts.summary import EvalSummary
-from evalwright.engine.budget import Budget, Overspent
+from evalwright.engine.budget import Overspent, budget_of
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
@@ -32,6 +34,9 @@ from evalwright.engine.verdict import reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
+
+if TYPE_CHECKING:
+    from evalwright.scoring.checks.base import Answers
 
 AT_RISK_S = 0.02  # of a worker's work that a crash may cost, unless the work was paid for
 
@@ -88,11 +93,19 @@ class Execution:
         self._tally = history.tally
         self._answered = bool(history.scored or history.awaiting)
         has_budget = self._plan.settings.max_cost_usd is not None
-        self._budget = _budget(history) if has_budget else None
+        self._budget = budget_of(history) if has_budget else None
         self._is_draining = False  # no more tasks are started
-        self._withheld: list[EvalScored] = []
+        self._withheld: list[tuple[str, list[Payload]]] = []
+        self._pending: deque[int] = deque()  # the tasks that nobody works on
         self._first_error: ErrorDetail | None = None
-        self._review = Review(self._plan, means.panel) if means.panel else None
+        self._checking = None
+        if any(task.expected.kind == "checks" for task in self._plan.suite.tasks):
+            from evalwright.engine.checking import Checking  # most suites have none
+
+            self._checking = Checking(self._plan, agent.agent_id, history.repetitions)
+        self._review = None
+        if means.panel is not None or self._checking is not None:
+            self._review = Review(self._plan, means.panel, self._checking)
         self._unjudged: list[tuple[str, JudgeFailed]] = []
         self._look_for_findings = None
         if self._plan.is_adversarial:  # loaded before the run begins, so that no task waits for it
@@ -106,7 +119,7 @@ class Execution:
             clock,
             means.surroundings,
             self._plan.settings.task_timeout_s,
-            keep_deeds=self._look_for_findings is not None,
+            keep_deeds=self._look_for_findings is not None or self._checking is not None,
             count=self._tally.add_usage,
             has_budget=has_budget,
         )
@@ -179,19 +192,19 @@ class Execution:
         """Work on tasks; whether all of them were begun."""
         tasks, settings = self._plan.suite.tasks, self._plan.settings
         scored = self._history.scored
-        pending = iter([n for n, task in enumerate(tasks) if task.task_id not in scored])
+        self._pending.extend(n for n, task in enumerate(tasks) if task.task_id not in scored)
         workers = min(settings.concurrency or 1, len(tasks))
-        await run_workers(workers, lambda: self._worker(pending))
-        return next(pending, None) is None
+        await run_workers(workers, self._worker)
+        return not self._pending
 
-    async def _worker(self, pending: Iterator[int]) -> None:
+    async def _worker(self) -> None:
         """Work on tasks; what was paid for or took long is durable before the next one begins."""
-        budget, now_s = self._budget, asyncio.get_running_loop().time
+        budget, now_s, pending = self._budget, asyncio.get_running_loop().time, self._pending
         safe_at, is_paid = now_s(), False
         while budget is None or await budget.admit():
             if self._may_go_on is not None:
                 await self._may_go_on.wait()
-            index = None if self._is_draining else next(pending, None)
+            index = pending.popleft() if pending and not self._is_draining else None
             if index is not None and (is_paid or now_s() - safe_at >= AT_RISK_S):
                 await self._recorder.flush()
                 safe_at = now_s()
@@ -205,10 +218,11 @@ class Execution:
 
     async def _work_on(self, index: int) -> Answer:
         task = self._plan.suite.tasks[index]
-        answer = self._history.awaiting.get(task.task_id)
+        answer = self._history.awaiting.pop(task.task_id, None)
         if answer is None:
             attempt = self._history.attempts.get(task.task_id, 0) + 1
-            attempt_id = invocation_id(index, attempt)
+            repetition = 1 if self._checking is None else self._checking.repetition(task)
+            attempt_id = invocation_id(index, attempt, repetition)
             still_open = self._history.open_invocations
             still_open[attempt_id] = (task.task_id, self._agent.agent_id)
             if attempt > 1 or self._budget is not None:  # which counts the cost of one attempt
@@ -216,12 +230,12 @@ class Execution:
             done = await self._invoker.invoke(task, attempt_id)
             del still_open[attempt_id]
             answer = done.answer
-            if self._take(done):
+            if self._take(done, index):
                 return answer
-        await self._judge(answer)
+        await self._judge(answer, index)
         return answer
 
-    def _take(self, done: Done) -> bool:
+    def _take(self, done: Done, index: int) -> bool:
         """Record the end of an invocation; and its score, unless judges have to see it first.
 
         While no invocation has been answered, scores are held back: should all of them fail, the
@@ -230,30 +244,56 @@ class Execution:
         answer, ending, findings = done.answer, done.closing, None
         task_id = answer.task.task_id
         if self._look_for_findings is not None:
-            seen = [*done.deeds, *done.closing]
-            findings = self._look_for_findings(answer.task, self._agent.agent_id, seen)
+            findings = self._look_for_findings(answer.task, self._agent.agent_id, answer.deeds)
             self._tally.add_findings(task_id, findings)
             ending = [*ending, Found("signals", findings)] if findings else ending
         self._first_error = self._first_error or answer.error
         if answer.error is None and not self._answered:
             self._answered = True
-            for withheld in self._withheld:
-                self._tally.add_score(withheld)
-                self._recorder.record(withheld.task_id, withheld)
+            for withheld_id, verdict in self._withheld:
+                self._write(withheld_id, [], verdict)
             self._withheld.clear()
         if self._review is not None and self._review.is_due(answer):
             self._recorder.record(task_id, *ending)
             return False
+        if self._checking is not None and answer.task.expected.kind == "checks":
+            self._settle(answer, index, ending, {})
+            return True
         scored = score_answer(answer, (), findings, self._plan.suite.thresholds)
         if self._answered:
             self._tally.add_score(scored)
             self._recorder.record(task_id, *ending, scored)
         else:
             self._recorder.record(task_id, *ending)
-            self._withheld.append(scored)
+            self._withheld.append((task_id, [scored]))
         return True
 
-    async def _judge(self, answer: Answer) -> None:
+    def _settle(
+        self, answer: Answer, index: int, ending: Sequence[Payload], told: "Answers"
+    ) -> None:
+        """Record what the checks of an answer say; a task with repetitions left goes on."""
+        assert self._checking is not None
+        task_id = answer.task.task_id
+        verdict = self._checking.verdict(answer, told, self._tally.findings(task_id))
+        if self._answered:
+            self._write(task_id, ending, verdict)
+        else:
+            self._recorder.record(task_id, *ending)
+            self._withheld.append((task_id, verdict))
+        if not isinstance(verdict[-1], EvalScored):
+            self._history.attempts[task_id] = 0
+            self._pending.appendleft(index)
+
+    def _write(self, task_id: str, ending: Sequence[Payload], verdict: Sequence[Payload]) -> None:
+        """Count and record a verdict, as one unit with what comes before it."""
+        last = verdict[-1]
+        if isinstance(last, EvalScored):
+            self._tally.add_score(last)
+        else:
+            self._history.end_repetition(task_id)
+        self._recorder.record(task_id, *ending, *verdict)
+
+    async def _judge(self, answer: Answer, index: int) -> None:
         """Ask the judges; a task that they give no verdict on stays without a score."""
         task_id = answer.task.task_id
 
@@ -270,7 +310,10 @@ class Execution:
             self._unjudged.append((task_id, failure))
             return
         self._tally.add_findings(task_id, reviewed.findings)
-        found = [Found("judge", reviewed.findings)] if reviewed.findings else []
+        found = [Found("judge", list(reviewed.findings))] if reviewed.findings else []
+        if answer.task.expected.kind == "checks":
+            self._settle(answer, index, found, reviewed.told)
+            return
         findings = self._tally.findings(task_id)
         scored = score_answer(answer, reviewed.judged, findings, self._plan.suite.thresholds)
         self._tally.add_score(scored)
@@ -332,18 +375,6 @@ class Execution:
 
     def _duration_ms(self) -> int:
         return max(0, self._clock.now_us() - self._history.started_at_us) // 1000
-
-
-def _budget(history: History) -> Budget:
-    plan = history.plan
-    return Budget(
-        plan.settings,
-        history.tally,
-        unpriced_before=history.unpriced_before,
-        is_cost_known=bool(history.scored),
-        is_judged=plan.panel is not None,
-        called="maxCostUsd" if plan.origin else "--max-cost",  # hosts have no options
-    )
 
 
 async def start_run(

@@ -65,13 +65,10 @@ def signal_findings(task: Task, agent_id: str, payloads: Sequence[Payload]) -> l
     answer is the last decision of `agent_id` itself. What the agent only thought is nobody's to
     read, so its reasoning is not looked at.
     """
-    trace = _trace(task, agent_id, payloads)
-    refused_calls = _refused_calls(payloads)
-    declined = _declined_kinds(trace, payloads)
     gravest: dict[str, Severity] = {}
-    for signal in detect(trace):
-        if _counts(signal, declined):
-            severity = _severity(signal, refused_calls)
+    for signal in invocation_signals(task, agent_id, payloads):
+        if signal.kind in FINDING_KINDS:
+            severity = signal.severity
             gravest[signal.kind] = max(
                 severity, gravest.get(signal.kind, severity), key=SEVERITIES.index
             )
@@ -79,11 +76,21 @@ def signal_findings(task: Task, agent_id: str, payloads: Sequence[Payload]) -> l
     return sorted(findings, key=lambda finding: -SEVERITIES.index(finding.severity))
 
 
+def invocation_signals(task: Task, agent_id: str, payloads: Sequence[Payload]) -> list[Signal]:
+    """The signals of one invocation, without those that say nothing against the agent."""
+    trace = invocation_trace(task, agent_id, payloads)
+    refused_calls = _refused_calls(payloads)
+    declined = _declined_kinds(trace, payloads)
+    return [
+        msgspec.structs.replace(signal, severity=_severity(signal, refused_calls))
+        for signal in detect(trace)
+        if _counts(signal, declined)
+    ]
+
+
 def _counts(signal: Signal, declined: frozenset[str]) -> bool:
     """Whether a signal is about something that the agent did or said, and that nobody wanted."""
     details = signal.details
-    if signal.kind not in FINDING_KINDS:
-        return False
     if signal.kind == "pii_in_output":
         own = _SEVERITY_OF_PII.get(details.rule, "low")
         # Lower than its kind is what the user gave or asked for; low kinds stand in any mail.
@@ -144,7 +151,8 @@ def _without_refusals(content: Any) -> str:
     return " ".join(kept)
 
 
-def _trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> Trace:
+def invocation_trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> Trace:
+    """One invocation from what it recorded, as `signal_findings` takes it."""
     failed = any(
         isinstance(each, InvocationCompleted) and each.outcome == "failed" for each in payloads
     )

@@ -7,6 +7,7 @@ import msgspec
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
+    Checked,
     EvalScored,
     EvalStarted,
     Event,
@@ -20,7 +21,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.suite import Mode
-from evalwright.engine.invocation import Answer
+from evalwright.engine.invocation import Answer, Repetition
 from evalwright.engine.plan import Plan
 from evalwright.scoring.summary import Tally
 from evalwright.store.protocol import EventLog
@@ -34,6 +35,7 @@ _FACTS = (
     InvocationCompleted.TYPE,
     ProviderUsage.TYPE,
     Found.TYPE,
+    Checked.TYPE,
     *TERMINAL_TYPES,
 )
 
@@ -49,10 +51,12 @@ class History:
             plan.suite, plan.agent.model_class, looks_for_findings=plan.is_adversarial
         )
         self.scored: set[str] = set()
+        self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
         self.attempts: dict[str, int] = {}
         self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
         self.awaiting: dict[str, Answer] = {}  # tasks whose judges have not all spoken
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
+        self.repetitions: dict[str, list[Repetition]] = {}  # of tasks that are not all repeated
         self.unpriced_before = 0  # calls without a price in the run that this one continues
         self.end: Event | None = None
         self.is_new = True  # nothing was recorded before
@@ -78,6 +82,8 @@ class History:
                 self.scored.add(task_id)
             case ProviderUsage.TYPE:
                 self._take_usage(event, task_id)
+            case Checked.TYPE if task_id in self._repeated:
+                self.end_repetition(task_id)
             case Found.TYPE:
                 self.tally.add_findings(task_id, event.decode(Found).findings)
             case InvocationStarted.TYPE:
@@ -86,12 +92,19 @@ class History:
                 self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
                 self.open_invocations[opened.invocation_id] = (task_id, opened.agent_id)
             case InvocationCompleted.TYPE:
-                closed = event.decode(InvocationCompleted)
-                self.open_invocations.pop(closed.invocation_id, None)
-                if closed.latency_ms is None:  # nobody was there to see it end
-                    self.tally.add_cut_off(task_id)
+                self._take_end(event.decode(InvocationCompleted), task_id)
             case kind if kind in TERMINAL_TYPES:
                 self.end = event
+
+    def _take_end(self, closed: InvocationCompleted, task_id: str) -> None:
+        self.open_invocations.pop(closed.invocation_id, None)
+        if closed.latency_ms is None:  # nobody was there to see it end
+            self.tally.add_cut_off(task_id)
+
+    def end_repetition(self, task_id: str) -> None:
+        """A repetition has its result, which stands whatever becomes of the next one."""
+        self.attempts[task_id] = 0
+        self.tally.keep_findings(task_id)
 
     def take_over(self, events: Iterable[Event]) -> None:
         """Fold in the facts of another run, which this one goes on from."""

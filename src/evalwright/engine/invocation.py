@@ -1,7 +1,7 @@
 """One task: the agent is invoked once, and what it did is recorded."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,20 +32,36 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     latency_ms: int
     usages: list[ProviderUsage]  # of the agent, and of the judges later on
     schema_valid: bool | None = None
+    own_calls: int = 0  # how many of the usages are the agent's
+    deeds: Sequence[Payload] = ()  # from the start of the invocation to its end, where needed
+
+
+class Repetition(msgspec.Struct, frozen=True, gc=False):
+    """What one invocation for a repeated task came to."""
+
+    score: float
+    passed: bool
+    latency_ms: int
+    usages: Sequence[ProviderUsage]
+    schema_valid: bool | None = None
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """What came of an invocation: the answer, the events that end it, and those before."""
+    """What came of an invocation: the answer, and the events that end it."""
 
     answer: Answer
     closing: list[Payload]
-    deeds: list[Payload]
 
 
-def invocation_id(index: int, attempt: int) -> str:
+def invocation_id(index: int, attempt: int, repetition: int = 1) -> str:
     """The id of an attempt at the suite's task number `index`: the same in every run."""
-    first = f"inv-{index + 1:04d}"
+    first = f"inv-{index + 1:04d}" if repetition == 1 else f"inv-{index + 1:04d}-r{repetition}"
     return first if attempt == 1 else f"{first}.{attempt}"
+
+
+def repetition_of(attempt_id: str) -> int:
+    """The number of the repetition that an invocation is of, by its id."""
+    return int(attempt_id.partition("-r")[2].partition(".")[0] or 1)
 
 
 def error_decision(agent_id: str, error: ErrorDetail) -> Decided:
@@ -103,8 +119,9 @@ class Invoker:
         invocation.allowed_tools = self._agent.allowed_tools
         self._record_start(task.task_id, self._started(invocation))
         output, error, latency_ms = await self._ask(invocation)
+        usages = list(invocation.usages)
         answer = Answer(
-            task, output, error, latency_ms, list(invocation.usages), invocation.schema_valid
+            task, output, error, latency_ms, usages, invocation.schema_valid, len(usages), deeds
         )
         decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
         completed = InvocationCompleted(
@@ -114,7 +131,9 @@ class Invoker:
             invocation.schema_valid,
             latency_ms=latency_ms,
         )
-        return Done(answer, [decided, completed], deeds)
+        if self._keep_deeds:
+            deeds += (decided, completed)
+        return Done(answer, [decided, completed])
 
     def _started(self, invocation: Invocation) -> InvocationStarted:
         fixtures, live = invocation.task.fixtures, self._surroundings.live

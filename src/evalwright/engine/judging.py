@@ -5,7 +5,7 @@ Judges see answers to rubric tasks, and every answer in an adversarial run.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,7 +30,10 @@ from evalwright.engine.plan import Plan
 from evalwright.models.protocol import Model, ModelError, Reply, Request
 from evalwright.scoring.rubric import all_votes
 
-Subject = Literal["rubric", "safety"]
+if TYPE_CHECKING:
+    from evalwright.engine.checking import Checking
+    from evalwright.scoring.checks.base import Answers
+
 Record = Callable[[Payload], None]
 
 MOST_ASKS = 3  # of one judge for one sample: the first, and two after replies that do not fit
@@ -66,7 +69,7 @@ class Panel:
 
     async def judge(
         self,
-        subject: Subject,
+        subject: str,
         questions: Sequence[Question],
         task: Task,
         output: Any,
@@ -116,7 +119,7 @@ def safety_findings(judged: Sequence[Judged]) -> list[SafetyFinding]:
 async def _ask(
     model: Model,
     sample: int,
-    subject: Subject,
+    subject: str,
     questions: Sequence[Question],
     request: Request,
     record: Record,
@@ -159,36 +162,42 @@ def _all_or_failed(answers: Sequence[Judged | BaseException]) -> list[Judged]:
 
 
 class Reviewed(msgspec.Struct, frozen=True):
-    """What the judges said of an answer."""
+    """What the judges said of an answer, and others whom checks ask."""
 
-    judged: Sequence[Judged]  # by the rubric
-    findings: list[SafetyFinding]
+    judged: Sequence[Judged] = ()  # by the rubric
+    findings: Sequence[SafetyFinding] = ()
+    told: "Answers" = {}  # to checks
 
 
 class Review:
-    """Asks the panel of a run what its plan wants to know."""
+    """Asks the panel of a run what its plan and its checks want to know."""
 
-    def __init__(self, plan: Plan, panel: Panel) -> None:
+    def __init__(self, plan: Plan, panel: Panel | None, checking: "Checking | None") -> None:
         self._panel = panel
-        self._for_safety = plan.is_adversarial
+        self._for_safety = plan.is_adversarial and panel is not None
+        self._checking = checking
 
     def is_due(self, answer: Answer) -> bool:
-        """Whether judges have to see an answer; one that is an error they do not."""
-        is_rubric = answer.task.expected.kind == "rubric"
-        return answer.error is None and (self._for_safety or is_rubric)
+        """Whether anybody has to be asked about an answer; about an error nobody has."""
+        kind = answer.task.expected.kind
+        if answer.error is not None:
+            return False
+        if self._for_safety or kind == "rubric":
+            return True
+        return kind == "checks" and self._checking is not None and self._checking.asks(answer)
 
     async def judge(
         self, answer: Answer, known: Sequence[Judged], record: Callable[[Payload], None]
     ) -> Reviewed:
         """Ask all that is not known yet; raises `JudgeFailed`."""
-        task, rubric = answer.task, answer.task.expected.rubric
+        task, rubric, panel = answer.task, answer.task.expected.rubric, self._panel
         asked: list[Coroutine[Any, Any, list[Judged]]] = []
-        if rubric is not None:
+        if rubric is not None and panel is not None:
             questions = rubric_questions(rubric)
-            asked.append(self._panel.judge("rubric", questions, task, answer.output, known, record))
-        if self._for_safety:
+            asked.append(panel.judge("rubric", questions, task, answer.output, known, record))
+        if self._for_safety and panel is not None:
             asked.append(
-                self._panel.judge("safety", SAFETY_QUESTIONS, task, answer.output, known, record)
+                panel.judge("safety", SAFETY_QUESTIONS, task, answer.output, known, record)
             )
         given = await asyncio.gather(*asked, return_exceptions=True)
         for each in given:
@@ -200,4 +209,5 @@ class Review:
         return Reviewed(
             [each for each in judged if each.subject == "rubric"],
             safety_findings([each for each in judged if each.subject == "safety"]),
+            await self._checking.ask(answer, known, record) if self._checking else {},
         )

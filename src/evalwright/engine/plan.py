@@ -1,7 +1,7 @@
 """The plan of a run: which modes, which agent, which settings; refused before anything starts."""
 
 from collections.abc import Sequence
-from typing import TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import msgspec
 
@@ -27,6 +27,9 @@ from evalwright.contracts.planning import (
 from evalwright.contracts.suite import Mode, ModelClass, Suite
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.scoring.golden import match_problems
+
+if TYPE_CHECKING:
+    from evalwright.engine.checking import PlannedChecks
 
 MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
@@ -80,6 +83,7 @@ class Plan(msgspec.Struct, frozen=True):
     group: Group | None = None
     origin: Origin | None = None
     source: SuiteSource | None = None
+    checks: "PlannedChecks | None" = None  # ready to be run; not recorded
 
     @property
     def is_live(self) -> bool:
@@ -130,12 +134,20 @@ def plan_run(
     options: RunOptions,
     baseline: Baseline | None = None,
     group: Group | None = None,
+    source: SuiteSource | None = None,
 ) -> Plan:
     """Check suite, agent and options against each other; all problems at once."""
-    modes, problems = _choose_modes(suite, options.modes, has_baseline=baseline is not None)
+    asked, checks, problems = options.modes, None, list[Problem]()
+    if any(task.expected.kind == "checks" for task in suite.tasks):
+        from evalwright.engine.checking import check_modes, plan_checks  # most suites have none
+
+        checks, problems = plan_checks(suite, source)
+        asked = asked or check_modes(suite, options)
+    modes, unfit = _choose_modes(suite, asked, has_baseline=baseline is not None)
+    problems += unfit
     if not problems:
         problems += _unscorable_tasks(suite, modes)
-        problems += _option_problems(suite, modes, agent, options, baseline)
+        problems += _option_problems(suite, modes, agent, options, baseline, checks)
     problems += match_problems(suite) + _agent_problems(agent)
     if options.tags:
         problems += _tag_problems(options.tags)
@@ -164,6 +176,8 @@ def plan_run(
         ),
         baseline=baseline,
         group=group,
+        source=source,
+        checks=checks,
     )
 
 
@@ -213,8 +227,9 @@ def _option_problems(
     agent: Agent,
     options: RunOptions,
     baseline: Baseline | None,
+    checks: "PlannedChecks | None",
 ) -> list[Problem]:
-    problems = _judge_problems(suite, modes, options)
+    problems = _judge_problems(suite, modes, options, checks.judged if checks else None)
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
         problems.append(Problem("--read-only", message, "use it with --mode live-shadow"))
@@ -238,13 +253,18 @@ def _blind_options(options: RunOptions) -> list[Problem]:
     return [Problem(name, message, remedy) for name, value in given.items() if value]
 
 
-def _judge_problems(suite: Suite, modes: Sequence[Mode], options: RunOptions) -> list[Problem]:
+def _judge_problems(
+    suite: Suite, modes: Sequence[Mode], options: RunOptions, checked: str | None
+) -> list[Problem]:
+    """`checked` is the first task, if there is one, with a check that asks a judge."""
     problems = []
     rubric = next((task for task in suite.tasks if task.expected.kind == "rubric"), None)
-    if rubric is not None and not options.judges:
-        message = f"task {rubric.task_id!r} is scored by a rubric, which needs a judge"
+    is_judged = rubric is not None or checked is not None
+    if is_judged and not options.judges:
+        by = f"task {rubric.task_id!r} is scored by a rubric" if rubric else ""
+        message = f"{by or f'task {checked!r} has a check'}, which needs a judge"
         problems.append(Problem("--judge", message, "name a model with --judge provider:model"))
-    if rubric is None and options.judges and "adversarial" not in modes:
+    if not is_judged and options.judges and "adversarial" not in modes:
         message = "nothing in this run is judged: no task has a rubric, and it is not adversarial"
         problems.append(Problem("--judge", message, "leave it out"))
     if options.model in options.judges and not options.allow_self_judge:

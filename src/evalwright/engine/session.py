@@ -235,9 +235,7 @@ class Session:
 
             run_id = last_continuation(log, find_run(log, self.options.baseline))
             baseline = read_baseline(log, run_id, suite, self.models.redactor)
-        plan = plan_run(suite, name, self.agent, self.options, baseline)
-        if source is not None:
-            plan = msgspec.structs.replace(plan, source=source)
+        plan = plan_run(suite, name, self.agent, self.options, baseline, source=source)
         if not self.agent.reads_memory:
             self._warn_of_memory(plan, name)
         if self.options.repeat == 1:

@@ -31,6 +31,9 @@ class Tally:
         self._looks_for_findings = looks_for_findings
         self.results: dict[str, TaskResult] = {}  # of the tasks that have their score
         self._findings: dict[str, list[SafetyFinding]] = {}
+        self._kept_findings: dict[str, list[SafetyFinding]] = {}  # of earlier repetitions
+        weighs = any(task.weight != 1 for task in suite.tasks)
+        self._weights = {task.task_id: task.weight for task in suite.tasks} if weighs else None
         self._costs = _CallCosts()
         self._spent = _CallCosts()
         self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
@@ -57,7 +60,16 @@ class Tally:
 
     def findings(self, task_id: str) -> list[SafetyFinding] | None:
         """What was found in a task so far; None where nobody looks for anything."""
-        return self._findings.get(task_id, []) if self._looks_for_findings else None
+        if not self._looks_for_findings:
+            return None
+        found = self._findings.get(task_id, [])
+        kept = self._kept_findings.get(task_id)
+        return found if kept is None else _worst(kept + found)
+
+    def keep_findings(self, task_id: str) -> None:
+        """Remember what a repetition was found to do beside what the next ones are."""
+        if found := self._findings.pop(task_id, None):
+            self._kept_findings.setdefault(task_id, []).extend(found)
 
     def start_again(self, task_id: str) -> None:
         """Forget what an earlier attempt at a task was found to do: it does not count."""
@@ -97,7 +109,9 @@ class Tally:
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
-        aggregate = mean([result.score for result in self.results.values()])
+        weighs = self._weights
+        weights = [weighs[task_id] for task_id in self.results] if weighs else None
+        aggregate = mean([result.score for result in self.results.values()], weights)
         measured = [result.latency_ms for result in self.results.values()]
         latencies = [latency for latency in measured if latency is not None]
         return broken_bars(self._suite.thresholds, aggregate, self.cost, latencies)
@@ -105,7 +119,9 @@ class Tally:
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""
         results = [self.results[task.task_id] for task in self._suite.tasks]
-        aggregate = mean([result.score for result in results])
+        weighs = self._weights
+        weights = [weighs[result.task_id] for result in results] if weighs else None
+        aggregate = mean([result.score for result in results], weights)
         return EvalSummary(
             suite_id=self._suite.suite_id,
             suite_version=self._suite.version,
@@ -141,6 +157,16 @@ class _CallCosts:
     @property
     def cost(self) -> Cost:
         return Cost(finite(self._known_usd), self._calls, self._unpriced)
+
+
+def _worst(findings: Sequence[SafetyFinding]) -> list[SafetyFinding]:
+    """One finding of each kind, the gravest first."""
+    from evalwright.contracts.report import SEVERITIES  # only repeated tasks come here
+
+    worst: dict[str, SafetyFinding] = {}
+    for finding in sorted(findings, key=lambda each: -SEVERITIES.index(each.severity)):
+        worst.setdefault(finding.kind, finding)
+    return list(worst.values())
 
 
 def _regression(run_id: str, aggregate: float, baseline: Baseline) -> Regression:

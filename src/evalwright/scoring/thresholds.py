@@ -69,9 +69,19 @@ def broken_bars(
     return reasons
 
 
-def mean(scores: Sequence[float]) -> float:
-    """The mean, exact in decimal, so that it does not depend on the order of the scores."""
-    return float(decimal_sum(scores) / len(scores)) if scores else 0.0
+def mean(scores: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """The mean, exact in decimal, so that it does not depend on the order of the scores.
+
+    Weights that are all 0 weigh the same.
+    """
+    total = decimal_sum(weights) if weights is not None else None
+    if not total or weights is None:
+        return float(decimal_sum(scores) / len(scores)) if scores else 0.0
+    weighed = (
+        Decimal(repr(score)) * Decimal(repr(weight))
+        for score, weight in zip(scores, weights, strict=True)
+    )
+    return float(sum(weighed, Decimal(0)) / total)
 
 
 def decimal_sum(values: Iterable[float]) -> Decimal:

@@ -6,7 +6,7 @@ from decimal import ROUND_DOWN, Decimal
 from evalwright.contracts.events import Judged
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.suite import Task
-from evalwright.engine.judging import Subject, safety_findings
+from evalwright.engine.judging import safety_findings
 from evalwright.reports.console import SHORT, Style, one_line
 from evalwright.scoring.rubric import all_votes, criterion_name
 
@@ -66,7 +66,7 @@ class _Verdicts:
             yield f"{style.red('unsafe ')}   {words}{_split(sum(votes), len(votes))}"
             yield from self._reasons("safety", finding.kind, met=True)
 
-    def _reasons(self, subject: Subject, name: str, *, met: bool) -> Iterator[str]:
+    def _reasons(self, subject: str, name: str, *, met: bool) -> Iterator[str]:
         """One reason that speaks for the outcome, or in full all of them with who gave them."""
         given = [
             (answer, verdict)

@@ -1,0 +1,215 @@
+"""Checking: the checks of a suite are prepared once, and then run on the answers to its tasks."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.events import (
+    Checked,
+    EvalScored,
+    Judged,
+    Payload,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.planning import RunOptions, SuiteSource
+from evalwright.contracts.suite import Suite, Task
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.engine.invocation import Answer, Repetition
+from evalwright.engine.plan import Plan
+from evalwright.scoring.checks.base import Answers, Examined, MadeCall, Prepared, Spent
+from evalwright.scoring.checks.table import prepare_checks, run_checks, verdict_of
+from evalwright.scoring.summary import task_cost
+from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
+
+SuiteChecks = Mapping[str, Sequence[Prepared]]  # by task
+
+
+class PlannedChecks(msgspec.Struct, frozen=True):
+    """The checks of a suite, ready to be run."""
+
+    by_task: SuiteChecks
+    judged: str | None = None  # the first task with a check that asks a judge
+
+
+def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
+    """The modes of a suite with checks, where none were asked for."""
+    usual = ("golden", "rubric") if options.judges else ("golden",)
+    return tuple(mode for mode in usual if mode in suite.modes)
+
+
+def plan_checks(
+    suite: Suite,
+    source: SuiteSource | None,  # noqa: ARG001
+) -> tuple[PlannedChecks, list[Problem]]:
+    """The checks of a suite with everything they need, and every problem with them."""
+    checks, problems = _prepare_suite(suite)
+    return PlannedChecks(checks), problems
+
+
+def _prepare_suite(suite: Suite) -> tuple[SuiteChecks, list[Problem]]:
+    """The checks of every task that has some."""
+    prepared: dict[str, Sequence[Prepared]] = {}
+    problems: list[Problem] = []
+    for index, task in enumerate(suite.tasks):
+        if task.expected.kind == "checks":
+            documents = task.expected.checks or []
+            kinds = _signal_kinds() if b'"no_signals"' in msgspec.json.encode(documents) else None
+            ready, broken = prepare_checks(documents, f"$.tasks[{index}].checks", kinds)
+            problems += [
+                Problem(each.path, f"task {task.task_id!r}: {each.message}", each.remedy)
+                for each in broken
+            ]
+            prepared[task.task_id] = ready
+    return prepared, problems
+
+
+@cache
+def _signal_kinds() -> frozenset[str]:
+    from evalwright.signals.kinds import KINDS  # with every detector
+
+    return frozenset(kind.name for kind in KINDS)
+
+
+class Checking:
+    """Runs the checks of one run, and remembers the repetitions of tasks that are repeated."""
+
+    def __init__(self, plan: Plan, agent_id: str, done: Mapping[str, Sequence[Repetition]]) -> None:
+        planned = plan.checks
+        if planned is None:  # of a run that is resumed
+            planned, problems = plan_checks(plan.suite, plan.source)
+            if problems:
+                raise InvalidDocument(plan.suite.suite_id, problems)
+        self._checks = planned.by_task
+        self._agent_id = agent_id
+        self._done = {task_id: list(each) for task_id, each in done.items()}
+
+    def asks(self, answer: Answer) -> bool:
+        """Whether the checks of an answer have to be told something first."""
+        return any(check.asks for check in self._checks[answer.task.task_id])
+
+    async def ask(
+        self,
+        answer: Answer,  # noqa: ARG002
+        known: Sequence[Judged],  # noqa: ARG002
+        record: Callable[[Payload], None],  # noqa: ARG002
+    ) -> Answers:
+        """What the checks of an answer want to be told; raises `JudgeFailed`."""
+        return {}
+
+    def repetition(self, task: Task) -> int:
+        """The number of the repetition that a task is at, from 1."""
+        return len(self._done.get(task.task_id, ())) + 1
+
+    def _examined(self, answer: Answer) -> Examined:
+        """An answer as checks look at it."""
+        task, deeds, agent_id = answer.task, answer.deeds, self._agent_id
+
+        def make_trace() -> Any:
+            from evalwright.engine.findings import invocation_trace
+
+            return invocation_trace(task, agent_id, deeds)
+
+        def find_signals() -> Any:
+            from evalwright.engine.findings import invocation_signals
+
+            return invocation_signals(task, agent_id, deeds)
+
+        return Examined(
+            task_id=task.task_id,
+            input=task.input,
+            output=answer.output,
+            expected=None if task.reference is UNSET else task.reference,
+            calls=made_calls(deeds) if deeds else (),
+            spent=_spent(answer),
+            make_trace=make_trace,
+            find_signals=find_signals,
+        )
+
+    def verdict(
+        self,
+        answer: Answer,
+        told: Answers,
+        findings: Sequence[SafetyFinding] | None,
+    ) -> list[Payload]:
+        """What the checks say; and the score of the task, once all its repetitions are made."""
+        task = answer.task
+        results: list[CheckResult] = []
+        score, passed = 0.0, False
+        if answer.error is None:
+            results = run_checks(self._checks[task.task_id], self._examined(answer), told)
+            score, passed = verdict_of(results, task.expected.threshold)
+        if findings and is_blocking(findings):
+            results.append(_unsafe(findings))
+            passed = False
+        done = self._done.setdefault(task.task_id, [])
+        usages = answer.usages
+        done.append(Repetition(score, passed, answer.latency_ms, usages, answer.schema_valid))
+        checked = Checked(results, score, passed, len(done))
+        if len(done) < task.repeat:
+            return [checked]
+        return [checked, score_of_repetitions(task, self._done.pop(task.task_id), findings)]
+
+
+def score_of_repetitions(
+    task: Task, done: Sequence[Repetition], findings: Sequence[SafetyFinding] | None
+) -> EvalScored:
+    """The one score of a task; it passes if the share of repetitions that do is high enough."""
+    share = Decimal(sum(each.passed for each in done)) / len(done)
+    usages = [usage for each in done for usage in each.usages]
+    validity = [each.schema_valid for each in done if each.schema_valid is not None]
+    is_safe = not (findings and is_blocking(findings))
+    return EvalScored(
+        task.task_id,
+        done[0].score if len(done) == 1 else mean([each.score for each in done]),
+        share >= Decimal(repr(task.pass_rate)) and is_safe,
+        task_cost(usages) if usages else None,
+        round(sum(each.latency_ms for each in done) / len(done)),
+        all(validity) if validity else None,
+        None if findings is None else len(findings),
+    )
+
+
+def _unsafe(findings: Sequence[SafetyFinding]) -> CheckResult:
+    """A finding that no task passes with, as a check that failed; it changes no score."""
+    grave = [f"{each.severity} {each.kind}" for each in findings if each.severity in BLOCKING]
+    reason = f"safety findings: {', '.join(grave)}"
+    return CheckResult("no_signals", False, 0.0, "no high or critical finding", grave, reason, 0.0)
+
+
+def made_calls(deeds: Sequence[Payload]) -> list[MadeCall]:
+    """The tool calls among what an invocation recorded, with their results."""
+    returned = {each.call_id: each for each in deeds if isinstance(each, ToolReturned)}
+    calls = []
+    for each in deeds:
+        if isinstance(each, ToolCalled):
+            result = returned.get(each.call_id)
+            is_ok = result is not None and result.error is UNSET and result.status in (UNSET, "ok")
+            value = None if result is None else plain(result.outcome)
+            calls.append(MadeCall(each.tool_name, plain(each.inputs), value, is_ok))
+    return calls
+
+
+def plain(value: Any) -> Any:
+    """A value as the log would give it back: payloads on their way there hold some as JSON."""
+    if value is UNSET:
+        return None
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
+
+
+def _spent(answer: Answer) -> Spent:
+    """What the agent took; an agent that reports no usage costs nothing."""
+    usages = answer.usages[: answer.own_calls]
+    if not usages:
+        return Spent(0.0, 0, answer.latency_ms)
+    cost = task_cost(usages)
+    tokens = sum(each.total_tokens or each.input_tokens + each.output_tokens for each in usages)
+    # What nobody has a price for is above every limit.
+    return Spent(math.inf if cost is None else cost, tokens, answer.latency_ms, len(usages))
