@@ -26,6 +26,9 @@ def test_a_sum_of_tenths_is_three_tenths(output):
         ("-5 degrees", -5),
         ("\u22125 degrees", -5),
         ("+5", 5),
+        ("-$5.50", -5.5),
+        ("- 5 apples", 5),
+        ("10-3 is more", 3),
         ("order A-17", 17),
         ("3-5 days", 5),
         ("6.02e23", 6.02e23),
@@ -80,6 +83,7 @@ def test_a_failure_names_the_number_that_was_looked_at(check, output, reason):
 def test_bounds_belong_to_what_is_allowed():
     assert passes({"number": {"value": 0.3, "within": 0.1}}, 0.4)
     assert passes({"number": {"value": 100, "within": "5%"}}, 105)
+    assert passes({"number": {"value": 3, "within": "1e-9"}}, 3)
     assert passes({"number": {"between": [0, 1]}}, 1)
     assert not passes({"number": {"value": 0.3, "within": 0.1}}, 0.4001)
 

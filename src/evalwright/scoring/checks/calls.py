@@ -101,9 +101,10 @@ def _reason(
         why = wanted.problem(same_tool[-1], examined, answers)
         return f"{wanted.tool} is called with other arguments: {why}"
     least, most = bounds
-    said = _times(least) if least == most else f"at least {_times(least)}"
-    if most is not None and least != most and count > most:
-        said = f"at most {_times(most)}"
+    if most is not None and count > most:
+        said = _times(most) if least == most and least else f"at most {_times(most)}"
+    else:
+        said = _times(least) if least == most else f"at least {_times(least)}"
     with_args = " with these arguments" if wanted.problem else ""
     return f"{wanted.tool} is called {_times(count)}{with_args}, expected {said}"
 

@@ -23,12 +23,12 @@ _ROUNDING = 1e-12  # of sums and products of doubles, relative to what is compar
 _DEFAULT_SHARE = 1e-9
 
 _SPACES = "\u00a0\u2009\u202f"
-# Digits, groups of them, a fraction and an exponent. A hyphen after a letter or digit is no sign.
 _NUMBER = re.compile(
-    rf"(?P<glued>[A-Za-z_]?)(?P<sign>(?<![\w)\]])[-+\u2212]\s?)?"
-    rf"(?P<digits>\d++(?:[.,'\u2019{_SPACES}]\d++)*+|(?<![\d.])\.\d++)"
+    rf"(?P<digits>\d++(?:[.,'\u2019{_SPACES}]\d++)*+|\.\d++)"
     r"(?P<exponent>[eE][-+\u2212]?\d{1,3}+(?!\w))?(?P<percent>\s?%)?"
 )
+_SIGNS = {"-": "-", "\u2212": "-"}
+_CURRENCIES = "$\u20ac\u00a3\u00a5\u20b9"
 _GROUPS = re.compile(rf"\d{{1,3}}(?:([,.'\u2019{_SPACES}])\d{{3}})(?:\1\d{{3}})*")
 _INDIAN = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}")
 _SEPARATORS = re.compile(rf"[,.'\u2019{_SPACES}]")
@@ -124,7 +124,8 @@ def _wanted(options: dict[str, Any]) -> _Range:
         value = _number_of(value)
     within = options.get("within")
     if isinstance(within, str):
-        within = float(within.rstrip("% ")) / 100 * abs(value)
+        share = float(within.rstrip("% "))
+        within = share / 100 * abs(value) if within.endswith("%") else share
     distance = _DEFAULT_SHARE * abs(value) if within is None else within
     said = f"{value}" if not within else f"{value} within {options['within']}"
     room = distance + _ROUNDING * max(abs(value), distance)
@@ -147,14 +148,23 @@ def numbers_in(text: str) -> Sequence[_NamedNumber]:
 
 def _numbers(text: str) -> Iterator[_NamedNumber]:
     for match in _NUMBER.finditer(text):
-        sign = "-" if (match["sign"] or "").strip() in ("-", "\u2212") else ""
+        before = text[max(0, match.start() - 3) : match.start()]
+        glued = before[-1:].isascii() and (before[-1:].isalpha() or before[-1:] == "_")
         exponent = (match["exponent"] or "").replace("\u2212", "-")
-        percent = match["percent"] is not None
         parts = _plain_digits(match["digits"])
         for part in parts:
-            value = float(f"{sign}{part}{exponent}" if len(parts) == 1 else part)
+            value = float(f"{_sign(before)}{part}{exponent}" if len(parts) == 1 else part)
             if math.isfinite(value):
-                yield _NamedNumber(value, bool(match["glued"]), value / 100 if percent else None)
+                share = None if match["percent"] is None else value / 100
+                yield _NamedNumber(value, glued, share)
+
+
+def _sign(before: str) -> str:
+    """The sign of a number, from what stands before it: `-5`, `-$5`, but not `A-5` or `- 5`."""
+    rest = before.rstrip(_CURRENCIES)
+    sign, ahead = rest[-1:], rest[-2:-1]
+    is_hyphen = ahead.isalnum() or ahead in (")", "]", "_")
+    return "" if is_hyphen else _SIGNS.get(sign, "")
 
 
 def _plain_digits(digits: str) -> list[str]:
@@ -178,7 +188,7 @@ _NUMERIC = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "[0-9]"}
 _WITHIN = {
     "anyOf": [
         {"type": "number", "minimum": 0},
-        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+        {"type": "string", "pattern": r"^[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)? ?%?$"},
     ]
 }
 _WHICH = {"enum": ["any", "last", "first", "only"]}
