@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,12 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import SuiteSource
 from evalwright.contracts.suite import Suite, is_wide
 from evalwright.scoring.golden import read_suite
+
+if TYPE_CHECKING:
+    from evalwright.engine.wide.plain_data import ColumnChoice
+
+# Files that hold nothing but rows; JSON and YAML may also be a suite.
+DATA_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 
 
 class SuiteSubject(NamedTuple):
@@ -23,15 +29,23 @@ class SuiteSubject(NamedTuple):
     notices: tuple[str, ...] = ()  # what its reader should know
 
 
-def read_subject(suite: str | Path, agent: str | None) -> SuiteSubject:
+def read_subject(
+    suite: str | Path, agent: str | None, columns: "ColumnChoice | None" = None
+) -> SuiteSubject:
     """A suite from its file, and the reference of the agent to run it against.
 
     The file may be the archive of a pack: then `agent` is the id of one of its agents, and the
-    suite is the one that this agent names. A wide suite may name an agent, too.
+    suite is the one that this agent names. A wide suite may name an agent, too. A data file has a
+    task in each row, by its `columns`.
     """
     name = str(suite)
     if name.lower().endswith(ARCHIVES):
         return _packed_subject(name, agent)
+    if columns or name.lower().removesuffix(".gz").endswith(DATA_ENDINGS):
+        from evalwright.engine.wide import plain_data
+
+        wide = plain_data.read_data_suite(name, columns or plain_data.ColumnChoice())
+        return SuiteSubject(wide.suite, agent, wide.source, wide.notices)
     source = read_input(name)
     if b"evalwright" in source and is_wide(document := parse_document(source, name)):
         from evalwright.engine.wide.loader import wide_from

@@ -8,9 +8,7 @@ from typing import Any
 
 from evalwright.contracts.planning import MAX_REPEATS
 from evalwright.contracts.schema import SUITE, load_schema
-from evalwright.scoring.checks import table
-
-_OPEN_CHECK = {"type": "object", "minProperties": 1}
+from evalwright.scoring.checks.table import checks_schema
 
 
 def wide_schema() -> dict[str, Any]:
@@ -29,17 +27,11 @@ def wide_schema() -> dict[str, Any]:
         "anyOf": [{"required": ["tasks"]}, {"required": ["data"]}],
         "properties": fields,
         "$defs": {
-            "check": _check_schema(),
+            "check": checks_schema()["$defs"]["check"],
             "checks": _list({"$ref": "#/$defs/check"}, "What a good answer is; all must pass."),
             "fixtures": portable["tasks"]["items"]["properties"]["fixtures"],
         },
     }
-
-
-def _check_schema() -> dict[str, Any]:
-    make = getattr(table, "checks_schema", None)
-    schema: dict[str, Any] = make() if make else _OPEN_CHECK
-    return schema
 
 
 def _top(portable: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +100,7 @@ def _data() -> dict[str, Any]:
             "guessed from the usual names of columns if left out.",
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "propertyNames": {"pattern": r"^(input(\..+)?|expected(\..+)?|id|tags|vars\..+)$"},
+            "propertyNames": {"pattern": r"^(input(\..+)?|expected(\..+)?|id|tags)$"},
         },
         "input": {"description": "What the agent receives, as a template with the columns."},
         "expected": {"description": "A reference answer, as a template with the columns."},

@@ -1,7 +1,7 @@
 """Reading wide suites: from a file, or from a document that was sent to a host."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +12,12 @@ from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.planning import SuiteSource
 from evalwright.contracts.schema import WIDE_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
+from evalwright.engine.wide.data import DataReading
+from evalwright.engine.wide.ids import Ids, slug
 from evalwright.engine.wide.lowering import (
     Problems,
     Recipe,
     TooManyProblems,
-    slug,
     tasks_of_entry,
 )
 from evalwright.engine.wide.places import placed
@@ -81,7 +82,8 @@ def load_wide(
     suite = _suite(document, tasks, name)
     source = SuiteSource(folder=str(folder or ""), content_hash=content_hash(suite))
     agent = document.get("agent")
-    return WideSuite(suite, source, agent and found_from(agent, folder or Path()))
+    found = agent and found_from(agent, folder or Path())
+    return WideSuite(suite, source, found, tuple(reading.notices))
 
 
 def content_hash(suite: Suite) -> str:
@@ -126,27 +128,39 @@ class WideReading:
         self._allow_code = allow_code
         self._allow_files = allow_files
         self._templates = Templates()
+        self._ids = Ids(lambda index: f"$.tasks[{index}]")
+        self.notices: list[str] = []
 
     def tasks(self) -> Iterator[Task]:
         """All tasks: those that stand in the document, then those of its data."""
-        seen: dict[str, str] = {}
-        for place, task in self._placed_tasks():
-            if task.task_id in seen:
-                message = f"the id {task.task_id!r} is already used by {seen[task.task_id]}"
-                self.problems.add(place, message, "give every task its own id")
-            elif len(task.task_id) > MAX_TASK_ID:
-                message = f"the id has {len(task.task_id)} characters; at most {MAX_TASK_ID}"
-                self.problems.add(place, message, "shorten it")
-            seen.setdefault(task.task_id, place)
-            yield task
-
-    def _placed_tasks(self) -> Iterable[tuple[str, Task]]:
-        document, problems = self._document, self.problems
+        document = self._document
         if "agent" in document and not self._allow_code:
-            problems.add("$.agent", "code is not run here", "leave it out, and name the agent")
-        defaults, shared = document.get("defaults", {}), document.get("vars", {})
+            self.problems.add("$.agent", "code is not run here", "leave it out")
         for index, entry in enumerate(document.get("tasks", [])):
-            path = f"$.tasks[{index}]"
-            recipe = Recipe(entry, defaults, path, self._templates, problems)
-            for task in tasks_of_entry(entry, shared, recipe, problems):
-                yield path, task
+            recipe = self._recipe(entry, f"$.tasks[{index}]")
+            for task in tasks_of_entry(entry, document.get("vars", {}), recipe, self.problems):
+                self._claim(task.task_id, index)
+                yield task
+        data = document.get("data", [])
+        for index, entry in enumerate([data] if isinstance(data, str) else data):
+            yield from self._rows({"file": entry} if isinstance(entry, str) else entry, index)
+
+    def _recipe(self, entry: Mapping[str, Any], path: str) -> Recipe:
+        defaults = self._document.get("defaults", {})
+        return Recipe(entry, defaults, path, self._templates, self.problems)
+
+    def _claim(self, task_id: str, index: int) -> None:
+        earlier = self._ids.claim(task_id, index)
+        if earlier is not None:
+            message = f"the id {task_id!r} is already used by {earlier}"
+            self.problems.add(f"$.tasks[{index}]", message, "give every task its own id")
+        elif len(task_id) > MAX_TASK_ID:
+            message = f"the id has {len(task_id)} characters; at most {MAX_TASK_ID} are allowed"
+            self.problems.add(f"$.tasks[{index}]", message, "shorten it")
+
+    def _rows(self, entry: dict[str, Any], index: int) -> Iterator[Task]:
+        recipe = self._recipe(entry, f"$.data[{index}]")
+        shared = self._document.get("vars", {})
+        reading = DataReading(entry, recipe, shared, self.problems, self._ids)
+        yield from reading.tasks(self._folder, allow_files=self._allow_files)
+        self.notices += reading.notices

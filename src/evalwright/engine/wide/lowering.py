@@ -1,20 +1,20 @@
 """From the entries of a wide suite to tasks: defaults, variables, templates, checks."""
 
 import itertools
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.suite import MAX_TASK_ID, Expected, Fixtures, Task
+from evalwright.contracts.suite import Expected, Fixtures, Task
+from evalwright.engine.wide.ids import content_id, part_of_id
 from evalwright.engine.wide.templates import BadTemplate, Render, Templates
 from evalwright.scoring.checks.table import prepare_checks
 
 MOST_COMBINED = 10_000  # tasks of one matrix
 MOST_PROBLEMS = 1000
+_ANY_TEXT = frozenset({"contains", "ends_with", "equals", "starts_with"})
 # The very objects that an encoder leaves out as defaults.
 _DEFAULTS = dict(
     zip(
@@ -23,8 +23,6 @@ _DEFAULTS = dict(
         strict=True,
     )
 )
-_NOT_A_SLUG = re.compile(r"[^a-z0-9]+")
-_PLAIN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
 class TooManyProblems(Exception):
@@ -95,13 +93,17 @@ class Recipe:
         reference: Any,
         values: Mapping[str, Any],
         tags: list[str],
-        where: str,
+        place: Callable[[int], str] | None = None,
+        number: int = 0,
     ) -> Task:
-        """One task; raises `BadTemplate`."""
+        """One task, of the row `number` where it is of one; raises `BadTemplate`."""
+        expected = self._constant
+        if expected is None:
+            expected = self._checks(values, lambda: place(number) if place else "")
         return Task(
             task_id,
             given,
-            self._constant or self._checks(values, where),
+            expected,
             self._fixtures,
             tags,
             self._weight,
@@ -110,7 +112,13 @@ class Recipe:
             reference,
         )
 
-    def _checks(self, values: Mapping[str, Any], where: str) -> Expected:
+    @property
+    def has_templates(self) -> bool:
+        """Whether anything depends on the values that templates are given."""
+        is_constant = self.checks.is_constant and self._more.is_constant
+        return not (is_constant and self.input is None and self.expected is None)
+
+    def _checks(self, values: Mapping[str, Any], where: Callable[[], str]) -> Expected:
         own = self.checks.rendered(values, where)
         made = Expected(
             kind="checks",
@@ -121,11 +129,12 @@ class Recipe:
             self._constant = made
         return made
 
-    def refuse_checks(self, checks: Sequence[Any], path: str, where: str = "") -> None:
-        """Note what is wrong with checks; `where` is the row that they were rendered for."""
-        for problem in prepare_checks(checks, path)[1]:
-            place = f"{where}, {problem.path}" if where else problem.path
-            self._problems.add(place, problem.message, problem.remedy)
+    def refuse_check(self, check: Any, path: str, where: Callable[[], str] | None = None) -> None:
+        """Note what is wrong with a check; `where` is the row that it was rendered for."""
+        for problem in prepare_checks([check], "$")[1]:
+            place = path + problem.path.removeprefix("$[0]")
+            row = where() if where else ""
+            self._problems.add(f"{row}, {place}" if row else place, problem.message, problem.remedy)
 
 
 class CheckList:
@@ -133,20 +142,38 @@ class CheckList:
 
     def __init__(self, documents: list[Any], path: str, recipe: Recipe) -> None:
         self.documents = documents
-        self._path = path
         self._recipe = recipe
-        self._render = recipe.compile(documents, path)
-        self.is_constant = self._render is None
-        if self.is_constant:
-            recipe.refuse_checks(documents, path)
+        self._parts: list[tuple[Any, Render | None, str]] = []
+        for index, document in enumerate(documents):
+            place = f"{path}[{index}]"
+            render = recipe.compile(document, place)
+            self._parts.append((document, render, place))
+            if render is None:
+                recipe.refuse_check(document, place)
+        self.is_constant = not any(render for _, render, _ in self._parts)
 
-    def rendered(self, values: Mapping[str, Any], where: str) -> list[Any]:
+    def rendered(self, values: Mapping[str, Any], where: Callable[[], str]) -> list[Any]:
         """The checks for one task; raises `BadTemplate`."""
-        if self._render is None:
+        if self.is_constant:
             return self.documents
-        checks: list[Any] = self._render(values)
-        self._recipe.refuse_checks(checks, self._path, where)
+        checks = []
+        for document, render, place in self._parts:
+            if render is None:
+                checks.append(document)
+                continue
+            check = render(values)
+            if not _is_surely_right(check):
+                self._recipe.refuse_check(check, place, where)
+            checks.append(check)
         return checks
+
+
+def _is_surely_right(check: dict[str, Any]) -> bool:
+    """Whether it is a check that can be given any text, and is given one."""
+    if len(check) != 1:
+        return False
+    ((name, argument),) = check.items()
+    return name in _ANY_TEXT and isinstance(argument, str) and bool(argument)
 
 
 def tasks_of_entry(
@@ -165,7 +192,7 @@ def tasks_of_entry(
             values["input"] = given
             task_id = entry.get("id") or content_id("task", given, reference)
             task_id = f"{task_id}-{suffix}" if suffix else task_id
-            yield recipe.task(task_id, given, reference, values, recipe.tags, "")
+            yield recipe.task(task_id, given, reference, values, recipe.tags)
         except BadTemplate as bad:
             problems.add(bad.path, bad.message, bad.remedy)
 
@@ -196,28 +223,5 @@ def _combinations(
         problems.add(f"{path}.matrix", message, "name fewer lists in matrix")
         return
     for chosen in itertools.product(*(lists[name] for name in names)) if names else ():
-        suffix = "-".join(_part_of_id(value) for value in chosen)
+        suffix = "-".join(part_of_id(value) for value in chosen)
         yield suffix, {**variables, **dict(zip(names, chosen, strict=True))}
-
-
-def _part_of_id(value: Any) -> str:
-    """A value as a part of an id: itself where that is short and plain, else a hash of it."""
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    plain = slug(text)
-    return plain if 0 < len(plain) <= 24 and plain == text.lower() else f"{_digest(value)[:8]}"
-
-
-def slug(text: str) -> str:
-    """A text as an id of a task: lower-case letters, digits and hyphens; empty if none is left."""
-    if _PLAIN_ID.fullmatch(text):
-        return text
-    return _NOT_A_SLUG.sub("-", text.lower()).strip("-")[:MAX_TASK_ID]
-
-
-def content_id(kind: str, given: Any, reference: Any) -> str:
-    """An id that stays as long as what is asked, and what is expected, stays."""
-    return f"{kind}-{_digest([given, None if reference is msgspec.UNSET else reference])}"
-
-
-def _digest(value: Any) -> str:
-    return blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=6).hexdigest()

@@ -176,6 +176,9 @@ def _lookup(name: str, path: JsonPath) -> Render:
 def _undefined(name: str, values: Mapping[str, Any], path: JsonPath) -> BadTemplate:
     from difflib import get_close_matches
 
+    if name == "expected":
+        remedy = "give `expected`; of rows say which column it is, with map or --expected"
+        return BadTemplate("expected is undefined", remedy, path)
     near = get_close_matches(name, values, 1)
     known = ", ".join(sorted(values)[:20])
     remedy = f"did you mean {near[0]}?" if near else f"known here: {known}"

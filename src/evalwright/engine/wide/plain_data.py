@@ -1,0 +1,68 @@
+"""A data file as a suite of its own: `evalwright run questions.csv --check contains`."""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.engine.wide.loader import WideSuite, load_wide
+
+EXPECTED = "{{ expected }}"
+_CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
+_WITHIN = {"json": "equals"}  # where the expected value is a part of the argument
+
+
+class ColumnChoice(NamedTuple):
+    """What the command line says of a data file."""
+
+    inputs: tuple[str, ...] = ()
+    expected: str | None = None
+    id: str | None = None
+    checks: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+
+def read_data_suite(name: str, choice: ColumnChoice) -> WideSuite:
+    """A suite with a task in each row of a file."""
+    if not choice.checks:
+        raise BadInput(f"{name}: say what a good answer is, for example with --check contains")
+    path = Path(name)
+    entry: dict[str, Any] = {"file": path.name, "checks": [check_of(c) for c in choice.checks]}
+    fields = {f"input.{column}": column for column in choice.inputs}
+    chosen = {"expected": choice.expected, "id": choice.id}
+    fields |= {field: column for field, column in chosen.items() if column is not None}
+    document = {"evalwright": 1, "name": path.name.partition(".")[0], "data": [entry]}
+    if fields:
+        entry["map"] = fields
+    try:
+        return load_wide(document, name=name, folder=path.parent, allow_code=True, allow_files=True)
+    except InvalidDocument as error:
+        raise InvalidDocument(
+            name, [_as_chosen(each, path.name) for each in error.problems]
+        ) from None
+
+
+def _as_chosen(problem: Problem, file: str) -> Problem:
+    """A problem of the document that was made, in the words of the command line."""
+    place = problem.path.removeprefix(f"{file}, ").replace("$.data[0].map", "--input")
+    return Problem(
+        "$" if place == file else _CHECK.sub("--check", place), problem.message, problem.remedy
+    )
+
+
+def check_of(text: str) -> dict[str, Any]:
+    """A check from `name`, whose argument is the expected value, or from `name=argument`.
+
+    An argument that is JSON is taken as such, any other as a text.
+    """
+    name, equals, argument = text.partition("=")
+    if not equals:
+        return {name: {_WITHIN[name]: EXPECTED} if name in _WITHIN else EXPECTED}
+    try:
+        return {name: msgspec.json.decode(argument)}
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return {name: argument}

@@ -1,0 +1,77 @@
+"""The published JSON Schema of wide suites: what editors complete, and files are checked by."""
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from evalwright.contracts.schema import WIDE, load_schema
+from evalwright.engine.wide.form import wide_schema
+from evalwright.engine.wide.loader import load_wide
+from evalwright.scoring.checks.table import CHECKS
+
+EVERY_CHECK = r"""
+evalwright: 1
+name: shop-desk
+agent: agent.py:answer
+defaults: { checks: [ { no_signals: high } ], repeat: 1 }
+data: [ { file: questions.csv, map: { input.question: question, expected: answer }, checks: [ { contains: "{{ expected }}" } ] } ]
+tasks:
+  - id: order-status
+    tags: [orders, smoke]
+    input: { question: "Where is order A-17?" }
+    checks:
+      - contains: shipped
+      - contains: { value: order, ignore_case: true }
+      - regex: "A-\\d+"
+      - not: { contains: sorry }
+      - number: { value: 0.3, within: 1e-9 }
+      - json: { path: $.order.id, equals: A-17 }
+      - calls: { tool: "shop:orders.get", args: { id: A-17 }, times: 1 }
+      - calls_in_order: [ "shop:orders.get", "shop:mail.send" ]
+      - does_not_call: "shop:orders.delete"
+      - max: { cost_usd: 0.02, latency_ms: 800, turns: 6, tokens: 4000 }
+      - similar: { to: "It has been shipped.", at_least: 0.7 }
+      - judge: [ greets the customer, { criterion: states the carrier, weight: 2 } ]
+      - judge_against: { reference: "It has been shipped.", as: factuality }
+      - no_signals: [ secret_in_output, injected_instruction_followed ]
+      - python: checks.py:is_polite
+      - any: [ { equals: "yes" }, { equals: "y" } ]
+    weight: 2
+    repeat: 5
+    pass_rate: 0.8
+"""  # noqa: E501
+
+
+def test_the_published_schema_is_the_one_of_the_code():
+    """Write it anew with `evalwright schema wide-suite`."""
+    assert load_schema(WIDE) == wide_schema()
+
+
+def test_it_is_a_schema_and_knows_every_check():
+    jsonschema_rs.meta.validate(wide_schema())
+
+    assert CHECKS.keys() <= wide_schema()["$defs"]["check"]["properties"].keys()
+
+
+def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
+    document = yaml.safe_load(EVERY_CHECK)
+    document["tasks"][0]["checks"][4]["number"]["within"] = 1e-9  # a text in YAML 1.1
+    (tmp_path / "questions.csv").write_text("question,answer\nHi,Hello\n")
+
+    assert jsonschema_rs.validator_for(wide_schema()).is_valid(document)
+    wide = load_wide(document, folder=tmp_path, allow_code=True, allow_files=True)
+    assert [len(task.expected.checks) for task in wide.suite.tasks] == [17, 2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"evalwright": 1},
+        {"evalwright": 2, "tasks": []},
+        {"evalwright": 1, "tasks": [{"input": 1, "checks": [{"contians": "x"}]}]},
+        {"evalwright": 1, "tasks": [{"input": 1, "pass_rate": 2}]},
+        {"evalwright": 1, "data": [{"file": "q.csv", "map": {"outputs": "x"}}]},
+    ],
+)
+def test_what_does_not_fit_is_marked(wrong):
+    assert not jsonschema_rs.validator_for(wide_schema()).is_valid(wrong)
