@@ -62,6 +62,7 @@ class Options(TypedDict, total=False):
     judge_samples: Annotated[int, Meta(ge=1, le=MAX_JUDGE_SAMPLES)]
     allow_self_judge: bool
     baseline: str
+    allow_partial: bool
     repeat: Annotated[int, Meta(ge=1, le=MAX_REPEATS)]
 
 

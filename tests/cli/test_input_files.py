@@ -211,7 +211,7 @@ def test_a_suite_that_cannot_be_read_is_bad_input(evalwright: Evalwright) -> Non
     (folder / "latin.yaml").write_bytes("suiteId: Ärger".encode("latin-1"))
     places = {
         "missing.json": "cannot be read: No such file",
-        "a-folder": "cannot be read: Is a directory",
+        "a-folder": "a-folder: no suite among its 0 files",
         "empty.json": "empty.json: line 1, column 1: the file is empty",
         "empty.yaml": "empty.yaml: line 1, column 1: the file is empty",
         "binary.json": "not UTF-8",

@@ -12,7 +12,7 @@ import pytest
 from evalwright.agents.protocol import Agent
 from evalwright.agents.python import PythonAgent
 from evalwright.contracts import errors
-from evalwright.contracts.planning import Group, RunOptions
+from evalwright.contracts.planning import Group, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.baseline import read_baseline
@@ -85,12 +85,14 @@ class Workshop:
         baseline: str | None = None,
         means: Means | None = None,
         group: Group | None = None,
+        selection: TaskSelection | None = None,
         **options: Any,
     ) -> Recording:
         """Execute a new run; its judges are those of `means`."""
         subject = as_agent(agent, model_class)
         compared = read_baseline(self.log, baseline, suite) if baseline else None
         plan = plan_run(suite, "suite.json", subject, RunOptions(**options), compared, group)
+        plan = msgspec.structs.replace(plan, selection=selection)
         return self._recorded(
             subject, lambda: start_run(self.log, subject, plan, lambda _: None, clock, means)
         )

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -24,11 +24,14 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import Session
-from evalwright.engine.subjects import read_subject
+from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.models.config import Config
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.engine.selection import Wanted
 
 MOST_WARNINGS = 5
 
@@ -45,15 +48,39 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     results: Results
     db: str | None
     config: Config | Path | None = None  # None: what counts in the working folder
+    wanted: "Wanted | None" = None  # None: all tasks
 
 
 def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
         return _resume(request, request.resume)
-    assert request.suite is not None
+    subject = read_subject(str(request.suite), request.agent)
+    if request.wanted is not None:
+        subject = select_tasks(request, request.wanted, subject)
+    session, plans = prepare(request, subject)
+    with opened_log(request.db) as log:
+        outcomes = ProgressObserver(request, log).run(session, plans)
+        return write_results(request.results, log, outcomes)
+
+
+def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -> SuiteSubject:
+    """The suite with the tasks that are wanted; raises `BadInput` if there are none."""
+    from evalwright.engine.selection import select
+
     name = str(request.suite)
-    suite, agent, source, notices = read_subject(name, request.agent)
+    if not wanted.needs_log:
+        suite, selection = select(subject.suite, wanted, name)
+    else:
+        with existing_log(request.db) as log:
+            suite, selection = select(subject.suite, wanted, name, log)
+    return subject._replace(suite=suite, selection=selection)
+
+
+def prepare(request: RunRequest, subject: SuiteSubject) -> tuple[Session, list[Plan]]:
+    """A session and the runs that it will execute; nothing has started yet."""
+    suite, agent, source, notices, selection = subject
+    name = str(request.suite)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
     for notice in () if request.results.quiet else notices:
@@ -69,13 +96,10 @@ def evaluate(request: RunRequest) -> int:
         notify=warn,
     )
     if request.options.baseline is None:
-        plans = session.plan(suite, name, source=source)
-    else:
-        with existing_log(request.db) as log:
-            plans = session.plan(suite, name, log, source=source)
-    with opened_log(request.db) as log:
-        outcomes = ProgressObserver(request, log).run(session, plans)
-        return write_results(request.results, log, outcomes)
+        plans = session.plan(suite, name, source=source, selection=selection)
+        return session, plans
+    with existing_log(request.db) as log:
+        return session, session.plan(suite, name, log, source=source, selection=selection)
 
 
 def warn_of_weights(suite: Suite, name: str) -> None:
@@ -113,9 +137,10 @@ def _resume(request: RunRequest, run: str) -> int:
 class ProgressObserver:
     """Shows runs as they are executed, and says how to go on with one that was stopped."""
 
-    def __init__(self, request: RunRequest, log: EventLog) -> None:
+    def __init__(self, request: RunRequest, log: EventLog, label: str = "") -> None:
         self._request = request
         self._log = log
+        self._label = label  # which of several suites it is
         self._shown = ExitStack()
         self._run_id: str | None = None  # of the run that is being executed
 
@@ -151,9 +176,11 @@ class ProgressObserver:
             answered = f", {len(history.awaiting)} to be judged" if history.awaiting else ""
             live = ", live-shadow: nondeterministic" if "live-shadow" in plan.modes else ""
             repeat = f" ({plan.group.index} of {plan.group.size})" if plan.group else ""
+            part = f" of {plan.selection.of}" if plan.selection else ""
+            noun = "task" if (plan.selection.of if plan.selection else count) == 1 else "tasks"
             say(
-                f"{plan.suite.suite_id}@{plan.suite.version}: {count} "
-                f"{'task' if count == 1 else 'tasks'}{already}{answered} "
+                f"{self._label}{plan.suite.suite_id}@{plan.suite.version}: {count}{part} "
+                f"{noun}{already}{answered} "
                 f"against {plan.agent.agent_id}{live}, run {history.run_id}{repeat}"
             )
         if history.is_new:

@@ -7,7 +7,7 @@ shown comes from that log, as it does for a run of this machine.
 import asyncio
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +41,7 @@ KEY_VARIABLE = "EVALWRIGHT_KEY"
 _ALWAYS = frozenset(
     {"host", "fail_on", "out", "quiet", "as_json", "show_secrets", *FORMS_OF["run"]}
 )
-_TO_BEGIN = frozenset({"suite", "agent", "tags", *CONFIGURABLE.values()})
+_TO_BEGIN = frozenset({"suites", "agents", "tags", *CONFIGURABLE.values()})
 
 
 def refuse_options(context: click.Context, *, is_resumed: bool) -> None:
@@ -58,8 +58,13 @@ def refuse_options(context: click.Context, *, is_resumed: bool) -> None:
         raise errors.BadInput(f"--host: {what} does not take {', '.join(given)}; leave it out")
 
 
-def evaluate(url: str, request: RunRequest) -> int:
-    """Have the suite run, or watch a run again; write the results, and give the exit code."""
+def evaluate(url: str, request: RunRequest, named: Sequence[Sequence[object]]) -> int:
+    """Have the suite run, or watch a run again; write the results, and give the exit code.
+
+    `named` are the suites and the agents that were named: a host takes one of each.
+    """
+    if any(len(each) > 1 for each in named):
+        raise errors.BadInput("--host: a host runs one suite with one agent at a time; name one")
     key = os.environ.get(KEY_VARIABLE)
     if not key:
         raise errors.BadInput(

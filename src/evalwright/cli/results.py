@@ -34,7 +34,7 @@ from evalwright.reports.run.scorecard import (
 )
 from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
-from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
+from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
 
@@ -66,38 +66,30 @@ class ShownRun(NamedTuple):
 
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
     """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
-    runs = _gather(results, log, outcomes)
-    report = None
-    if outcomes[0].plan.group is not None:
-        report = summarise_repeats([each.summary for each in outcomes])
-    if not results.quiet:
-        style = Style.of(Streams.err if results.as_json else Streams.out)
-        outcome, stories, agreement = runs[0]
-        text = (
-            render_outcome(outcome, stories, style, agreement=agreement)
-            if report is None
-            else _repeats_card(runs, report, style)
-        )
-        (say if results.as_json else tell)(text, styled=True)
+    runs = show_results(results, log, outcomes)
     if results.forms:
-        reported = [_reported(each) for each in runs]
-        for name, path in results.forms.items():
-            write_file(path, [renderer("run", name)(reported)])
-    if results.out is not None:
-        for each in runs:
-            _write_folder(results.out, log, each)
+        write_forms(results, [reported(each) for each in runs])
     if results.as_json:
         summaries = [each.summary for each in outcomes]
-        results.emit(to_json(summaries[0] if report is None else summaries))
+        results.emit(to_json(summaries[0] if outcomes[0].plan.group is None else summaries))
     return 1 if reasons_against(outcomes) else 0
 
 
-def _gather(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> list[ShownRun]:
-    """What is shown of each run; what nobody wants to see is not read."""
+def write_forms(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None:
+    """Write the reports that are one file."""
+    for name, path in results.forms.items():
+        write_file(path, [renderer("run", name)(runs)])
+
+
+def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> "list[ShownRun]":
+    """Print the scorecard of a run, or of its repeats, and write the folder of each.
+
+    What nobody wants to see is not read.
+    """
     with_stories = bool(results.forms or results.out or not results.quiet)
     most = None if results.forms or results.out else MOST_FAILURES
     with_agreement = bool(results.out or not results.quiet)
-    return [
+    runs = [
         ShownRun(
             outcome,
             failed_stories(log, outcome, most, show_secrets=results.show_secrets)
@@ -107,9 +99,23 @@ def _gather(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> lis
         )
         for outcome in outcomes
     ]
+    if not results.quiet:
+        style = Style.of(Streams.err if results.as_json else Streams.out)
+        first = runs[0]
+        text = (
+            render_outcome(first.outcome, first.stories, style, agreement=first.agreement)
+            if first.outcome.plan.group is None
+            else _repeats_card(runs, style)
+        )
+        (say if results.as_json else tell)(text, styled=True)
+    if results.out is not None:
+        for each in runs:
+            _write_folder(results.out, log, each)
+    return runs
 
 
-def _reported(run: ShownRun) -> ReportedRun:
+def reported(run: ShownRun) -> ReportedRun:
+    """A run as the reports take it."""
     outcome = run.outcome
     plan = outcome.plan
     return ReportedRun(
@@ -124,12 +130,16 @@ def _reported(run: ShownRun) -> ReportedRun:
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
-    for name, path in results.forms.items():
-        message = str(failure) if results.show_secrets else without_secrets(str(failure))
-        run = FailedRun(failure.run_id, failure.code, message)
-        write_file(path, [renderer("run", name)([run])])
+    if results.forms:
+        write_forms(results, [failed_run(results, failure)])
     if results.out is not None:
         write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
+
+
+def failed_run(results: Results, failure: RunFailed) -> FailedRun:
+    """A run without a result, as the reports take it."""
+    message = str(failure) if results.show_secrets else without_secrets(str(failure))
+    return FailedRun(failure.run_id, failure.code, message)
 
 
 def continued(log: EventLog, run_id: str) -> str:
@@ -157,8 +167,9 @@ def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
         yield event.to_json() + b"\n"
 
 
-def _repeats_card(runs: Sequence[ShownRun], report: RepeatsReport, style: Style) -> str:
+def _repeats_card(runs: Sequence[ShownRun], style: Style) -> str:
     """All repeats, the verdict on them, and how to find them again."""
+    report = summarise_repeats([each.outcome.summary for each in runs])
     outcome = runs[0].outcome
     summary, plan = outcome.summary, outcome.plan
     reasons = reasons_against([each.outcome for each in runs])

@@ -1,4 +1,4 @@
-"""`evalwright run`: run a suite against an agent, or resume a run."""
+"""`evalwright run`: run suites against agents, or resume a run."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -28,7 +28,9 @@ from evalwright.contracts.planning import (
 )
 from evalwright.contracts.suite import Mode
 from evalwright.engine.plan import DEFAULT_SETTINGS, refuse_combinations
+from evalwright.reports.forms import FORMS_OF
 
+CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 EXAMPLES = """\b
 Examples:
   evalwright run suite.yaml --agent agent.py:answer
@@ -39,24 +41,68 @@ Examples:
   evalwright run suite.yaml --agent agent.py:answer --baseline latest --repeat 5
   evalwright run shop.tgz --agent vendor.acme.shop.desk --model openai:gpt-4.1-mini
   evalwright run suite.yaml --host https://evals.example --agent vendor.acme.shop.desk
+  evalwright run suites/ --agent agent.py:answer --junit report.xml
+  evalwright run suite.yaml --agent agent.py:answer --task 'order-*' --watch
+  evalwright run suite.yaml --agent agent.json --model openai:gpt-4.1 --model openai:gpt-4.1-mini
+  evalwright run suite.yaml --agent agent.py:answer --failed
   evalwright run --resume latest
 """
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("suite", required=False, type=click.Path(path_type=Path))
+@click.argument("suites", nargs=-1, metavar="[SUITE]...", type=click.Path(path_type=Path))
 @click.option(
     "--agent",
+    "agents",
     metavar="REF",
+    multiple=True,
     help="module:callable, path/file.py:callable, an http(s):// address, cmd:PROGRAM ARGS, "
-    "an agent manifest, or with a pack or a host the id of an agent in it.",
+    "an agent manifest, or with a pack or a host the id of an agent in it; may be given several "
+    "times: one run each, side by side.",
 )
 @click.option(
     "--host",
     metavar="URL",
     help="Run the suite on a host and follow it; set its key in $EVALWRIGHT_KEY.",
 )
-@click.option("--model", metavar="NAME", help="The model of a manifest agent: provider:model.")
+@click.option(
+    "--model",
+    "models",
+    metavar="NAME",
+    multiple=True,
+    help="The model of a manifest agent: provider:model; may be given several times: one run "
+    "each, side by side.",
+)
+@click.option(
+    "--task",
+    "tasks",
+    metavar="GLOB",
+    multiple=True,
+    help="Run only tasks whose id fits, for example 'order-*'; may be given several times.",
+)
+@click.option(
+    "--tagged",
+    metavar="TAG",
+    multiple=True,
+    help="Run only tasks with this tag; may be given several times.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Run only the first so many tasks.")
+@click.option("--sample", type=click.IntRange(1), help="Run only so many tasks, at random.")
+@click.option("--seed", type=int, help="Which random tasks --sample takes.")
+@click.option(
+    "--failed",
+    metavar="[RUN]",
+    is_flag=False,
+    flag_value="",
+    help="Run only the tasks that failed in a run; without RUN, in the latest of this suite.",
+)
+@click.option(
+    "--errors",
+    metavar="[RUN]",
+    is_flag=False,
+    flag_value="",
+    help="Run only the tasks that ended in an error in a run, chosen like that of --failed.",
+)
 @click.option(
     "--mode",
     "modes",
@@ -109,6 +155,9 @@ Examples:
 )
 @click.option(
     "--baseline", metavar="RUN", help="Compare with this run, of the same suite and version."
+)
+@click.option(
+    "--allow-partial", is_flag=True, help="Let a run of a part of the suite be the baseline."
 )
 @click.option(
     "--repeat",
@@ -170,6 +219,9 @@ Examples:
     metavar="RUN",
     help="Resume a stopped or failed run; with --host, follow a run again.",
 )
+@click.option(
+    "--watch", is_flag=True, help="Run again when the suite, its data or the agent change."
+)
 @form_options("run", "Write a {title} report to this file.")
 @click.option(
     "--out",
@@ -183,52 +235,61 @@ Examples:
 @db_option
 def command(
     *,
-    suite: Path | None,
+    suites: tuple[Path, ...],
+    agents: tuple[str, ...],
+    models: tuple[str, ...],
     resume: str | None,
-    config: Path | None,
-    db: str | None,
+    watch: bool,
     as_json: bool,
     out: Path | None,
-    quiet: bool,
-    show_secrets: bool,
     **given: Any,
 ) -> int:
-    """Run SUITE against an agent and print its scorecard.
+    """Run each SUITE against an agent and print its scorecard.
 
-    SUITE is a file or a pack. In a pack, the agent names its suite.
+    SUITE is a file, a folder that is searched for suites, or a pack, in which the agent names it.
 
     --resume continues a run that was stopped or failed; tasks that already have a score are not
     invoked again.
     """
-    if (suite is None) == (resume is None):
-        both = ", not both" if suite else ""
+    wanted = None
+    chosen = {name: value for name in CHOOSING if (value := given.pop(name)) not in (None, ())}
+    if chosen:
+        from evalwright.cli.selecting import wanted_tasks
+
+        wanted, suites = wanted_tasks(chosen, suites, resume)
+    if bool(suites) == (resume is not None):
+        both = ", not both" if suites else ""
         raise BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
+    if watch:
+        from evalwright.cli.watch import run_again_on_change
+
+        return run_again_on_change(suites, agents, [out, *map(given.get, FORMS_OF["run"])])
     host: str | None = given.pop("host")
     if host is not None:
         from evalwright.cli import remote
 
         remote.refuse_options(click.get_current_context(), is_resumed=resume is not None)
     emit = reserve_stdout() if as_json else write_stdout
-    asked = wanted_forms("run", given)
-    forms = {name: path.absolute() for name, path in asked.items()}  # an agent may change folder
-    agent = {name: given.pop(name) for name in ("agent", "agent_id", "model_class")}
-    options = RunOptions(**given)  # every other parameter is an option, by its own name
+    asked, out = wanted_forms("run", given), out and out.absolute()  # an agent may change folder
+    forms = {name: path.absolute() for name, path in asked.items()}
+    shown = {name: given.pop(name) for name in ("quiet", "show_secrets")}
+    others = {name: given.pop(name) for name in ("agent_id", "model_class", "db", "config")}
+    options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
     refuse_combinations(options, is_resumed=resume is not None)
     request = RunRequest(
-        suite=suite,
+        suite=suites[0] if suites else None,
+        agent=agents[0] if agents else None,
         resume=resume,
         options=options,
-        results=Results(
-            emit=emit,
-            as_json=as_json,
-            forms=forms,
-            out=out and out.absolute(),
-            quiet=quiet,
-            show_secrets=show_secrets,
-        ),
-        db=db,
-        config=config,
-        **agent,
+        results=Results(emit=emit, as_json=as_json, forms=forms, out=out, **shown),
+        wanted=wanted,
+        **others,
     )
     request.results.check_places()
-    return evaluate(request) if host is None else remote.evaluate(host, request)
+    if host is not None:
+        return remote.evaluate(host, request, [suites, agents])
+    if max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
+        return evaluate(request)
+    from evalwright.cli.several import evaluate_several
+
+    return evaluate_several(request, suites, agents, models)

@@ -39,7 +39,9 @@ def _cells(row: RunRow) -> list[str]:
     started = row.started_at[:19].replace("T", " ")
     suite = f"{row.suite_id}@{row.suite_version}"
     live = ", live-shadow" if "live-shadow" in row.modes else ""
-    return [row.run_id, started, f"{row.status}{live}", result, score, suite, row.agent_id]
+    marks = "".join(f", {mark}" for mark in row.marks)
+    status = f"{row.status}{live}{marks}"
+    return [row.run_id, started, status, result, score, suite, row.agent_id]
 
 
 def _table(rows: list[list[str]]) -> str:

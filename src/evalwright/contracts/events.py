@@ -21,6 +21,7 @@ from evalwright.contracts.planning import (
     RunId,
     RunSettings,
     SuiteSource,
+    TaskSelection,
     Text,
 )
 from evalwright.contracts.suite import Mode, Score, Suite
@@ -36,20 +37,10 @@ Usd = Annotated[float, Meta(ge=0)]
 Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
 DrainPolicy = Literal["immediate", "drain-current-node"]
 CapKind = Literal[
-    "clarification",
-    "schema",
-    "envelopes",
-    "node-executions",
-    "wasm-memory",
-    "wasm-fuel",
-    "wasm-execution-time",
-    "run-duration",
-    "loop-iterations",
-    "budget-tokens",
-    "budget-cost",
-    "budget-tool-calls",
-    "budget-retries",
-]
+    "clarification", "schema", "envelopes", "node-executions", "wasm-memory", "wasm-fuel",
+    "wasm-execution-time", "run-duration", "loop-iterations", "budget-tokens", "budget-cost",
+    "budget-tool-calls", "budget-retries",
+]  # fmt: skip
 
 
 class Payload(
@@ -152,6 +143,7 @@ class Planned(Payload, frozen=True):
     group: Group | None = None
     origin: Origin | None = None
     source: SuiteSource | None = None
+    selection: TaskSelection | None = None
 
 
 class EvalStarted(ClosedPayload, frozen=True):

@@ -60,6 +60,7 @@ class RunOptions(RunSettings, frozen=True, kw_only=True):
     judge_samples: int | None = None
     allow_self_judge: bool = False
     baseline: str | None = None  # the run to compare with
+    allow_partial: bool = False  # a run of a part of the suite may be that
     repeat: int = 1
 
 
@@ -101,6 +102,13 @@ class SuiteSource(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     folder: str
     content_hash: Text
+
+
+class TaskSelection(msgspec.Struct, frozen=True, rename="camel"):
+    """The run is of a part of a suite: how many tasks the whole has, and what chose among them."""
+
+    of: int
+    by: list[Text]
 
 
 class JudgePanel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

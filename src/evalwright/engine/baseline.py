@@ -10,20 +10,36 @@ from evalwright.contracts.planning import (
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
 from evalwright.engine.history import read_history
+from evalwright.engine.isolation import in_words
 from evalwright.engine.replay import project
-from evalwright.scoring.thresholds import pass_score
+from evalwright.scoring.thresholds import mean, pass_score
 from evalwright.store.protocol import EventLog
 
 
 def read_baseline(
-    log: EventLog, run_id: str, suite: Suite, redactor: Redactor = NOTHING_SECRET
+    log: EventLog,
+    run_id: str,
+    suite: Suite,
+    redactor: Redactor = NOTHING_SECRET,
+    *,
+    is_part: bool = False,
+    allow_partial: bool = False,
 ) -> Baseline:
-    """What a run came to; raises `BadInput` if it cannot be a baseline for the suite."""
+    """What a run came to; raises `BadInput` if it cannot be a baseline for the suite.
+
+    Where the suite is a part of itself, so is the baseline. A run of a part is no baseline unless
+    it is allowed to be.
+    """
     history = read_history(log, run_id)
     if history.status != "completed":
         raise BadInput(
             f"--baseline: run {run_id} is not complete ({history.status}), so there is nothing to "
             "compare with; finish it with --resume, or name another"
+        )
+    if history.plan.selection is not None and not allow_partial:
+        raise BadInput(
+            f"--baseline: run {run_id} is of a part of its suite ({in_words(history.plan)}), which "
+            "is no evidence; name a run of the whole suite, or allow it with --allow-partial"
         )
     recorded = history.plan.suite
     if (recorded.suite_id, recorded.version) != (suite.suite_id, suite.version):
@@ -31,6 +47,10 @@ def read_baseline(
             f"--baseline: run {run_id} is of {recorded.suite_id}@{recorded.version}, not of "
             f"{suite.suite_id}@{suite.version}; name a run of the same suite and version"
         )
+    wanted = {task.task_id for task in suite.tasks}
+    if is_part:
+        part = [task for task in recorded.tasks if task.task_id in wanted]
+        recorded = msgspec.structs.replace(recorded, tasks=part)
     changed = _change(recorded, suite, redactor)
     if changed is not None:
         raise BadInput(
@@ -38,10 +58,11 @@ def read_baseline(
             f"has changed since ({changed}); give a changed suite a new version"
         )
     summary = project(history).summary
+    results = [task for task in summary.tasks if task.task_id in wanted]
     return Baseline(
         run_id,
-        summary.aggregate_score,
-        [BaselineTask(task.score, task.passed) for task in summary.tasks],
+        mean([task.score for task in results]) if is_part else summary.aggregate_score,
+        [BaselineTask(task.score, task.passed) for task in results],
         history.plan.panel.judges if history.plan.panel else [],
     )
 

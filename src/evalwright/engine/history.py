@@ -168,4 +168,5 @@ def _plan(frame: dict[str, Event]) -> Plan:
         group=planned.group,
         origin=planned.origin,
         source=planned.source,
+        selection=planned.selection,
     )

@@ -1,7 +1,7 @@
-"""Isolation: whether an agent saw the fixtures of its tasks and nothing else.
+"""Marks of a run whose score says less than it seems: tags that are set, not chosen.
 
-A run of which this is not known is marked by tags, which its log, its snapshot and its scorecard
-show, and by which lists of runs can be filtered.
+Isolation: whether an agent saw the fixtures of its tasks and nothing else is not always known. And
+a run may be of a part of its suite. The log, the snapshot, lists and reports show the marks.
 """
 
 from collections.abc import Iterable
@@ -13,18 +13,35 @@ from evalwright.engine.plan import Plan
 
 NOT_ISOLATED = "not-isolated"
 MEMORY_UNUSED = "memory-unused"
+PARTIAL = "partial"
 
 EXPLANATIONS = {
     NOT_ISOLATED: (
         "not isolated: the agent got its fixtures in the request, and could call its own tools"
     ),
     MEMORY_UNUSED: "memory unused: the agent does not read the memorySeed of the suite",
+    PARTIAL: "partial: only a part of the suite ran, which is no evidence for a gate",
 }
 
 
 def marks_of(tags: Iterable[str]) -> list[str]:
     """The marks among the tags of a run."""
     return [tag for tag in tags if tag in EXPLANATIONS]
+
+
+def explained(plan: Plan) -> list[str]:
+    """What the marks of a run mean."""
+    marks = {mark: EXPLANATIONS[mark] for mark in sorted(EXPLANATIONS.keys() & plan.tags)}
+    if plan.selection is not None:
+        marks[PARTIAL] = f"a part of the suite: {in_words(plan)}; no evidence for a gate"
+    return list(marks.values())
+
+
+def in_words(plan: Plan) -> str:
+    """How much of its suite a run of a part is of, and by what it was chosen."""
+    assert plan.selection is not None
+    chosen = ", ".join(plan.selection.by)
+    return f"{len(plan.suite.tasks)} of {plan.selection.of} tasks, by {chosen}"
 
 
 def isolation_marks(plan: Plan, agent: Agent) -> list[str]:

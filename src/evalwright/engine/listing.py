@@ -5,6 +5,7 @@ import msgspec
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted
 from evalwright.contracts.times import iso_time
+from evalwright.engine.isolation import marks_of
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
@@ -24,6 +25,7 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     passed: bool | None = None
     modes: list[str] = []
     group: str | None = None
+    marks: list[str] = []
 
 
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
@@ -93,4 +95,5 @@ def _row(log: EventLog, run: RunFacts) -> RunRow:
         passed=run.passed,
         modes=run.modes,
         group=run.repeats,
+        marks=marks_of(run.tags),
     )

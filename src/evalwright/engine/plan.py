@@ -23,6 +23,7 @@ from evalwright.contracts.planning import (
     RunOptions,
     RunSettings,
     SuiteSource,
+    TaskSelection,
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite
 from evalwright.engine.judge_prompt import PROMPT_VERSION
@@ -83,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True):
     group: Group | None = None
     origin: Origin | None = None
     source: SuiteSource | None = None
+    selection: TaskSelection | None = None  # where it is of a part of the suite
     checks: "PlannedChecks | None" = None  # ready to be run; not recorded
 
     @property
@@ -122,7 +124,15 @@ class Plan(msgspec.Struct, frozen=True):
             baseline.run_id if baseline else None,
         )
         planned = Planned(
-            suite, self.agent, self.settings, self.panel, baseline, self.group, origin, self.source
+            suite,
+            self.agent,
+            self.settings,
+            self.panel,
+            baseline,
+            self.group,
+            origin,
+            self.source,
+            self.selection,
         )
         return started, opened, planned
 

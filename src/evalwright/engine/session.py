@@ -29,13 +29,14 @@ from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import Group, RunOptions, SuiteSource
+from evalwright.contracts.planning import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
 from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.continuation import resume_run
 from evalwright.engine.execution import Means, Outcome, start_run
 from evalwright.engine.history import History
+from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
@@ -220,11 +221,12 @@ class Session:
         log: EventLog | None = None,
         *,
         source: SuiteSource | None = None,
+        selection: TaskSelection | None = None,
     ) -> list[Plan]:
         """The runs of a suite, one for each repeat; raises `InvalidDocument` with all problems.
 
         `name` is how messages call the suite. A baseline is read from `log`. A wide suite has a
-        `source`.
+        `source`, and a suite that is only a part of itself a `selection`.
         """
         baseline = None
         if self.options.baseline is not None:
@@ -234,8 +236,18 @@ class Session:
             from evalwright.engine.listing import find_run, last_continuation
 
             run_id = last_continuation(log, find_run(log, self.options.baseline))
-            baseline = read_baseline(log, run_id, suite, self.models.redactor)
+            baseline = read_baseline(
+                log,
+                run_id,
+                suite,
+                self.models.redactor,
+                is_part=selection is not None,
+                allow_partial=self.options.allow_partial,
+            )
         plan = plan_run(suite, name, self.agent, self.options, baseline, source=source)
+        if selection is not None:
+            tags = [*plan.tags, PARTIAL]
+            plan = msgspec.structs.replace(plan, selection=selection, tags=tags)
         if not self.agent.reads_memory:
             self._warn_of_memory(plan, name)
         if self.options.repeat == 1:

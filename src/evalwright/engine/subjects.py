@@ -9,7 +9,7 @@ import msgspec
 from evalwright.agents.load import ARCHIVES
 from evalwright.contracts.documents import parse_document, read_input, value_to_json
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import SuiteSource
+from evalwright.contracts.planning import SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_wide
 from evalwright.scoring.golden import read_suite
 
@@ -27,6 +27,7 @@ class SuiteSubject(NamedTuple):
     agent: str | None
     source: SuiteSource | None = None
     notices: tuple[str, ...] = ()  # what its reader should know
+    selection: TaskSelection | None = None  # where it is a part of the suite
 
 
 def read_subject(

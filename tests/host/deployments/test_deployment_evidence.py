@@ -230,6 +230,11 @@ def test_a_correction_does_not_open_the_gate_and_is_named_by_it(desk):
     assert evidence(desk, details["runId"])["passed"] is False
 
 
+def test_a_run_of_a_part_of_its_suite_is_no_evidence(desk):
+    run_id = asyncio.run(desk.eval_run(tags=("partial",)))
+    assert refusal(desk, run_id).details["unmet"] == ["the run is of a part of its suite"]
+
+
 def test_an_agent_that_may_have_ignored_its_fixtures_is_named_in_the_evidence(desk):
     run_id = asyncio.run(desk.eval_run(tags=("not-isolated", "ci")))
     shown = evidence(desk, promoted(desk, run_id).run_id)

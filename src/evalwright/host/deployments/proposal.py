@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
 from evalwright.engine.execution import Outcome
-from evalwright.engine.isolation import marks_of
+from evalwright.engine.isolation import PARTIAL, marks_of
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.replay import replay_run
 from evalwright.engine.verdict import gates
@@ -178,6 +178,8 @@ def _unmet(
         return ["the run evaluated another agent or version"]
     if outcome.plan.origin and "mockProvider" in (outcome.plan.origin.configurable or {}):
         return ["the run used a mock instead of a model"]
+    if PARTIAL in outcome.plan.tags:
+        return ["the run is of a part of its suite"]
     return [
         *_missed_scores(outcome, required_pass_score),
         *_safety_findings(outcome),

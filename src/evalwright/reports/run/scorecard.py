@@ -7,7 +7,7 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.execution import Outcome
-from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
 from evalwright.reports.console import SHORT, Style, one_line, printable
@@ -49,8 +49,7 @@ def render_outcome(
         details += render_panel(plan.panel, agreement, style)
     if plan.is_live:
         details.append(style.yellow(LIVE))
-    marks = sorted(EXPLANATIONS.keys() & plan.tags)
-    details += map(style.yellow, [*map(EXPLANATIONS.__getitem__, marks), *overrides])
+    details += map(style.yellow, [*(explained(plan) if plan.tags else ()), *overrides])
     if plan.group is not None:
         details.append(f"repeat {plan.group.index} of {plan.group.size}, group {plan.group.id}")
     return render_scorecard(

@@ -1,0 +1,262 @@
+"""Several suites, or several agents and models: a run for each, and what they come to together."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+import msgspec
+
+from evalwright.cli.evaluation import (
+    ProgressObserver,
+    RunRequest,
+    prepare,
+    select_tasks,
+)
+from evalwright.cli.output import Streams, make_folder, say, tell, without_secrets
+from evalwright.cli.results import Results, failed_run, reported, show_results, write_forms
+from evalwright.contracts.errors import (
+    BadInput,
+    EvalwrightError,
+    Interrupted,
+    RunFailed,
+    StoreError,
+)
+from evalwright.engine.execution import Outcome
+from evalwright.engine.selection import NothingSelected
+from evalwright.engine.session import reasons_against
+from evalwright.engine.subjects import SuiteSubject, read_subject
+from evalwright.engine.suite_files import find_suites
+from evalwright.reports.console import Style
+from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.side_by_side import aligned, render_side_by_side
+from evalwright.scoring.side_by_side import SideBySide, VariantRuns, side_by_side
+from evalwright.store.location import opened_log
+from evalwright.store.protocol import EventLog
+
+COULD_NOT = 3
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Variant(NamedTuple):
+    """An agent and its model, where there are several to be run."""
+
+    name: str
+    agent: str | None
+    model: str | None
+
+
+class SuiteJob(NamedTuple):
+    """A suite for a variant, and the folder for its files."""
+
+    request: RunRequest
+    subject: SuiteSubject
+    variant: Variant
+
+
+class EndedJob(NamedTuple):
+    """What came of a job: outcomes, or why there are none."""
+
+    job: SuiteJob
+    outcomes: Sequence[Outcome]
+    error: EvalwrightError | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code of a command that had done nothing else."""
+        if self.error is not None:
+            return self.error.exit_code
+        return 1 if reasons_against(self.outcomes) else 0
+
+
+def variants_of(agents: Sequence[str], models: Sequence[str]) -> list[Variant]:
+    """Every agent with every model; what they have in common is not in their names."""
+    several_agents, several_models = len(agents) > 1, len(models) > 1
+    no_name: list[str | None] = [None]
+    return [
+        Variant(
+            " ".join(
+                name
+                for name, counts in ((agent, several_agents), (model, several_models))
+                if name and counts
+            ),
+            agent,
+            model,
+        )
+        for agent in agents or no_name
+        for model in models or no_name
+    ]
+
+
+def evaluate_several(
+    request: RunRequest, suites: Sequence[Path], agents: Sequence[str], models: Sequence[str]
+) -> int:
+    """A run of each suite for each agent and model; the worst exit code."""
+    if request.resume is not None:
+        raise BadInput("--resume: a run goes on with one agent and one model; name one")
+    variants = variants_of(agents, models)
+    found = find_suites(suites)
+    quiet = request.results.quiet
+    if found.passed_over and not quiet:
+        files = "file" if found.passed_over == 1 else "files"
+        say(f"{len(found.paths)} suites found; {found.passed_over} other {files} passed over")
+    jobs = _jobs(request, found.paths, variants)
+    ended: list[EndedJob] = []
+    runs: list[ReportedRun | FailedRun] = []
+    with opened_log(request.db) as log:
+        for number, job in enumerate(jobs, 1):
+            ended.append(_work(log, job, f"[{number}/{len(jobs)}] ", runs))
+    results = request.results
+    if results.forms:
+        write_forms(results, runs)
+    compared = _side_by_side(ended) if len(variants) > 1 else []
+    _tell(results, "\n".join(_closing(ended, compared, Style.of(_stream(results)))))
+    if results.as_json:
+        _emit(results, ended, compared, is_one=len(found.paths) == 1)
+    return max(each.code for each in ended)
+
+
+def _jobs(
+    request: RunRequest, paths: Sequence[Path], variants: Sequence[Variant]
+) -> list[SuiteJob]:
+    """Read every suite before the first run starts; those of which no task is wanted are left."""
+    folders = _names([path.stem for path in paths])
+    places = _names([variant.name for variant in variants])
+    jobs, unmatched = [], []
+    for path, folder in zip(paths, folders, strict=True):
+        for variant, place in zip(variants, places, strict=True):
+            parts = ([folder] if len(paths) > 1 else []) + ([place] if len(variants) > 1 else [])
+            out = request.results.out
+            results = msgspec.structs.replace(request.results, out=out and out.joinpath(*parts))
+            one = msgspec.structs.replace(
+                request,
+                suite=path,
+                agent=variant.agent,
+                options=msgspec.structs.replace(request.options, model=variant.model),
+                results=results,
+            )
+            subject = read_subject(str(path), variant.agent)
+            try:
+                if request.wanted is not None:
+                    subject = select_tasks(one, request.wanted, subject)
+                jobs.append(SuiteJob(one, subject, variant))
+            except NothingSelected as error:
+                unmatched.append(error)
+    if not jobs:
+        raise unmatched[0]
+    return jobs
+
+
+def _names(texts: Sequence[str]) -> list[str]:
+    """A name for a folder for each text; those that would be the same are numbered."""
+    names: list[str] = []
+    for text in texts:
+        name = _NOT_A_NAME.sub("-", text).strip("-.") or "run"
+        taken = sum(each == name or each.startswith(f"{name}-") for each in names)
+        names.append(f"{name}-{taken + 1}" if name in names else name)
+    return names
+
+
+def _work(
+    log: EventLog, job: SuiteJob, label: str, runs: "list[ReportedRun | FailedRun]"
+) -> EndedJob:
+    """Execute a job and show what came of it; a run that fails does not keep the others back."""
+    request = job.request
+    results = request.results
+    if results.out is not None:
+        make_folder(results.out)
+    try:
+        session, plans = prepare(request, job.subject)
+        own = msgspec.structs.replace(request, results=msgspec.structs.replace(results, forms={}))
+        outcomes = ProgressObserver(own, log, label).run(session, plans)
+    except (Interrupted, StoreError):
+        raise
+    except EvalwrightError as error:
+        words = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        say(f"evalwright: {without_secrets(words)}")
+        if isinstance(error, RunFailed):
+            runs.append(failed_run(results, error))
+        return EndedJob(job, (), error)
+    runs += [reported(each) for each in show_results(results, log, outcomes)]
+    return EndedJob(job, outcomes)
+
+
+def _side_by_side(ended: Sequence[EndedJob]) -> list[SideBySide]:
+    """For each suite, its variants that came to a result; one alone has nothing beside it."""
+    compared = []
+    for _, of_suite in groupby(ended, key=lambda each: each.job.request.suite):
+        runs = [
+            VariantRuns(
+                each.job.variant.name,
+                [outcome.run_id for outcome in each.outcomes],
+                [outcome.summary for outcome in each.outcomes],
+            )
+            for each in of_suite
+            if each.outcomes
+        ]
+        if len(runs) > 1:
+            compared.append(side_by_side(runs))
+    return compared
+
+
+def _closing(
+    ended: Sequence[EndedJob], compared: Sequence[SideBySide], style: Style
+) -> Iterator[str]:
+    """What all runs come to."""
+    yield ""
+    for each in compared:
+        yield from render_side_by_side(each, style)
+        yield ""
+    marks = [_mark(each, style) for each in ended]
+    columns = zip(*(_cells(each) for each in ended), strict=True)
+    lines = aligned(list(zip(*(column for column in columns if any(column)), strict=True)))
+    yield style.bold(f"{len(ended)} {'run' if len(ended) == 1 else 'runs'}")
+    yield from (f"  {mark} {line}" for mark, line in zip(marks, lines, strict=True))
+    passed = sum(each.code == 0 for each in ended)
+    verdict = style.green("PASSED") if passed == len(ended) else style.red("FAILED")
+    yield f"{style.bold(verdict)}  {passed} of {len(ended)} passed"
+
+
+def _mark(ended: EndedJob, style: Style) -> str:
+    if ended.error is not None:
+        return style.red("!")
+    return style.red("✗") if ended.code else style.green("✓")
+
+
+def _cells(ended: EndedJob) -> list[str]:
+    suite, variant = ended.job.subject.suite, ended.job.variant
+    name = f"{suite.suite_id}@{suite.version}"
+    if not ended.outcomes:
+        return [name, variant.name, "error", "no result", "", ""]
+    last = ended.outcomes[-1]
+    part = f" (of {last.plan.selection.of})" if last.plan.selection else ""
+    scores = [outcome.summary.aggregate_score for outcome in ended.outcomes]
+    cost = last.summary.total_cost_usd
+    return [
+        name,
+        variant.name,
+        f"score {sum(scores) / len(scores):.4g}",
+        f"{last.summary.passed_count} of {last.summary.task_count} tasks{part}",
+        "" if cost is None else f"${cost:.6g}",
+        last.run_id,
+    ]
+
+
+def _stream(results: Results) -> TextIO:
+    return Streams.err if results.as_json else Streams.out
+
+
+def _tell(results: Results, text: str) -> None:
+    if not results.quiet:
+        (say if results.as_json else tell)(text, styled=True)
+
+
+def _emit(
+    results: Results, ended: Sequence[EndedJob], compared: Sequence[SideBySide], *, is_one: bool
+) -> None:
+    """The summaries of all runs; of variants, what they are side by side."""
+    found: object = [outcome.summary for each in ended for outcome in each.outcomes]
+    if compared:
+        found = compared[0] if is_one else compared
+    results.emit(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

@@ -1,0 +1,207 @@
+"""Which tasks of a suite run: by name, by tag, by what became of them in an earlier run.
+
+A run of only some tasks is marked by a tag, which its log, lists and reports show, and is no
+evidence for a gate unless somebody asks for that.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Collection, Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.events import InvocationCompleted
+from evalwright.contracts.planning import TaskSelection
+from evalwright.contracts.suite import Suite, Task
+from evalwright.engine.history import read_history
+from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.store.protocol import EventLog, RunFilter
+
+OF_THIS_SUITE = ""  # in place of a run: the latest one of the suite
+MOST_SEEDS = 1_000_000
+_NEAR = 5
+
+
+class NothingSelected(BadInput):
+    """No task of a suite is wanted."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks that are asked for: those that every part agrees with; first a sample, then few."""
+
+    tasks: tuple[str, ...] = ()  # patterns; one of them must fit the task's id
+    tagged: tuple[str, ...] = ()  # the task must have one of these tags
+    failed: str | None = None  # a run in which the task did not pass
+    errors: str | None = None  # a run in which the task ended in an error
+    sample: int | None = None
+    seed: int | None = None
+    limit: int | None = None
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether an earlier run decides."""
+        return self.failed is not None or self.errors is not None
+
+
+EVERYTHING = Wanted()
+
+
+def select(
+    suite: Suite, wanted: Wanted, name: str, log: EventLog | None = None
+) -> tuple[Suite, TaskSelection | None]:
+    """The suite with the tasks that are wanted; None where these are all it has.
+
+    Raises `BadInput`, with what may have been meant, if there are none.
+    """
+    choice = _TaskChoice(suite, wanted, name)
+    choice.by_id()
+    choice.by_tag()
+    if log is not None:
+        choice.by_run(log, "--failed", wanted.failed)
+        choice.by_run(log, "--errors", wanted.errors)
+    choice.by_number()
+    if len(choice.tasks) == len(suite.tasks):
+        return suite, None
+    part = msgspec.structs.replace(suite, tasks=list(choice.tasks))
+    return part, TaskSelection(len(suite.tasks), choice.by)
+
+
+class _TaskChoice:
+    """The tasks that are left, and what they were chosen by."""
+
+    def __init__(self, suite: Suite, wanted: Wanted, name: str) -> None:
+        self.tasks: Sequence[Task] = suite.tasks
+        self.by: list[str] = []
+        self._suite = suite
+        self._wanted = wanted
+        self._name = name
+
+    def by_id(self) -> None:
+        patterns = self._wanted.tasks
+        if patterns:
+            left = [task for task in self.tasks if _fits(task, patterns)]
+            self._narrow(left, lambda: _no_such_id(self._suite, patterns))
+            self.by += [f"--task {pattern}" for pattern in patterns]
+
+    def by_tag(self) -> None:
+        tags = self._wanted.tagged
+        if tags:
+            left = [task for task in self.tasks if not set(tags).isdisjoint(task.tags)]
+            self._narrow(left, lambda: _no_such_tag(self._suite, tags))
+            self.by += [f"--tagged {tag}" for tag in tags]
+
+    def by_run(self, log: EventLog, option: str, run: str | None) -> None:
+        if run is None:
+            return
+        run_id, found = _unsuccessful(log, self._suite, run, only_errors=option == "--errors")
+        left = [task for task in self.tasks if task.task_id in found]
+        self._narrow(left, lambda: _none_left(option, run_id, found))
+        self.by.append(f"{option} {run_id}")
+
+    def by_number(self) -> None:
+        wanted = self._wanted
+        if wanted.sample is not None:
+            seed = secrets.randbelow(MOST_SEEDS) if wanted.seed is None else wanted.seed
+            self.tasks = _sampled(self.tasks, wanted.sample, seed)
+            self.by.append(f"--sample {wanted.sample} --seed {seed}")
+        if wanted.limit is not None:
+            self.tasks = self.tasks[: wanted.limit]
+            self.by.append(f"--limit {wanted.limit}")
+
+    def _narrow(self, left: Sequence[Task], why_none: Callable[[], str]) -> None:
+        if not left:
+            raise NothingSelected(f"{self._name}: {why_none()}")
+        self.tasks = left
+
+
+def _fits(task: Task, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(task.task_id, pattern) for pattern in patterns)
+
+
+def _sampled(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
+    """A random part, in the order of the suite; a task that is added changes it little."""
+
+    def draw(task: Task) -> bytes:
+        return hashlib.sha256(f"{seed}:{task.task_id}".encode()).digest()
+
+    drawn = {task.task_id for task in sorted(tasks, key=draw)[:count]}
+    return [task for task in tasks if task.task_id in drawn]
+
+
+def _no_such_id(suite: Suite, patterns: Sequence[str]) -> str:
+    ids = [task.task_id for task in suite.tasks]
+    near = [each for pattern in patterns for each in _near(pattern.strip("*"), ids)]
+    return f"no task fits --task {' or '.join(patterns)}; {_meant(near, ids)}"
+
+
+def _no_such_tag(suite: Suite, asked: Sequence[str]) -> str:
+    tags = sorted({tag for task in suite.tasks for tag in task.tags})
+    words = " or ".join(asked)
+    if not tags:
+        return f"no task has a tag, so --tagged {words} selects none; choose by --task"
+    if not set(tags).isdisjoint(asked):
+        return f"none of the tasks that are selected otherwise has the tag {words}"
+    near = [each for tag in asked for each in _near(tag, tags)]
+    return f"no task has the tag {words}; {_meant(near, tags)}"
+
+
+def _near(asked: str, known: Sequence[str]) -> list[str]:
+    inside = [each for each in known if asked and asked.lower() in each.lower()]
+    return (inside or get_close_matches(asked, known, _NEAR, 0.5))[:_NEAR]
+
+
+def _meant(near: Sequence[str], known: Sequence[str]) -> str:
+    if near:
+        return f"did you mean {', '.join(dict.fromkeys(near))}?"
+    more = ", …" if len(known) > _NEAR else ""
+    return f"there are {', '.join(known[:_NEAR])}{more}"
+
+
+def _none_left(option: str, run_id: str, found: Collection[str]) -> str:
+    what = "ended in an error" if option == "--errors" else "failed"
+    if not found:
+        return f"no task {what} in run {run_id}, so {option} selects none"
+    return f"none of the tasks that {what} in run {run_id} is selected otherwise"
+
+
+def _unsuccessful(
+    log: EventLog, suite: Suite, run: str, *, only_errors: bool
+) -> tuple[str, set[str]]:
+    """A run by its name, and its tasks that failed, or ended in an error; of repeats, in any."""
+    run_id = _latest_of(log, suite) if run == OF_THIS_SUITE else find_run(log, run)
+    run_id = last_continuation(log, run_id)
+    history = read_history(log, run_id)
+    if history.plan.suite.suite_id != suite.suite_id:
+        other = f"{history.plan.suite.suite_id}@{history.plan.suite.version}"
+        raise BadInput(f"run {run_id} is of {other}, not of {suite.suite_id}; name one of its runs")
+    group = history.plan.group
+    found: set[str] = set()
+    for each in runs_of_group(log, group.id) if group else [run_id]:
+        errors = _errors(log, each)
+        results = read_history(log, each).tally.results.values()
+        found |= errors
+        if not only_errors:
+            found |= {result.task_id for result in results if not result.passed}
+    return run_id, found
+
+
+def _latest_of(log: EventLog, suite: Suite) -> str:
+    for run in log.find_runs(RunFilter(is_evaluation=True)):
+        if (run.suite or "").partition("@")[0] == suite.suite_id:
+            return run.run_id
+    raise NothingSelected(
+        f"there is no run of {suite.suite_id} in {log.place} yet; run the suite first"
+    )
+
+
+def _errors(log: EventLog, run_id: str) -> set[str]:
+    """The tasks whose last invocation failed, and those that were answered and have no score."""
+    outcomes: dict[str, str] = {}
+    for event in log.read(run_id, (InvocationCompleted.TYPE,)):
+        outcomes[event.task_id or ""] = event.decode(InvocationCompleted).outcome
+    history = read_history(log, run_id)
+    unjudged = outcomes.keys() - history.scored if history.end is not None else set()
+    return unjudged | {task_id for task_id, outcome in outcomes.items() if outcome == "failed"}

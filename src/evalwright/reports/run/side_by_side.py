@@ -1,0 +1,94 @@
+"""Several agents or models beside each other, on a console."""
+
+from collections.abc import Iterator, Sequence
+
+from evalwright.reports.console import Style, printable
+from evalwright.reports.figures import NOTHING, dollars, points_in_words
+from evalwright.scoring.side_by_side import (
+    SideBySide,
+    TaskDifference,
+    VariantChange,
+    VariantFigures,
+)
+from evalwright.scoring.statistics import LEVEL, p_in_words
+
+MOST_DIFFERENCES = 20
+_HEAD = ("", "passed", "pass rate (95 % interval)", "score", "cost", "latency p50", "p95")
+
+
+def render_side_by_side(compared: SideBySide, style: Style) -> list[str]:
+    """A line for each variant, how far it is from the first, and the tasks that differ."""
+    return [
+        style.bold(f"{compared.suite_id}@{compared.suite_version}, side by side"),
+        *_table([_HEAD, *map(_cells, compared.variants)]),
+        *(f"  {line}" for change in compared.changes for line in _change(compared, change, style)),
+        *_differences(compared, style),
+    ]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines with columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"  {line}" for line in aligned(rows)]
+
+
+def _cells(variant: VariantFigures) -> tuple[str, ...]:
+    low, high = variant.pass_interval
+    return (
+        printable(variant.name),
+        f"{variant.passed_count} of {variant.task_count}",
+        f"{variant.pass_rate:.1%} ({low:.1%} to {high:.1%})",
+        f"{variant.score:.4g}",
+        NOTHING if variant.cost_usd is None else dollars(variant.cost_usd),
+        _milliseconds(variant.median_latency_ms),
+        _milliseconds(variant.p95_latency_ms),
+    )
+
+
+def _milliseconds(value: int | None) -> str:
+    return NOTHING if value is None else f"{value:,} ms"
+
+
+def _change(compared: SideBySide, change: VariantChange, style: Style) -> Iterator[str]:
+    first = printable(compared.variants[0].name)
+    against = f"{printable(change.name)} against {first}:"
+    if not change.newly_passing and not change.newly_failing and not change.score_change:
+        yield f"{against} no difference"
+        return
+    surest = min(change.pass_rate_p, change.score_p)
+    verdict = "more than chance" if surest < LEVEL else "within chance"
+    rate = points_in_words(change.pass_rate_change, change.pass_rate_interval)
+    low, high = change.score_interval
+    interval = f"{low + 0.0:+.3g} to {high + 0.0:+.3g}"  # never -0
+    score = f"score {change.score_change:+.4g}, 95 % interval {interval}"
+    sentence = f"{verdict} ({p_in_words(surest)})"
+    marked = style.yellow(sentence) if surest < LEVEL else sentence
+    yield f"{against} {rate}; {score}; {marked}"
+
+
+def _differences(compared: SideBySide, style: Style) -> list[str]:
+    if not compared.differences:
+        return ["  every task came out the same"]
+    shown = compared.differences[:MOST_DIFFERENCES]
+    head = ["", *(printable(variant.name) for variant in compared.variants)]
+    rows = [head, *(_difference_cells(each) for each in shown)]
+    count = len(compared.differences)
+    lines = [f"  {count} {'task differs' if count == 1 else 'tasks differ'}", *_table(rows)]
+    if len(shown) < len(compared.differences):
+        lines.append(style.dim(f"  … and {len(compared.differences) - len(shown)} more: --json"))
+    return lines
+
+
+def _difference_cells(task: TaskDifference) -> list[str]:
+    marks = ("✓" if passed else "✗" for passed in task.passed)
+    return [
+        printable(task.task_id),
+        *(f"{mark} {score:.4g}" for mark, score in zip(marks, task.scores, strict=True)),
+    ]
