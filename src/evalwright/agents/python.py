@@ -201,7 +201,7 @@ def _failure(error: BaseException) -> AgentFailure:
     if isinstance(error, AgentFailure):
         return error
     message = f"{type(error).__name__}: {_words(error)}"
-    trace = _own_trace(error)[-MAX_TRACEBACK:]
+    trace = own_trace(error)[-MAX_TRACEBACK:]
     return AgentFailure("agent_error", _clean(message), {"traceback": _clean(trace)})
 
 
@@ -212,7 +212,7 @@ def _words(error: BaseException) -> str:
         return "(its message cannot be read)"
 
 
-def _own_trace(error: BaseException) -> str:
+def own_trace(error: BaseException) -> str:
     """The traceback from the agent's first frame on, without the paths of this machine."""
     trace = traceback.TracebackException.from_exception(error)
     _shorten(trace)
@@ -220,7 +220,7 @@ def _own_trace(error: BaseException) -> str:
 
 
 def _shorten(trace: traceback.TracebackException) -> None:
-    ours = str(Path(__file__).parent)
+    ours = str(Path(__file__).parents[1])
     trace.stack = traceback.StackSummary.from_list(
         [
             traceback.FrameSummary(

@@ -1,9 +1,10 @@
 """Checking: the checks of a suite are prepared once, and then run on the answers to its tasks."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,9 +23,21 @@ from evalwright.contracts.planning import RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
+from evalwright.engine.asking import Asking
 from evalwright.engine.invocation import Answer, Repetition
+from evalwright.engine.judging import Panel
+from evalwright.engine.own_checks import OwnChecks, Unusable
 from evalwright.engine.plan import Plan
-from evalwright.scoring.checks.base import Answers, Examined, MadeCall, Prepared, Spent
+from evalwright.scoring.checks.base import (
+    Answers,
+    Ask,
+    CodeAsk,
+    Examined,
+    JudgeAsk,
+    MadeCall,
+    Prepared,
+    Spent,
+)
 from evalwright.scoring.checks.table import prepare_checks, run_checks, verdict_of
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
@@ -37,6 +50,7 @@ class PlannedChecks(msgspec.Struct, frozen=True):
 
     by_task: SuiteChecks
     judged: str | None = None  # the first task with a check that asks a judge
+    code: OwnChecks | None = None
 
 
 def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
@@ -45,13 +59,27 @@ def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     return tuple(mode for mode in usual if mode in suite.modes)
 
 
-def plan_checks(
-    suite: Suite,
-    source: SuiteSource | None,  # noqa: ARG001
-) -> tuple[PlannedChecks, list[Problem]]:
+def plan_checks(suite: Suite, source: SuiteSource | None) -> tuple[PlannedChecks, list[Problem]]:
     """The checks of a suite with everything they need, and every problem with them."""
     checks, problems = _prepare_suite(suite)
-    return PlannedChecks(checks), problems
+    judged: str | None = None
+    code: OwnChecks | None = None
+    for index, task in enumerate(suite.tasks):
+        for ask in _asks(checks.get(task.task_id, ())):
+            if isinstance(ask, JudgeAsk):
+                judged = judged or task.task_id
+            elif isinstance(ask, CodeAsk):
+                code = code or OwnChecks(Path(source.folder if source else ""))
+                try:
+                    code.load(ask.function)
+                except Unusable as unusable:
+                    message = f"task {task.task_id!r}: {unusable.message}"
+                    problems.append(Problem(f"$.tasks[{index}].checks", message, unusable.remedy))
+    return PlannedChecks(checks, judged, code), problems
+
+
+def _asks(checks: Iterable[Prepared]) -> list[Ask]:
+    return [ask for check in checks if check.asks for ask in check.asks]
 
 
 def _prepare_suite(suite: Suite) -> tuple[SuiteChecks, list[Problem]]:
@@ -81,28 +109,41 @@ def _signal_kinds() -> frozenset[str]:
 class Checking:
     """Runs the checks of one run, and remembers the repetitions of tasks that are repeated."""
 
-    def __init__(self, plan: Plan, agent_id: str, done: Mapping[str, Sequence[Repetition]]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        agent_id: str,
+        panel: Panel | None,
+        done: Mapping[str, Sequence[Repetition]],
+    ) -> None:
         planned = plan.checks
         if planned is None:  # of a run that is resumed
             planned, problems = plan_checks(plan.suite, plan.source)
             if problems:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self._checks = planned.by_task
+        self._asking = Asking(panel, planned.code, plan.settings.task_timeout_s)
+        self._code = planned.code
         self._agent_id = agent_id
         self._done = {task_id: list(each) for task_id, each in done.items()}
+
+    def close(self) -> None:
+        """Let go of the threads that own checks ran in."""
+        if self._code is not None:
+            self._code.close()
 
     def asks(self, answer: Answer) -> bool:
         """Whether the checks of an answer have to be told something first."""
         return any(check.asks for check in self._checks[answer.task.task_id])
 
     async def ask(
-        self,
-        answer: Answer,  # noqa: ARG002
-        known: Sequence[Judged],  # noqa: ARG002
-        record: Callable[[Payload], None],  # noqa: ARG002
+        self, answer: Answer, known: Sequence[Judged], record: Callable[[Payload], None]
     ) -> Answers:
         """What the checks of an answer want to be told; raises `JudgeFailed`."""
-        return {}
+        asks = _asks(self._checks.get(answer.task.task_id, ()))
+        if not asks:
+            return {}
+        return await self._asking.tell(asks, answer.task, self._examined(answer), known, record)
 
     def repetition(self, task: Task) -> int:
         """The number of the repetition that a task is at, from 1."""

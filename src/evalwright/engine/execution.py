@@ -102,7 +102,7 @@ class Execution:
         if any(task.expected.kind == "checks" for task in self._plan.suite.tasks):
             from evalwright.engine.checking import Checking  # most suites have none
 
-            self._checking = Checking(self._plan, agent.agent_id, history.repetitions)
+            self._checking = Checking(self._plan, agent.agent_id, means.panel, history.repetitions)
         self._review = None
         if means.panel is not None or self._checking is not None:
             self._review = Review(self._plan, means.panel, self._checking)
@@ -194,7 +194,11 @@ class Execution:
         scored = self._history.scored
         self._pending.extend(n for n, task in enumerate(tasks) if task.task_id not in scored)
         workers = min(settings.concurrency or 1, len(tasks))
-        await run_workers(workers, self._worker)
+        try:
+            await run_workers(workers, self._worker)
+        finally:
+            if self._checking is not None:
+                self._checking.close()
         return not self._pending
 
     async def _worker(self) -> None:

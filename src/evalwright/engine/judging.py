@@ -75,6 +75,7 @@ class Panel:
         output: Any,
         known: Sequence[Judged],
         record: Record,
+        reference: str | None = None,
     ) -> list[Judged]:
         """The answers of all judges and samples, in their order; those `known` are not asked for.
 
@@ -88,7 +89,7 @@ class Panel:
         seats = [(model, n) for model in self._models for n in range(1, self._samples + 1)]
         missing = [(model, n) for model, n in seats if (model.name, n) not in have]
         if missing:
-            request = judge_request(questions, task.input, output)
+            request = judge_request(questions, task.input, output, reference)
             asked = (
                 _ask(model, n, subject, questions, for_sample(request, n), record)
                 for model, n in missing

@@ -1,0 +1,107 @@
+"""Asking: what checks have to be told, by judges, by the user's own code, by models."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.events import Judged, Payload
+from evalwright.contracts.suite import Task
+from evalwright.engine.judge_prompt import PROMPT_VERSION, questions_of
+from evalwright.engine.judging import Panel
+from evalwright.engine.own_checks import OwnChecks
+from evalwright.scoring.checks.base import (
+    Answers,
+    Ask,
+    CodeAsk,
+    Examined,
+    JudgeAsk,
+    JudgeSays,
+    Unanswered,
+)
+from evalwright.scoring.checks.judge_against import material
+from evalwright.scoring.rubric import all_votes
+
+Record = Callable[[Payload], None]
+SUBJECT = "check:"
+
+
+def subject_of(ask: JudgeAsk, reference: str | None, task: Task, output: Any) -> str:
+    """What judges are asked, and about what: equal questions about equal answers are one."""
+    asked = [PROMPT_VERSION, ask.statements, reference, task.input, output]
+    return SUBJECT + hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:32]
+
+
+class Asking:
+    """Answers the asks of checks; what judges have said is not asked again."""
+
+    def __init__(
+        self, panel: Panel | None, code: OwnChecks | None, timeout_s: float | None
+    ) -> None:
+        self._panel = panel
+        self._code = code
+        self._timeout_s = timeout_s
+        self._said: dict[str, list[Judged]] = {}
+        self._turns: dict[str, asyncio.Lock] = {}  # by subject: one asks, the others wait for that
+
+    async def tell(
+        self,
+        asks: Iterable[Ask],
+        task: Task,
+        examined: Examined,
+        known: Sequence[Judged],
+        record: Record,
+    ) -> Answers:
+        """What is asked for, all at once; raises `JudgeFailed`."""
+        wanted = list(dict.fromkeys(asks))
+        for each in known:
+            if each.subject.startswith(SUBJECT) and each not in self._said.get(each.subject, ()):
+                self._said.setdefault(each.subject, []).append(each)
+        told = await asyncio.gather(
+            *(self._tell(ask, task, examined, record) for ask in wanted), return_exceptions=True
+        )
+        for answer in told:
+            if isinstance(answer, BaseException):
+                raise answer
+        return dict(zip(wanted, told, strict=True))
+
+    async def _tell(self, ask: Ask, task: Task, examined: Examined, record: Record) -> Any:
+        if isinstance(ask, JudgeAsk):
+            return await self._judged(ask, task, examined, record)
+        if isinstance(ask, CodeAsk) and self._code is not None:
+            return await self._code.call(ask.function, task, examined, self._timeout_s)
+        return Unanswered("nobody can be asked for it here")
+
+    async def _judged(self, ask: JudgeAsk, task: Task, examined: Examined, record: Record) -> Any:
+        reference = material(ask, examined)
+        if isinstance(reference, Unanswered):
+            return reference
+        if self._panel is None:
+            return Unanswered("there is no judge; name one with --judge")
+        subject = subject_of(ask, reference, task, examined.output)
+        async with self._turns.setdefault(subject, asyncio.Lock()):
+            judged = await self._panel.judge(
+                subject,
+                questions_of(ask.statements),
+                task,
+                examined.output,
+                self._said.get(subject, ()),
+                record,
+                reference,
+            )
+            self._said[subject] = judged
+        return opinion(subject, judged)
+
+
+def opinion(subject: str, judged: Sequence[Judged]) -> JudgeSays:
+    """What the majority of judges and samples says, with the reason of one of them; a tie is no."""
+    votes = list(all_votes(subject, judged).values())
+    met = tuple(2 * sum(given) > len(given) for given in votes)
+    reasons = tuple(
+        next(each.verdicts[n].reason for each in judged if each.verdicts[n].met == said)
+        for n, said in enumerate(met)
+    )
+    agreeing = sum(given.count(said) for given, said in zip(votes, met, strict=True))
+    return JudgeSays(met, reasons, agreeing / sum(map(len, votes)))

@@ -1,0 +1,182 @@
+"""Own checks: functions of the user, found from the suite's folder before anything runs."""
+
+import asyncio
+import inspect
+import operator
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from evalwright.agents.python import own_trace
+from evalwright.agents.user_code import Threads, load_code
+from evalwright.contracts.suite import Task
+from evalwright.scoring.checks.base import Examined, Unanswered
+
+GIVEN = ("input", "output", "expected", "calls", "usage", "trace", "task")
+LONGEST_S = 60.0  # that a check may take
+LONGEST_TRACE = 1000
+
+
+class Unusable(Exception):
+    """A function that cannot be called; the message says why, the remedy what to do."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        self.message = message
+        self.remedy = remedy
+        super().__init__(message)
+
+
+class OwnFacts(dict[str, Any]):
+    """What is known of something, by name: `usage["tokens"]`, or `usage.tokens`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A field."""
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name!r} here, only {', '.join(self)}") from None
+
+
+class OwnCheck(NamedTuple):
+    """A function of the user, and which of the facts it wants to be given."""
+
+    function: Callable[..., Any]
+    wanted: tuple[str, ...]
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calling it gives something to be awaited."""
+        called = getattr(self.function, "__call__", None)  # noqa: B004 - its own kind is asked for
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(called)
+
+
+class OwnChecks:
+    """The functions that the checks of a suite name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._modules: dict[Path, Any] = {}
+        self._found: dict[str, OwnCheck] = {}
+        self._threads = Threads()
+
+    def load(self, call: str) -> None:
+        """Find a function, `checks.py:is_polite`; raises `Unusable`."""
+        if call not in self._found:
+            source, _, name = call.rpartition(":")
+            path = self._folder / source
+            try:
+                function = operator.attrgetter(name)(self._module(path, source))
+            except AttributeError:
+                raise Unusable(f"{source} has no {name!r}", "define it there") from None
+            if not callable(function):
+                raise Unusable(f"{name} in {source} is not a function", "name a function")
+            self._found[call] = OwnCheck(function, _wanted(function, call))
+
+    def _module(self, path: Path, source: str) -> Any:
+        if path not in self._modules:
+            if not path.is_file():
+                remedy = "it is looked for in the suite's folder"
+                raise Unusable(f"there is no file {source}", remedy)
+            try:
+                self._modules[path] = load_code(path)
+            except (Exception, SystemExit) as error:
+                trace = own_trace(error)[-LONGEST_TRACE:].strip()
+                raise Unusable(f"{source} failed while loading: {trace}") from error
+        return self._modules[path]
+
+    async def call(self, name: str, task: Task, examined: Examined, timeout_s: float | None) -> Any:
+        """What a function returns for an answer; one that raises or hangs gives `Unanswered`."""
+        check = self._found[name]
+        limit_s = min(LONGEST_S, timeout_s or LONGEST_S)
+        given = {fact: _FACTS[fact](task, examined) for fact in check.wanted}
+        if check.is_async:
+            called = _awaited(check.function(**given))
+        else:
+            called = self._threads.run(_called, (check.function, given))
+        returned = await _within(called, limit_s)
+        if inspect.isawaitable(returned):  # a wrapper that is sync around one that is not
+            returned = await _within(_awaited(returned), limit_s)
+        return returned.item() if hasattr(returned, "item") else returned
+
+    def close(self) -> None:
+        """Let the threads end when they have nothing to do; another run has its own."""
+        self._threads.close()
+        self._threads = Threads()
+
+
+def _wanted(function: Callable[..., Any], call: str) -> tuple[str, ...]:
+    """The facts that a function names; all of them where it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise Unusable(f"{call} cannot be asked what it takes", "write it in Python") from None
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return GIVEN
+    named = [each for each in parameters if each.kind is not each.VAR_POSITIONAL]
+    for each in named:
+        is_given = each.name in GIVEN and each.kind is not each.POSITIONAL_ONLY
+        if not is_given and each.default is each.empty:
+            message = f"{call} wants {each.name!r}, which it cannot be given"
+            raise Unusable(message, f"it may name {', '.join(GIVEN)}")
+    return tuple(each.name for each in named if each.name in GIVEN)
+
+
+def _called(work: tuple[Callable[..., Any], dict[str, Any]]) -> Any:
+    function, given = work
+    try:
+        return function(**given)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the check did not hold
+        return _raised(error)
+
+
+async def _awaited(returned: Awaitable[Any]) -> Any:
+    try:
+        return await returned
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the check did not hold
+        return _raised(error)
+
+
+async def _within(called: Awaitable[Any], limit_s: float) -> Any:
+    """Its own task, so that what it cancels or hangs on does not affect the others."""
+    work = asyncio.ensure_future(called)
+    await asyncio.wait((work,), timeout=limit_s)
+    if not work.done():
+        work.cancel()
+        return Unanswered(f"it did not return within {limit_s:g} s")
+    return Unanswered("it cancelled itself") if work.cancelled() else work.result()
+
+
+def _raised(error: BaseException) -> Unanswered:
+    return Unanswered(own_trace(error)[-LONGEST_TRACE:].strip())
+
+
+def _calls(_task: Task, examined: Examined) -> list[OwnFacts]:
+    return [
+        OwnFacts(tool=call.tool, args=call.args, result=call.result, is_ok=call.is_ok)
+        for call in examined.calls
+    ]
+
+
+def _task(task: Task, examined: Examined) -> OwnFacts:
+    return OwnFacts(
+        id=task.task_id,
+        input=task.input,
+        expected=examined.expected,
+        tags=list(task.tags),
+        weight=task.weight,
+    )
+
+
+_FACTS: dict[str, Callable[[Task, Examined], Any]] = {
+    "input": lambda task, _: task.input,
+    "output": lambda _, examined: examined.output,
+    "expected": lambda task, _: None if task.reference is UNSET else task.reference,
+    "calls": _calls,
+    "usage": lambda _, examined: OwnFacts(examined.spent._asdict()),
+    "trace": lambda _, examined: examined.trace,
+    "task": _task,
+}

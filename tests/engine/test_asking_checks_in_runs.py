@@ -1,0 +1,218 @@
+"""Checks that ask: judges, and functions of the user's own."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import a_suite
+from engine.test_checked_runs import a_checked_task, of_checks, says
+from evalwright.contracts.errors import InvalidDocument
+from evalwright.contracts.planning import RunOptions, SuiteSource
+from evalwright.contracts.suite import Suite
+from evalwright.engine.execution import start_run
+from evalwright.engine.plan import plan_run
+from evalwright.engine.replay import replay_run
+from subjects.judges import JUDGE, Judge, a_judge
+from subjects.runs import Recording, Workshop, as_agent
+
+GREETS = {"judge": ["greets the customer", {"criterion": "states the carrier", "weight": 3}]}
+
+
+# Judges.
+
+
+def judged_run(workshop: Workshop, judge: Judge, suite: Suite, agent: Any) -> Recording:
+    return workshop.run(suite, agent, means=judge.panel(), judges=(JUDGE,))
+
+
+def test_judges_are_asked_the_criteria_of_a_check(workshop: Workshop) -> None:
+    suite = of_checks(a_checked_task("task-1", GREETS))
+    recording = judged_run(workshop, a_judge(c1=True), suite, says("Hello!"))
+    (checked,) = recording.of("evalwright.checked")
+    assert (checked["score"], checked["passed"]) == (0.25, False)
+    assert "because of c2" in checked["checks"][0]["reason"]
+    (judged,) = recording.of("evalwright.judged")
+    assert judged["subject"].startswith("check:")
+    assert recording.of("eval.started")[0]["modes"] == ["golden", "rubric"]
+
+
+def test_checks_that_need_a_judge_are_refused_without_one(workshop: Workshop) -> None:
+    with pytest.raises(InvalidDocument, match="'task-1' has a check, which needs a judge"):
+        workshop.run(of_checks(a_checked_task("task-1", GREETS)), says("Hello!"))
+
+
+def test_equal_questions_about_equal_answers_are_asked_once(workshop: Workshop) -> None:
+    judge = a_judge(c1=True, c2=True)
+    suite = of_checks(a_checked_task("again", GREETS, repeat=4), a_checked_task("other", GREETS))
+    answers = says("Hello!", "Hello!", "Good day!", "Hello!", "Hello!")
+    recording = workshop.run(suite, answers, means=judge.panel(), judges=(JUDGE,), concurrency=1)
+    assert recording.summary.passed_count == 2
+    assert judge.asked == 2
+
+
+def test_a_judge_that_fails_leaves_its_task_unscored_and_is_asked_when_resumed(
+    workshop: Workshop,
+) -> None:
+    judge = a_judge(c1=True, c2=True)
+    judge.broken = True
+    suite = of_checks(a_checked_task("task-1", GREETS, repeat=2), a_checked_task("task-2"))
+    failed = judged_run(workshop, judge, suite, says("Hello!"))
+    assert failed.failure is not None
+    assert failed.failure.code == "judge_failed"
+    judge.broken = False
+
+    calls: list[str] = []
+    resumed = workshop.resume(
+        failed.run_id, lambda task: calls.append(task.id) or "Hello!", judge.panel()
+    )
+    assert calls == ["task-1"]  # its second repetition
+    assert resumed.summary.passed_count == 2
+    assert replay_run(workshop.log, resumed.run_id).summary == resumed.summary
+
+
+def test_judges_see_the_reference_beside_the_answer_and_fenced_like_it(
+    workshop: Workshop,
+) -> None:
+    shown: list[str] = []
+    judge = Judge(lambda _name, text: bool(shown.append(text)) or True)
+    against = {"judge_against": {"reference": "It left on Monday.", "as": "factuality"}}
+    suite = of_checks(a_checked_task("task-1", against))
+    assert judged_run(workshop, judge, suite, says("On Monday.")).summary.passed
+    (text,) = shown
+    begin, end = text.index("<<<BEGIN REFERENCE"), text.index("<<<END REFERENCE")
+    assert "It left on Monday." in text[begin:end]
+
+
+def test_an_answer_is_held_against_the_documents_that_the_agent_was_given(
+    workshop: Workshop,
+) -> None:
+    shown: list[str] = []
+    judge = Judge(lambda _name, text: bool(shown.append(text)) or True)
+    grounded = {"judge_against": {"grounded_in": "retrieved documents"}}
+    suite = of_checks(
+        a_checked_task("task-1", grounded, fixtures=_fixtures("docs:search", "Ships in 2 days."))
+    )
+
+    def looks_up(task: Any) -> str:
+        task.call_tool("docs:search", {"q": "shipping"})
+        return "Two days."
+
+    assert judged_run(workshop, judge, suite, looks_up).summary.passed
+    assert "Ships in 2 days." in shown[0]
+
+
+def _fixtures(tool: str, response: Any) -> Any:
+    from evalwright.contracts.suite import Fixtures, ToolResponse
+
+    return Fixtures([ToolResponse(tool, response)])
+
+
+# Own checks.
+
+
+class Own:
+    """A suite's folder with a `checks.py`, and runs of suites there."""
+
+    def __init__(self, workshop: Workshop, folder: Path, code: str) -> None:
+        self.workshop = workshop
+        (folder / "checks.py").write_text(textwrap.dedent(code))
+        self.source = SuiteSource(str(folder), "sha256:0")
+
+    def run(self, *checks: Any, agent: Any = None, **fields: Any) -> Recording:
+        suite = a_suite([a_checked_task("task-1", *checks, **fields)], modes=["golden"])
+        subject = as_agent(agent or says("Please wait."))
+        options = RunOptions(task_timeout_s=1.0)
+        plan = plan_run(suite, "evals.yaml", subject, options, source=self.source)
+        log = self.workshop.log
+        return self.workshop._recorded(subject, lambda: start_run(log, subject, plan))
+
+    def result(self, *checks: Any, **fields: Any) -> dict[str, Any]:
+        (checked,) = self.run(*checks, **fields).of("evalwright.checked")
+        return dict(checked["checks"][0])
+
+
+@pytest.fixture
+def own(workshop: Workshop, tmp_path: Path) -> Own:
+    code = """
+        import asyncio, sys, time
+
+        def is_polite(output):
+            return "please" in output.lower()
+
+        async def later(output):
+            await asyncio.sleep(0)
+            return {"score": 0.5, "passed": True, "reason": "half of it"}
+
+        def half(): return 0.5
+        def everything(**facts): return sorted(facts) == sorted(
+            ["input", "output", "expected", "calls", "usage", "trace", "task"])
+        def by_name(expected, usage, task, calls, trace):
+            return (expected, usage.tokens, usage["cost_usd"], task.id, calls, trace.case_id) == (
+                "soon", 0, 0.0, "task-1", [], "task-1")
+        def raises(output): raise ValueError("no such thing")
+        def exits(): sys.exit(0)
+        def hangs(): time.sleep(30)
+        async def hangs_too(): await asyncio.sleep(30)
+        def prints(): print("hello"); return True
+        def odd(): return "yes"
+        def wants(text): return True
+        not_a_function = 3
+    """
+    return Own(workshop, tmp_path, code)
+
+
+@pytest.mark.parametrize(
+    ("check", "passed", "score"),
+    [
+        ("checks.py:is_polite", True, 1),
+        ("checks.py:later", True, 0.5),
+        ("checks.py:half", False, 0.5),
+        ({"function": "checks.py:half", "at_least": 0.5}, True, 0.5),
+        ("checks.py:everything", True, 1),
+        ("checks.py:by_name", True, 1),
+        ("checks.py:prints", True, 1),
+    ],
+)
+def test_a_function_of_ones_own_decides(own: Own, check: Any, passed: Any, score: Any) -> None:
+    result = own.result({"python": check}, reference="soon")
+    assert (result["passed"], result["score"]) == (passed, score), result
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("raises", "ValueError: no such thing"),
+        ("exits", "SystemExit: 0"),
+        ("hangs", "did not return within 1 s"),
+        ("hangs_too", "did not return within 1 s"),
+        ("odd", "not a bool"),
+    ],
+)
+def test_one_that_goes_wrong_fails_the_task_and_says_why(own: Own, name: str, reason: str) -> None:
+    result = own.result({"python": f"checks.py:{name}"})
+    assert result["passed"] is False
+    assert reason in result["reason"]
+
+
+def test_the_traceback_that_is_shown_ends_in_the_users_file(own: Own, tmp_path: Path) -> None:
+    reason = own.result({"python": "checks.py:raises"})["reason"]
+    assert "checks.py" in reason
+    assert str(tmp_path) not in reason
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        ("absent.py:f", "there is no file absent.py"),
+        ("checks.py:absent", "checks.py has no 'absent'"),
+        ("checks.py:not_a_function", "not a function"),
+        ("checks.py:wants", "wants 'text', which it cannot be given"),
+    ],
+)
+def test_a_function_that_cannot_be_called_is_refused_before_anything_runs(
+    own: Own, check: str, why: str
+) -> None:
+    with pytest.raises(InvalidDocument, match=why):
+        own.run({"python": check})
