@@ -115,6 +115,38 @@ def test_what_only_looks_like_a_secret_is_left_alone(text):
     assert secrets_in(text) == []
 
 
+_ID = f"{some(8, HEX)}-{some(4, HEX)}-{some(4, HEX)}-{some(4, HEX)}-{some(12, HEX)}"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://discord.com/api/webhooks/1098765432109876543/" + some(68),
+        f"https://a.webhook.office.com/webhookb2/{_ID}@{_ID}/IncomingWebhook/{some(32, HEX)}/{_ID}",
+        "https://chat.acme.example/hooks/" + some(26).lower(),
+        "https://hooks.zapier.com/hooks/catch/8765432/" + "bk3x9qz/",
+        f"https://open.lark.example/open-apis/bot/v2/hook/{_ID}",
+        f"https://mail.example/calendar/ical/me/private-{some(32, HEX)}/basic.ics",
+    ],
+)
+def test_an_address_that_lets_anybody_in_is_a_secret(address):
+    assert secrets_in(f"Post it to {address} today.")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://discord.com/api/webhooks/{webhook.id}/{webhook.token}",
+        "https://docs.acme.example/hooks/use-state-and-use-effect-explained",
+        "https://docs.acme.example/hooks/2024-01-15-what-is-new-in-version-3",
+        "https://code.example/hooks/commit/" + some(40, HEX),
+        "https://chat.acme.example/hooks/your-hook-id-goes-here-please",
+    ],
+)
+def test_an_address_that_anybody_may_know_is_none(address):
+    assert not secrets_in(f"See {address} today.")
+
+
 def test_a_private_key_is_found_whole_also_when_its_end_is_cut_off():
     key = a_private_key("OPENSSH ")
     cut = key[: key.index("\n-----END")]

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
@@ -17,6 +18,8 @@ from evalwright.signals.secrets.samples import COMMON_WORDS, is_placeholder
 Check: TypeAlias = Callable[[bytes, Confidence], Confidence | None]
 
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_LETTER_AND_DIGIT = re.compile(rb"[A-Za-z]\d|\d[A-Za-z]")
+_FEWEST_MIXED = 4
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 
 
@@ -48,6 +51,13 @@ def mixed_case(value: bytes, confidence: Confidence) -> Confidence | None:
 def with_digit(value: bytes, confidence: Confidence) -> Confidence | None:
     """A token without any digit in its payload is more likely a name."""
     if not any(byte in b"0123456789" for byte in value[6:]):
+        return None
+    return random_looking(value, confidence)
+
+
+def unguessable(value: bytes, confidence: Confidence) -> Confidence | None:
+    """Part of an address that is no title, no date and no number: letters and digits, mixed up."""
+    if len(_LETTER_AND_DIGIT.findall(value)) < _FEWEST_MIXED:
         return None
     return random_looking(value, confidence)
 

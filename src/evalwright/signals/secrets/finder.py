@@ -93,7 +93,7 @@ def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
     def match(data: bytes, place: int) -> SensitivePart | None:
         for reach in rule.reach:
             start = place - reach
-            if start < 0 or (start and data[start - 1] in _WORD):
+            if start < 0 or _is_within_word(data, start):
                 continue
             matched = pattern.match(data, start, start + _WINDOW)
             if matched is None:
@@ -108,6 +108,11 @@ def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
         return None
 
     return match
+
+
+def _is_within_word(data: bytes, start: int) -> bool:
+    """A token that starts with a mark, as a path does, may follow a word."""
+    return start > 0 and data[start] in _WORD and data[start - 1] in _WORD
 
 
 def _part(
