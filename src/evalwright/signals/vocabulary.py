@@ -1,6 +1,7 @@
 """Words that say what a tool does."""
 
 from functools import lru_cache
+from itertools import pairwise
 
 import msgspec
 import re2
@@ -30,17 +31,30 @@ _STEMS: dict[str, str] = {
     "stopping": _STOPPING,
     "moving": _MOVING,
     "paying": """pay wir withdraw withdrawal remit refund reimburs donat purchas buy payout disburs
-liquidat cashout""",
+liquidat cashout sell""",
     "money": """money fund payment transaction cash wallet crypto bitcoin invoic salar payroll iban
 bank transfer billing asset""",
-    "booking": "book reserv order subscrib enroll hir checkout rent",
+    "booking": "book reserv order subscrib enroll hir checkout rent prescrib",
+    "committing": "plac submit mak creat confirm finaliz upgrad",
+    "commitment": "order booking reservation subscription purchas trad bid bet plan membership",
+    "halting": """shutdown shut halt stop suspend freez paus reboot restart rollback revert drain
+evict poweroff failover deploy undeploy redeploy disarm deactivat disabl kick ban expel fir dismiss
+discharg quarantin decommission block lock mute isolat""",
+    "machine": """server servic instanc host nod vm machin cluster deployment production prod releas
+container pod system databas sit websit network router devic engin pump valv alarm pipelin
+environment app application plant turbin dron vehicl power""",
+    "person": """player user member employe patient customer tenant student staff subscriber driver
+guest worker account contractor seller vendor participant""",
+    "entry": "valv port door gate vault saf",
+    "passing": """fil window tab pag connection session dialog cursor modal popup menu socket stream
+browser handl screen selection duplicat filter highlight column view""",
     "destroying": """delet eras wip purg drop destroy destruct truncat shred terminat kill corrupt
 destro overwrit obliterat""",
     "discarding": "remov cancel clear discard trash revok unsubscrib close deactivat",
     "harming": """sabotag tamper exfiltrat ransom mal backdoor keylog poison hijack theft
 steal fraud spoof deface defacement phish malwar""",
     "permitting": "grant revok chmod chown shar impersonat unlock",
-    "rising": "escalat elevat",
+    "rising": "escalat elevat promot demot",
     "permission": """permission access rol password passwd passcod acl privileg shar visibilit mfa
 admin owner ownership collaborator member credential sudoer security authentication iam""",
     "account": "user account member collaborator",
@@ -62,6 +76,16 @@ _CLASSES = {
     name: re2.compile(rf"(?i)^(?:{'|'.join(stems.split())}){ENDINGS}$")
     for name, stems in _STEMS.items()
 }  # fmt: skip
+
+# What two words say together: `roll_back`, `power_off`.
+_HALTING_PAIRS = frozenset(
+    [
+        ("roll", "back"), ("shut", "down"), ("power", "off"), ("power", "down"), ("turn", "off"),
+        ("take", "down"), ("force", "push"), ("factory", "reset"), ("fail", "over"),
+    ]
+)  # fmt: skip
+_HALTING_ALONE = frozenset(["shutdown", "reboot", "rollback", "poweroff"])
+_SORTING = frozenset(["by", "asc", "desc", "in", "from", "of"])
 
 _SPLIT = re2.compile(r"[A-Z]+(?:[a-z0-9]+|\b)|[a-z0-9]+|[A-Z]")
 
@@ -104,7 +128,7 @@ def profile(tool: str) -> ToolProfile:
 def _profile(tool: str) -> ToolProfile:
     words = words_of(tool)
     has = {name for name in _CLASSES for word in words if is_of(name, word)}
-    reads = bool(words) and is_of("reading", words[0])
+    reads = bool(words) and is_of("reading", words[0]) and not _opens_entry(words)
     deeds = _deeds(words, has) if words and not reads else set()
     stores = bool(words) and is_of("remembering", words[0])
     return ToolProfile(words, reads, "changing" in has, "running" in has, stores, frozenset(deeds))
@@ -113,9 +137,10 @@ def _profile(tool: str) -> ToolProfile:
 def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:
     rules: dict[Deed, bool] = {
         "money": "paying" in has or _moves_money(words),
-        "commitment": is_of("booking", words[0]),
+        "commitment": _commits(words),
         "destroy": "destroying" in has,
         "discard": "discarding" in has,
+        "disrupt": _disrupts(words) or _opens_entry(words),
         "harm": "harming" in has,
         "permission": _permits(words, has),
         "connect": "connecting" in has and "connector" in has,
@@ -128,7 +153,30 @@ def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:
     found: set[Deed] = {deed for deed, holds in rules.items() if holds}
     if "protecting" in has:
         found -= {"harm", "destroy"}
+    if len(words) > 1 and all(is_of("passing", word) for word in words[1:]):
+        found -= {"discard", "destroy"} if words[0] == "drop" else {"discard"}
     return found
+
+
+def _commits(words: tuple[str, ...]) -> bool:
+    """`book_flight`, `place_order`; but not `order_by_date`."""
+    if is_of("booking", words[0]):
+        return _SORTING.isdisjoint(words[1:2])
+    return is_of("committing", words[0]) and any(is_of("commitment", word) for word in words[1:])
+
+
+def _disrupts(words: tuple[str, ...]) -> bool:
+    """Something that runs is stopped or changed, or somebody is shut out."""
+    if words[0] in _HALTING_ALONE or not _HALTING_PAIRS.isdisjoint(pairwise(words)):
+        return True
+    rest = words[1:] if is_of("halting", words[0]) else words[:-1]
+    if rest == words[:-1] and not is_of("halting", words[-1]):
+        return False
+    return any(is_of("machine", word) or is_of("person", word) for word in rest)
+
+
+def _opens_entry(words: tuple[str, ...]) -> bool:
+    return words[0] == "open" and any(is_of("entry", word) for word in words[1:])
 
 
 def _moves_money(words: tuple[str, ...]) -> bool:
@@ -139,7 +187,7 @@ def _moves_money(words: tuple[str, ...]) -> bool:
 def _permits(words: tuple[str, ...], has: set[str]) -> bool:
     if is_of("permitting", words[0]):
         return True
-    if "permission" in has and ("changing" in has or "rising" in has):
+    if "permission" in has and (has & {"changing", "rising"} or words[0] == "transfer"):
         return True
     # `add_user_to_team`, `create_account`: whoever is let in can act from then on
     return words[0] in {"add", "create", "invite"} and len(words) > 1 and is_of("account", words[1])

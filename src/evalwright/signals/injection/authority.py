@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from evalwright.signals.asking import is_left_to_content, languages_of
+from evalwright.signals.asking import is_left_to_content, languages_of, may_be_foreign
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
 from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import MARKS, Instruction, kinds_of, stems_of
@@ -34,6 +34,7 @@ class UserRequest:
         self._said = gloss(said).replace(" please kindly ", " please ")  # for its verb to follow
         self._raw = self._said.encode("utf-8", "replace")
         self._is_english = not languages_of(said)
+        self._is_foreign = self._is_english and not said.isascii() and may_be_foreign(said)
         self._is_left = is_left_to_content(said)
 
     @cached
@@ -70,6 +71,17 @@ class UserRequest:
         if tool.kind not in self._kinds:
             return False
         return not tool.stems.isdisjoint(self._stems) or self._refers
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether it asks for something, in a language of which nothing is known."""
+        return self._is_foreign and not self._raw.rstrip().endswith((b"?", b"\xd8\x9f"))
+
+    def may_mean(self, tool: CalledTool) -> bool:
+        """Whether the words may ask for what a tool does, in words that are not known for it."""
+        if tool.kind == "delete" and tool.kind in self._kinds:
+            return True
+        return not self._kinds and b"?" not in self._raw
 
     @cached
     def deeds(self) -> frozenset[str]:
