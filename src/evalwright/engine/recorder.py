@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,7 +15,8 @@ from evalwright.engine.clock import Clock
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
-TOGETHER = 24  # that wait for the same commit at most
+TOGETHER = 12  # that wait for the same commit at most
+HANDOVER_SECONDS = 0.0001  # in which the thread that writes begins: it cannot while this one works
 MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits with them
 
 
@@ -114,6 +116,7 @@ class Recorder:
             loop.call_soon(self._flush, loop)
         elif len(self._waiting) == TOGETHER:
             self._flush(loop)
+            time.sleep(HANDOVER_SECONDS)  # noqa: ASYNC251 - to others, this thread is busy anyway
         await durable
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -19,6 +19,7 @@ from evalwright.store.schema import ENTER_RUN
 from evalwright.store.writes import Flush, View, WaitingWrites, Write, due_flushes
 
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
+CHECKPOINT_PAGES = 2000  # of 4 KB that wait to be moved into the file, which stops all writes
 GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
 
 _POSITION = (
@@ -57,6 +58,7 @@ class Writer:
         entered: Callable[[View, int], None],
     ) -> None:
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA busy_timeout = {location.ATTEMPT_SECONDS * 1000:.0f}")
         self._connection = connection
         self._place = place
