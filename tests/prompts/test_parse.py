@@ -138,7 +138,9 @@ def test_aliases_that_multiply_are_not_expanded():
         (b" \n\t\n", "the file is empty"),
         (b"\xef\xbb\xbf", "the file is empty"),
         (b"fine\nna\xefve\n", "not UTF-8: byte 7 (0xef, line 2)"),
-        (b"PK\x03\x00rest", "not a text file: byte 3 is zero"),
+        (b"PK\x03\x00rest", "not a text file: byte 3 is zero: give a file of text in UTF-8"),
+        ("Sort it.".encode("utf-16"), "the file is UTF-16: save it as UTF-8, as with `iconv"),
+        ("Sort it.".encode("utf-16-le"), "if it is UTF-16, save it as UTF-8"),
         (b"a" * (MAX_BYTES + 1), "at most 5,242,880 are read"),
     ],
 )

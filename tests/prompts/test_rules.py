@@ -150,6 +150,7 @@ HITS = {
         ("# system:\nSummarize.\n\n# user:\nText: {{text}}\nSummary:", "{{text}}"),
         ("Summarize it in a sentence.\n\nText: {text}\n", "{text}"),
         ("system:\nAnswer.\n\ncontent: {{item.content}}\n\nuser:\n{{q}}\n", "{{item"),
+        ("Answer from the context.\n\n{context}\n\nQuestion: {question}\n", "{context}"),
     ],
     "PE404": [
         (F + "Sort it\u200b now.", "\u200b"),
@@ -267,6 +268,9 @@ MISSES = {
         F + "Report the tasks that are in progress.",
         F + "Write the whole code: never a stub, and no TODO without a ticket.",
         F + "- Look for TODO, FIXME and HACK comments.",
+        F + "Go on from here:\n\n    retries = 3  # FIXME: raise it\n",
+        F + "Write it as {FIXME: the name of the owner}.",
+        F + "Do not use plan mode: it is currently under development.",
         F + "Fill in every `[TODO: ...]` of the tour.",
         F + "| :construction: | Work in progress. |\n",
         F + "Never use lorem ipsum in a design.",
@@ -413,6 +417,18 @@ MISSES = {
         F + "[CONTEXT]\n{{text}}\n[END CONTEXT]\nSummarize it.",
         F + "Answer.\n\nQ: 2+2\nA: 4\n\nQ: {{input}}\nA:",
         F + "<source>\nTitle: {{title}}\nText:\n{{text}}\n</source>\nSummarize it.",
+        F + "Summarize it.\n\n>>>\n{{text}}\n>>>\n",
+        F + "Summarize it.\n\n<< INPUT >>\n{{text}}\n<< OUTPUT >>\n",
+        F + "BEGIN THE CONTENT TO SUMMARIZE:\n{{text}}\nEND OF CONTENT\nSummarize it.",
+        F + "Grade it.\n***\nInput: {{input}}\n***\nAnswer: {{answer}}\n***\n",
+        F + "[context]\n{{text}}\n\n[task]\nSummarize it.",
+        F + "Fix the bug.\n\n```text\nFirst line\n{{log}}\n```\n",
+        F + "Go on with it.\n\nHuman: {{input}}\nAI:",
+        F + "## Context\n{{context}}\n\n-----\n\nSummarize it.",
+        F + "Answer in a line.\n\n{{team_context}}\n",
+        F + "I have a list of examples.\n\n{{examples}}\n\nSort it.",
+        F + "Write a query.\n\nQuestion: {{input}}\nQuery:",
+        "Answer.\n{% for m in all %}\n{% if m.text %}\n{{ m.text }}\n{% endif %}{% endfor %}\n",
     ],
     "PE404": [
         F + "رتّب \u2066names\u2069 في القائمة.",
@@ -449,6 +465,18 @@ def test_a_rule_finds_its_fault_once_and_points_at_it(rule, case):
 @pytest.mark.parametrize(("rule", "text"), cases(MISSES))
 def test_a_rule_leaves_alone_what_only_comes_close(rule, text):
     assert findings_of(rule, a_prompt(text)) == []
+
+
+@pytest.mark.parametrize(("rule", "case"), cases(HITS))
+def test_a_message_says_what_to_change_with_an_example(rule, case):
+    text, _, *path = case
+
+    (finding,) = findings_of(rule, a_prompt(text, *path))
+
+    message = finding.message
+    remedy = re.split(r"[:;.] ", message, maxsplit=1)[-1]
+    assert remedy != message
+    assert re.search(r"“[^”]+”|`[^`]+`|\bsuch as\b", remedy), message
 
 
 def test_every_rule_has_hits_and_near_misses():

@@ -21,6 +21,8 @@ MAX_BYTES = 5 * 1024 * 1024
 UNCATEGORIZED = "uncategorized"
 STDIN = "-"
 
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_REMEDY = "save it as UTF-8, as with `iconv -f UTF-16 -t UTF-8 old.md > new.md`"
 _EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
@@ -63,8 +65,12 @@ def _decode(data: bytes) -> str:
         raise UnfitPrompt(
             "invalid_input", f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read"
         )
+    if data.startswith(_UTF_16):
+        raise UnfitPrompt("invalid_input", f"the file is UTF-16: {_REMEDY}")
     if (nul := data.find(b"\0")) >= 0:
-        raise UnfitPrompt("invalid_input", f"not a text file: byte {nul} is zero")
+        is_wide = data.count(b"\0") * 3 > len(data)  # every other byte of a Latin text
+        remedy = f"if it is UTF-16, {_REMEDY}" if is_wide else "give a file of text in UTF-8"
+        raise UnfitPrompt("invalid_input", f"not a text file: byte {nul} is zero: {remedy}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -92,11 +92,22 @@ def _unfit_comments(reading: Reading) -> Iterator[Hit]:
             name for name in each.names if not any(names_rule(name, rule) for rule in CATALOGUE)
         ]
         if unknown:
-            yield Hit(each.offset, f"No rule is called “{unknown[0]}”.")
+            yield Hit(
+                each.offset,
+                f"No rule is called “{unknown[0]}”: write an id or a name, such as “PE206” or "
+                "“vague-quantifier”.",
+            )
         elif not each.names:
-            yield Hit(each.offset, "The comment names no rule, so it silences none.")
+            yield Hit(
+                each.offset,
+                "The comment names no rule, so it silences none: write “prompteval-ignore PE206: "
+                "the number is the user's choice”.",
+            )
         elif not each.has_reason:
-            yield Hit(each.offset, "Say why: “prompteval-ignore RULE: the reason”.")
+            yield Hit(
+                each.offset,
+                f"Say why: “prompteval-ignore {each.names[0]}: the number is the user's choice”.",
+            )
 
 
 _UNFIT_SUPPRESSION = Rule(

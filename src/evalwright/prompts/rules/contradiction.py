@@ -181,7 +181,7 @@ def _hit(reading: Reading, one: re.Match[str], other: re.Match[str]) -> Hit:
     return Hit(
         reading.place(second.start()),
         f"“{_cited(second)}” contradicts “{_cited(first)}” in line {line}: keep one, or say when "
-        "each holds.",
+        "each holds, as in “Be brief in a chat, and exhaustive in a report.”",
     )
 
 

@@ -76,7 +76,8 @@ class Library:
             yield Hit(
                 reading.place(0),
                 f"{int(100 * similarity)} % of the prompt is the same as "
-                f"{self._prompts[other][0]}: keep one, or say what differs.",
+                f"{self._prompts[other][0]}: keep one, with a variable such as `{{{{language}}}}` "
+                "for what differs.",
             )
 
     def _most_similar(

@@ -23,6 +23,7 @@ _SHORT = 60
 _NEEDING = ("skill.md", ".instructions.md", ".mdc", ".agent.md", ".chatmode.md")
 _READ_LOOSELY = re.compile(r"line (\d+)(?:, column \d+)?: front matter: ")
 _CHECKED = ("title", "shortTitle", "author", *_DESCRIPTIONS)
+_EXAMPLES = {"title": "Review a contract", "shortTitle": "Contracts", "author": "Legal team"}
 
 
 def _missing(reading: Reading) -> Iterator[Hit]:
@@ -84,14 +85,19 @@ def _unfit(reading: Reading) -> Iterator[Hit]:
 def _unfitness(key: str, value: Any) -> str | None:
     if key in _CHECKED:
         if value is None or (isinstance(value, str) and not value.strip()):
-            return "is empty: fill it in or remove it"
+            return f"is empty: fill it in, as in {_example(key)}, or remove it"
         if not isinstance(value, str):
-            return "is not a text" if isinstance(value, list | dict | bool) else None
+            is_none = isinstance(value, list | dict | bool)
+            return f"is not a text: write one, as in {_example(key)}" if is_none else None
         if len(value) <= _SHORT and _UNFILLED.match(value.strip()):
-            return f"still holds the placeholder “{value.strip()}”"
+            return f"still holds the placeholder “{value.strip()}”: write, say, {_example(key)}"
     if key in _DATES and isinstance(value, str) and _DIGITS.match(value) and not _is_date(value):
-        return f"is not a date in the form YYYY-MM-DD: “{value}”"
+        return f"is not a date in the form YYYY-MM-DD: “{value}”: write, say, `{key}: 2026-01-31`"
     return None
+
+
+def _example(key: str) -> str:
+    return f"`{key}: {_EXAMPLES.get(key, 'Lists the risks of a contract')}`"
 
 
 def _is_date(value: str) -> bool:

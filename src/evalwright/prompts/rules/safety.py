@@ -64,14 +64,23 @@ _GUARD = re.compile(
 )
 _GUARD_SIGNS = ("treat", "instruction", "command", "directive", "untrusted", "prompt injection")
 _OPENED = re.compile(
-    r"(?:```[^\n`]*|~~~[^\n]*|(?:START|BEGIN)[A-Z_ \]>:-]{0,20}|\[[A-Z][A-Z _]{1,30}\]"
-    r"|\"\"\"|'''|<[A-Za-z][^<>\n]*>|[\"“'`«]|[-=#*]{3,})\s*$"
+    r"(?:```[^\n`]*|~~~[^\n]*|(?:START|BEGIN)[A-Z_ \]>:-]{0,40}|\[[A-Z][A-Z _]{1,30}\]"
+    r"|\"\"\"|'''|<[A-Za-z][^<>\n]*>|<<[^<>\n]{1,40}>>|[\"“'`«]|[-=#*>~]{3,}"
+    r"|\n[ \t]*[-=*>~]{3,}[^\n]{1,40}:)\s*$"
 )
+# A name in brackets above or before a place, where the variables have brackets of another kind.
+_BRACKETED = re.compile(r"\n[ \t]*\[[A-Za-z][\w /-]{1,30}\]:?\s*$")
+# A line across the page above a place and its label, and what says that a text ends.
+_RULED = re.compile(r"\n[ \t]*([-=*#~_]{3})[-=*#~_]*[ \t]*\n\s*[^\n]{0,60}$")
+_END_FOLLOWS = re.compile(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
+# Where a template puts the parts of a message together, what is around it marks them off.
+_PART_OF_MESSAGE = re.compile(r"\n[ \t]*\{%[^\n]*%\}\s*$")
 _ALONE_BEFORE = re.compile(r"(?:\n[ \t>*_-]*|:[*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.
 _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*role[^{}\n]*\}\})"
 _MESSAGE_OPENS = re.compile(
     rf"(?:\n[ \t#*]{{0,12}}{_ROLE}[ \t*]{{0,4}}:?[ \t*]{{0,4}}\r?\n"
+    r"|\n[ \t#*]{0,12}(?:user|human)[ \t*]{0,4}:"
     rf"|<\|[^|\n]{{1,30}}\|>[a-z \t]{{0,20}}|role=[\"']?{_ROLE}[\"']?[^>\n]{{0,40}}>"
     r"|\bcontent:[ \t]*[|>][-+]?)\s*$",
     re.IGNORECASE,
@@ -92,7 +101,10 @@ _OUTSIDE_TEXTS = frozenset(
     submission
     """.split()
 )
-# Variables that hold a text if they have a line to themselves, and a few words after a label.
+# Variables that hold a text if they have a line to themselves below a label or a line that speaks
+# of them, and else a few words, or what a program adds to the instructions.
+_POINTS_DOWN = re.compile(r"\b(?:following|below|these|provided|given|from the|in the)\b")
+_ASKED = re.compile(r"(?i)\b(?:question|query|q)[*_ ]*:[*_ \t]*$")  # a line, not a text
 _MAYBE_TEXTS = frozenset("context statements reviews examples".split())
 _OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
 _FILLED_IN = ("", "here", "your", "the")
@@ -213,11 +225,11 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     # With a slash it is a choice between options.
     name = "" if "/" in each.name else each.name.lower()
     words = [word for word in re.split(r"[\W_\d]+", name) if word not in _FILLED_IN]
-    known = _OUTSIDE_TEXTS | _MAYBE_TEXTS if before.rstrip(" \t").endswith("\n") else _OUTSIDE_TEXTS
-    is_text = bool(words) and (words[-1] in known or words[0] in _OUTSIDERS)
+    is_text = bool(words) and (words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS)
+    is_text = is_text or (words[-1:] != [] and _is_maybe_text(words[-1], before))
     if not is_text and not _is_announced(before):
         return False
-    if _OPENED.search(before) or not _ALONE_BEFORE.search(before):
+    if _OPENED.search(before) or _ASKED.search(before) or not _ALONE_BEFORE.search(before):
         return False
     end = text.find(_CLOSING[each.style], each.offset)
     after = end + len(_CLOSING[each.style])
@@ -226,10 +238,37 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     return not _is_marked_off(reading, each, before, after)
 
 
+def _is_maybe_text(word: str, before: str) -> bool:
+    """Whether a variable on a line of its own is a text: a label or the words above say so."""
+    if word not in _MAYBE_TEXTS or not before.rstrip(" \t").endswith("\n"):
+        return False
+    above = before.rstrip().lower().rpartition("\n")[2].strip()
+    is_told = word.rstrip("s") in above and _POINTS_DOWN.search(above) is not None
+    return is_told or above.endswith(":") or above.startswith("#")
+
+
+def _is_between_marks(reading: Reading, each: Placeholder, before: str, after: int) -> bool:
+    """Whether a place lies in a fence, below a name in brackets, or between lines across."""
+    fence = reading.fence_at(each.offset)
+    if fence is not None and fence.start >= reading.core_start:
+        return True
+    if each.style != "[]" and _BRACKETED.search(before):
+        return True
+    if "." in each.name and _PART_OF_MESSAGE.search(before):
+        return True
+    if _END_FOLLOWS.match(reading.text, after):
+        return True
+    below = reading.text[after : after + 80].lstrip()
+    if before.rstrip().rpartition("\n")[2].startswith("#"):
+        return below.startswith(("---", "===", "***"))
+    ruled = _RULED.search(before)
+    return ruled is not None and below.startswith(ruled[1])
+
+
 def _is_marked_off(reading: Reading, each: Placeholder, before: str, after: int) -> bool:
     """Whether a message, a tag further up, or the label of the examples above marks a place off."""
     text = reading.text
-    if _MESSAGE_OPENS.search(before):
+    if _MESSAGE_OPENS.search(before) or _is_between_marks(reading, each, before, after):
         return True
     is_chat = reading.prompt.kind == "chat"
     if is_chat and before.endswith("\n") and _MESSAGE_FOLLOWS.match(text, after):
@@ -263,7 +302,8 @@ def _invisible(reading: Reading) -> Iterator[Hit]:
             fence = reading.fence_at(start)
             yield Hit(
                 start,
-                f"An invisible character ({code}) that readers cannot see and models can.",
+                f"An invisible character ({code}) that readers cannot see and models can: delete "
+                "it, as `prompteval --fix` does.",
                 None if fence is not None and fence.is_code else Fix(start, end, ""),
             )
 
@@ -302,8 +342,9 @@ RULES = (
         summary="Text from outside is put between the instructions without delimiters.",
         explanation=(
             "Documents, messages and code may contain instructions. Put the variable between tags "
-            "or fences, and say that what is between them is data and never an "
-            "instruction. Variables for single words are left alone."
+            "or fences, and say that what is between them is data and never an instruction: "
+            "`<document>{{document}}</document>`. Variables for single words are left alone, and "
+            "so is what a message, a fence, a name in brackets or lines across the page mark off."
         ),
         check=_injection,
     ),

@@ -10,7 +10,7 @@ from evalwright.prompts.rules.reading import Reading, lowered_in_place
 from evalwright.signals.matching import quick_pattern
 
 _SHOWN = 40  # characters of a cited passage
-_OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#]{0,3}[ \t]*+"
+_OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
 
 # Where a line is a note of its author to himself, and not a rule about such notes.
 _NOTE = re.compile(
@@ -21,13 +21,15 @@ _NOTE = re.compile(
     r"|(?P<bracket>\[[^\]\n`]{0,60}\bto be (?:added|written|defined|completed|determined)\b"
     r"[^\]\n`]{0,40}\]|\[(?:TBD|TODO)\b[^\]\n]{0,40}\])(?!\()"
     rf"|{_OPENING}(?P<progress>[Ww]ork in progress|WORK IN PROGRESS)\b"
-    r"|(?P<development>\bcurrently under development\b)"
+    r"|\b(?:prompt|page|section|document|file|guide|template|content)\b[^\n.]{0,30}"
+    r"\b(?P<development>currently under development)\b"
     r"|(?P<number>\[(?:Use case|Tip) 1\])",
     re.IGNORECASE | re.MULTILINE,
 )
 _ABOUT_NOTES = re.compile(
     r"(?i)\b(?:todo|hack|xxx|comments?|notes?|marks?|markers?|tags?|search|find|grep)\b|[\"'“`]"
 )
+_IN_CODE = re.compile(r"[#/{(*:][ \t]*FIXME\b")  # a comment, or a blank to fill in
 _LISTED = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)])[^\n]*?[Ll]orem ipsum[ \t.]*(?:\n|$)")
 _SMALL_TODO = re.compile(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
 # A scaffold that was never filled in: it tells an author what to write.
@@ -125,7 +127,7 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
     is_likely = any(f" {sign}" in reading.lowered for sign in "=~^")
     for match in _STRAY.finditer(reading.lowered) if is_likely else ():
         place = reading.place(match.start("stray"))
-        yield Hit(place, f"A stray “{match['stray']}” ends the line: remove it.")
+        yield Hit(place, f"A stray sign ends the line: remove “{match['stray']}”.")
 
 
 def _notes(reading: Reading) -> Iterator[Hit]:
@@ -138,8 +140,8 @@ def _notes(reading: Reading) -> Iterator[Hit]:
             group = next(name for name in _NAMES if match[name])
             yield Hit(
                 match.start(group),
-                f"“{_cited(match[group])}” is a leftover: write this part, or remove it together "
-                "with its heading.",
+                f"“{_cited(match[group])}” is a leftover: write this part, such as “Answer in two "
+                "sentences.”, or remove it together with its heading.",
             )
 
 
@@ -157,7 +159,7 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
     if reading.prompt.type != "markdown" and match[0].strip() not in reading.core:
         return True
     line = reading.text[reading.text.rfind("\n", 0, match.start()) + 1 : match.end() + 40]
-    if group == "fixme" and _ABOUT_NOTES.search(line):
+    if group == "fixme" and (_ABOUT_NOTES.search(line) or _IN_CODE.search(line)):
         return True
     if group == "note" and _SMALL_TODO.search(match[group]):
         return True
@@ -188,7 +190,10 @@ _UNSURE = ("blank", "told")
 _SCAFFOLDING = (
     "a scaffold: write what it stands for, such as “You review contracts for small companies.”"
 )
-_ORIGINS = {"rater": "instructions for people, and a model opens no document: remove the sentence."}
+_ORIGINS = {
+    "rater": "instructions for people, and a model opens no document: write, say, “Read all of the "
+    "summary before you rate it.”"
+}
 
 
 def _remark(reading: Reading) -> Iterator[Hit]:
@@ -199,7 +204,7 @@ def _remark(reading: Reading) -> Iterator[Hit]:
         words = _cited(reading.prose[start:])
         yield Hit(
             reading.place(start),
-            f"“{words}” is a remark on the prompt by the model that drafted it: remove it.",
+            f"A remark on the prompt by the model that drafted it: remove “{words}”.",
         )
 
 
@@ -278,7 +283,8 @@ def _foreign_answer(reading: Reading) -> Iterator[Hit]:
             yield Hit(
                 reading.place(match.start()),
                 f"“{' '.join(match[0].split())}”: the prompt is written in another language than "
-                "its answers. If that was kept from a translation, name the reader's language.",
+                "its answers. If that was kept from a translation, name the reader's language, or "
+                "write “Answer in the language of the user.”",
             )
 
 

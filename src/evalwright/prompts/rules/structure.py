@@ -62,7 +62,8 @@ def _unclosed_fence(reading: Reading) -> Iterator[Hit]:
         return
     yield Hit(
         fence.start,
-        "This fence is never closed: all that follows is read as code.",
+        "This fence is never closed, and all that follows is read as code: write "
+        f"“{fence.mark}” on a line of its own where the block ends.",
         _closing(reading.text, fence) if _ends_the_file(reading, fence) else None,
     )
 
@@ -94,7 +95,8 @@ def _fence_closed_with_words(reading: Reading) -> Iterator[Hit]:
         words = reading.text[start:end].strip()
         yield Hit(
             mark,
-            f"A closing fence cannot carry a word: “{fence.mark}{words}” leaves the block open.",
+            f"A closing fence cannot carry a word: “{fence.mark}{words}” leaves the block open; "
+            f"write “{fence.mark}” alone.",
             Fix(start, end, "") if ended else None,
         )
 
@@ -105,7 +107,8 @@ def _heading_jump(reading: Reading) -> Iterator[Hit]:
         if level and section.level > level + 1:
             yield Hit(
                 section.start,
-                f"The heading “{_shown(section)}” jumps from level {level} to {section.level}.",
+                f"The heading “{_shown(section)}” jumps from level {level} to {section.level}: "
+                f"write `{'#' * (level + 1)} {_shown(section)}`.",
             )
         level = section.level
 
@@ -153,7 +156,7 @@ def _empty_section(reading: Reading) -> Iterator[Hit]:
             yield Hit(
                 section.start,
                 f"The section “{_shown(section)}” is empty: write what it promises below the "
-                "heading, or remove it.",
+                "heading, such as “Answer in two sentences.”, or remove it.",
             )
     yield from _broken_promise(reading)
 
@@ -223,7 +226,11 @@ def _merge_conflict(reading: Reading) -> Iterator[Hit]:
     for match in marks:
         fence = reading.fence_at(match.start())
         if fence is None or not fence.closed:  # a whole fence shows what one looks like
-            yield Hit(match.start(), "A mark of an unresolved merge conflict is left in the file.")
+            yield Hit(
+                match.start(),
+                "A mark of an unresolved merge conflict is left in the file: keep one version, and "
+                "remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`.",
+            )
 
 
 def _shown(section: Section) -> str:

@@ -246,8 +246,8 @@ def _buried_task(reading: Reading) -> Iterator[Hit]:
         share = round(100 * task / len(reading.prose))
         yield Hit(
             reading.place(task),
-            f"The first instruction comes after {share} % of the prompt: move it to the top, "
-            "above the material that it is about.",
+            f"The first instruction comes after {share} % of the prompt: move it to the top, as in "
+            "“Compare the two drafts below.”",
         )
 
 
@@ -329,7 +329,8 @@ def _no_examples(reading: Reading) -> Iterator[Hit]:
         return
     yield Hit(
         reading.place(need.start()),
-        "The answer has a fixed form or fixed classes, but no example shows one.",
+        "The answer has a fixed form or fixed classes, but no example shows one: add an input with "
+        "its answer, such as “Input: Where is my parcel? Answer: delivery”.",
     )
 
 

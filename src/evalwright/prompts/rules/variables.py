@@ -222,7 +222,8 @@ def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
         if match.group(1, 3) != (wanted, wanted):
             start, end = match.span()
             name = f"{{{{{wanted}{match[2]}{wanted}}}}}"
-            yield Hit(start, f"Write {name} as the others are spelled.", Fix(start, end, name))
+            message = f"`{match[0]}` is not spelled as the others: write `{name}`."
+            yield Hit(start, message, Fix(start, end, name))
 
 
 RULES = (

@@ -104,11 +104,12 @@ def _shouting(reading: Reading) -> Iterator[Hit]:
         if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
             yield Hit(
                 reading.place(match.start()),
-                f"“{_cited(match[0])}” is shouted: write it in small letters, and keep capitals "
-                "for a single word.",
+                f"This is shouted: write “{_cited(match[0]).lower()}”, and keep capitals for a "
+                "single word.",
             )
     for match in _EXCLAMATION.finditer(reading.prose) if "!!!" in reading.prose else ():
-        yield Hit(reading.place(match.start()), "One exclamation mark is enough.")
+        place = reading.place(match.start())
+        yield Hit(place, f"One exclamation mark is enough: write “!” for “{match[0][:9]}”.")
 
 
 def _is_shouted(text: str) -> bool:
@@ -205,7 +206,8 @@ def _over_budget(reading: Reading) -> Iterator[Hit]:
         yield Hit(
             reading.place(0),
             f"The prompt takes about {tokens} tokens, more than {TOKEN_BUDGET}: move reference "
-            "material to files that are read when needed, and drop what changes no answer.",
+            "material to files that are read when needed (“Before you edit CSS, read "
+            "`docs/style.md`.”), and drop what changes no answer.",
         )
 
 
