@@ -13,21 +13,21 @@ from evalwright.signals.injection.instructions import (
     InstructionReader,
     may_press,
     read_as_one,
-    reader_of,
 )
 from evalwright.signals.offered_tools import without_offers
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
 from evalwright.signals.trace_facts import (
+    ReadText,
     brought_in,
     calls_by_tool,
-    texts_as_read,
+    letters_read,
+    texts_read,
     values_given,
     words_as_read,
     words_given,
     words_read,
 )
 from evalwright.signals.written_values import (
-    letters_only,
     plain_words,
     read_date,
     written_forms,
@@ -58,20 +58,16 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 class UntrustedText:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
 
-    def __init__(self, event: ToolResult | Retrieval, text: str, as_read: str) -> None:
+    def __init__(self, event: ToolResult | Retrieval, read: ReadText) -> None:
         self.event = event
-        self.text = text
-        self.as_read = as_read
+        self.text = read.text
+        self.as_read = read.as_read
+        self._read = read
 
-    @cached
-    def words(self) -> bytes:
-        """The text as plain words."""
-        return plain_words(self.text)
-
-    @cached
+    @property
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
-        return reader_of(self.as_read)
+        return self._read.reading
 
 
 class TraceView:
@@ -128,7 +124,7 @@ class TraceView:
     @cached
     def untrusted(self) -> list[UntrustedText]:
         """What tools and retrievals brought in, in order."""
-        return list(map(UntrustedText, *brought_in(self.trace), self.texts_as_read))
+        return list(map(UntrustedText, brought_in(self.trace)[0], texts_read(self.trace)))
 
     @cached
     def untrusted_texts(self) -> Sequence[str]:
@@ -138,7 +134,7 @@ class TraceView:
     @cached
     def texts_as_read(self) -> Sequence[str]:
         """The same, with other languages glossed: instructions are read so."""
-        return texts_as_read(self.trace)
+        return [each.as_read for each in texts_read(self.trace)]
 
     @cached
     def untrusted_as_one(self) -> bytes | None:
@@ -168,7 +164,7 @@ class TraceView:
     @cached
     def untrusted_letters(self) -> bytes:
         """The letters and digits of all untrusted sources, with nothing between them."""
-        return letters_only("\n".join(self.untrusted_texts))
+        return letters_read(self.trace)
 
     @cached
     def may_be_pressing(self) -> bool:

@@ -2,10 +2,9 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import accumulate, islice
 
-from evalwright.signals.injection.glosses import gloss_all
+from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
     DIRECTIVE,
@@ -31,7 +30,6 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 LONGEST_READ_AS_ONE = 1_000_000
 _SHORT_TEXT = 4_000
-_MOST_READERS = 64
 _MOST_PLACES = 1_000
 _APART = "\n.?!\n"  # no pressure reaches across
 _STEM = 5
@@ -272,14 +270,6 @@ class InstructionReader:
                 yield Instruction(self, *match.span())
 
 
-def reader_of(text: str) -> InstructionReader:
-    """A text under search. Short ones are kept for a while, as runs of an agent share many."""
-    return _recent_reader(text) if len(text) <= _SHORT_TEXT else InstructionReader(text)
-
-
-_recent_reader = lru_cache(maxsize=_MOST_READERS)(InstructionReader)
-
-
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
     """The surroundings of places, in order, those that meet as one."""
     begin = end = 0
@@ -301,7 +291,7 @@ def read_as_one(texts: Sequence[str]) -> bytes | None:
 
 def may_press(queries: Sequence[str]) -> bool:
     """Whether one of the queries contains pressure: mostly none does."""
-    asked = _APART.join(gloss_all(queries)).encode("utf-8", "replace")
+    asked = _APART.join(map(gloss, queries)).encode("utf-8", "replace")
     return PRESSURE.search(asked) is not None
 
 
