@@ -169,7 +169,8 @@ _recent_short = lru_cache(maxsize=_MOST_SHORT)(ReadText)
 _recent_long = lru_cache(maxsize=_MOST_LONG)(ReadText)
 
 
-def _read(text: str) -> ReadText:
+def read_text(text: str) -> ReadText:
+    """A text to be read, or to be read again."""
     if len(text) <= _SHORT_TEXT:
         return _recent_short(text)
     return _recent_long(text) if len(text) <= _LONG_TEXT else ReadText(text)
@@ -179,7 +180,7 @@ def _read(text: str) -> ReadText:
 def texts_read(trace: Trace) -> Sequence[ReadText]:
     """The texts that were brought in, in order."""
     texts = brought_in(trace)[1]
-    return list(map(_read if len(texts) <= _FEW else ReadText, texts))
+    return list(map(read_text if len(texts) <= _FEW else ReadText, texts))
 
 
 @kept

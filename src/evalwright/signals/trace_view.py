@@ -10,7 +10,6 @@ import msgspec
 
 from evalwright.signals.injection.instructions import (
     LONGEST_READ_AS_ONE,
-    InstructionReader,
     may_press,
     read_as_one,
 )
@@ -21,6 +20,7 @@ from evalwright.signals.trace_facts import (
     brought_in,
     calls_by_tool,
     letters_read,
+    read_text,
     texts_read,
     values_given,
     words_as_read,
@@ -28,7 +28,6 @@ from evalwright.signals.trace_facts import (
     words_read,
 )
 from evalwright.signals.written_values import (
-    plain_words,
     read_date,
     written_forms,
 )
@@ -62,12 +61,7 @@ class UntrustedText:
         self.event = event
         self.text = read.text
         self.as_read = read.as_read
-        self._read = read
-
-    @property
-    def reading(self) -> InstructionReader:
-        """The text, prepared for finding instructions in it."""
-        return self._read.reading
+        self.reading = read.reading
 
 
 class TraceView:
@@ -149,7 +143,7 @@ class TraceView:
     @cached
     def trusted_words(self) -> bytes:
         """What the user and the operator said, as plain words."""
-        return plain_words(self.trusted)
+        return read_text(self.trusted).words
 
     @cached
     def trusted_values(self) -> SearchedText:
@@ -230,6 +224,13 @@ class TraceView:
         """The places in `untrusted` of the sources before a call that hold plain words."""
         return self.holding(words, self.sources_before(call))
 
+    def first_holding(self, words: bytes, before: int) -> int | None:
+        """The first of so many sources that holds plain words."""
+        starts = self.joined_starts
+        end = starts[before] if before < len(starts) else len(self.joined_words)
+        at = self._joined_values.find(words, 0, end) if before else -1
+        return bisect_right(starts, at) - 1 if at >= 0 else None
+
     def holding(self, words: bytes, before: int) -> Iterator[int]:
         """Those among the first sources, so many, that hold plain words."""
         starts, values = self.joined_starts, self._joined_values
@@ -305,11 +306,12 @@ def _trace_back(view: TraceView, call: ToolCall, path: str, value: str) -> Argum
     forms = written_forms(value)
     date = read_date(value)
     is_known_date = date is not None and date.stands_in(view.trusted_words)
-    if is_known_date or any(form in view.trusted_values for form in forms):
+    if is_known_date or any(map(view.trusted_values.__contains__, forms)):
         return Argument(path, value, "user")
     if view.baseline is not None and any(map(view.was_given, forms)):
         return Argument(path, value, "baseline")
-    places = [next(view.sources_holding(form, call), None) for form in forms]
+    before = view.sources_before(call)
+    places = [view.first_holding(form, before) for form in forms]
     found = [place for place in places if place is not None]
     if not found:
         return Argument(path, value, "model")

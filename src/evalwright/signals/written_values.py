@@ -42,6 +42,11 @@ def plain_words(text: str) -> bytes:
     return _plain(_lowered(text))
 
 
+def words_in_bytes(text: bytes) -> bytes:
+    """A text in UTF-8 as plain words."""
+    return _plain(text.lower()) if text.isascii() else plain_words(text.decode("utf-8", "replace"))
+
+
 def plain_lines(texts: Iterable[str]) -> bytes:
     """Texts as plain words, one line for each; that is much faster than one by one."""
     return _plain(_BORDER.join(map(_lowered, texts))).replace(_NO_TEXT, b"\n")

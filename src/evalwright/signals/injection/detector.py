@@ -102,9 +102,7 @@ def _obeyed_in_output(view: TraceView) -> UntrustedText | None:
         return None
     output = None
     for source in (view.untrusted[place] for place in view.pressing):
-        for instruction in source.reading.pressed:
-            if instruction.verb_kind != "say":
-                continue
+        for instruction in source.reading.saying:
             if output is None:
                 output = plain_words(view.trace.answer)
             if _says(output, instruction, view.trusted_words):
@@ -141,14 +139,10 @@ def _said(view: TraceView, source: UntrustedText) -> Signal:
     )
 
 
-def _asks_to_act(instruction: Instruction) -> bool:
-    return instruction.verb_kind not in ("", "say", "read")
-
-
 def _seen(view: TraceView, cited: set[int]) -> Iterator[Signal]:
     pressing = (view.untrusted[place] for place in view.pressing)
     uncited = [
-        (source, any(map(_asks_to_act, source.reading.pressed)))
+        (source, source.reading.asks_to_act)
         for source in pressing
         if source.event.index not in cited
     ]

@@ -18,7 +18,7 @@ from evalwright.signals.injection.words import (
     is_no_order,
 )
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
-from evalwright.signals.written_values import plain_words
+from evalwright.signals.written_values import words_in_bytes
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -102,8 +102,7 @@ class Instruction:
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word is near enough for the sentence or the passage to contain it."""
-        near = self._near
-        return any(key in near for key in keys)
+        return any(map(self._near.__contains__, keys))
 
     @cached
     def _near(self) -> bytes:
@@ -128,7 +127,7 @@ class Instruction:
     @cached
     def sentence(self) -> bytes:
         """The sentence as plain words."""
-        return _words(self._raw[self._opening : self._end])
+        return words_in_bytes(self._raw[self._opening : self._end])
 
     @property
     def is_prose(self) -> bool:
@@ -139,14 +138,14 @@ class Instruction:
     @property
     def order(self) -> bytes:
         """The sentence from its verb on, as plain words."""
-        return _words(self._raw[self._start : self._end])
+        return words_in_bytes(self._raw[self._start : self._end])
 
     @cached
     def _head(self) -> bytes:
         """The verb and the words that follow it closely, which others have who repeat the order."""
         matched = self._raw[self._start : self._verb_end]
         verb = self._verb_end - len(matched.split()[-1].lstrip(MARKS))
-        words = _words(self._raw[verb : self._end]).split()
+        words = words_in_bytes(self._raw[verb : self._end]).split()
         return b" %b " % b" ".join(words[:REPEATED]) if len(words) >= REPEATED else b""
 
     def is_repeated_in(self, words: bytes) -> bool:
@@ -171,7 +170,7 @@ class Instruction:
         rest = self._raw[self._end : self._start + _LONGEST_PASSAGE]
         field = FIELD.search(rest)
         end = self._end + (field.start() if field else len(rest))
-        return _words(self._raw[self._start : end])
+        return words_in_bytes(self._raw[self._start : end])
 
     @cached
     def words(self) -> frozenset[bytes]:
@@ -228,6 +227,16 @@ class InstructionReader:
         if near is None:
             near = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
         return [each for each in near if each.pressed and each.is_order]
+
+    @cached
+    def saying(self) -> list[Instruction]:
+        """Those that tell the reader to say something."""
+        return [each for each in self.pressed if each.verb_kind == "say"]
+
+    @cached
+    def asks_to_act(self) -> bool:
+        """Whether one of those tells to do something, not only to look or to say."""
+        return any(each.verb_kind not in ("", "say", "read") for each in self.pressed)
 
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
@@ -331,7 +340,3 @@ def kinds_of(word: bytes) -> tuple[str, ...]:
     """The kinds of verb that a word may be."""
     kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
     return (kind, *ALSO.get(word, ())) if kind else ()
-
-
-def _words(raw: bytes) -> bytes:
-    return plain_words(raw.decode("utf-8", "replace"))
