@@ -62,6 +62,12 @@ class UntrustedText:
         self.text = read.text
         self.as_read = read.as_read
         self.reading = read.reading
+        self._read = read
+
+    @property
+    def words(self) -> bytes:
+        """The text as plain words."""
+        return self._read.words
 
 
 class TraceView:
@@ -74,11 +80,6 @@ class TraceView:
         self.baseline = baseline
         self.regressed = regressed
         self.calls = trace.calls
-
-    @cached
-    def baseline_calls(self) -> Sequence[ToolCall]:
-        """The tool calls of the baseline, in order."""
-        return self.baseline.calls if self.baseline else ()
 
     @cached
     def baseline_tools(self) -> Mapping[str, Sequence[ToolCall]]:
@@ -185,6 +186,11 @@ class TraceView:
     def baseline_read(self) -> bytes:
         """What tools and retrievals brought into the baseline, as plain words."""
         return words_as_read(self.baseline) if self.baseline else b""
+
+    @cached
+    def baseline_words(self) -> SearchedText:
+        """The same, for looking for many sentences."""
+        return SearchedText(self.baseline_read, WORDS)
 
     @cached
     def joined_words(self) -> bytes:

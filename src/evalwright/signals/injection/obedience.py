@@ -122,7 +122,6 @@ class Obedience:
         self._novelty = Novelty(view)
         self._orders = ToolOrders(view, self._novelty, self._are_rules)
         self._given = values_given(view.trace)
-        self._places_of_tools: dict[str, list[int]] = {}
         self._known_stems: dict[bytes, bool] = {}
         self.suspected: dict[int, UntrustedText] = {}
 
@@ -242,10 +241,7 @@ class Obedience:
 
     def _naming(self, call: ToolCall) -> list[int]:
         """The places of the sources before a call that name its tool."""
-        if call.tool not in self._places_of_tools:
-            texts = enumerate(self._view.untrusted_texts)
-            self._places_of_tools[call.tool] = [at for at, text in texts if call.tool in text]
-        places = self._places_of_tools[call.tool]
+        places = self._orders.naming(call.tool)
         return places[: bisect_left(places, self._view.sources_before(call))]
 
     def _sought(self, call: ToolCall) -> list[Value]:
