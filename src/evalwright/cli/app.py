@@ -19,6 +19,8 @@ COMMANDS = {
     "signals": "Find security signals in recorded traces.",
     "prompts": "Evaluate prompt files, from a linter to a panel of judges.",
     "validate": "Check suites, summaries, event logs and report folders.",
+    "export": "Write a suite in a form that other tools read.",
+    "schema": "Print the JSON Schemas that documents are checked by.",
     "attack": "Derive an adversarial suite from another suite.",
     "pack": "Build, verify and install packs of agents and suites.",
     "trust": "Let the evalwright.toml in a folder count.",

@@ -2,10 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -49,13 +49,14 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     db: str | None
     config: Config | Path | None = None  # None: what counts in the working folder
     wanted: "Wanted | None" = None  # None: all tasks
+    columns: Mapping[str, Any] = {}  # of a data file, by the names of `ColumnChoice`
 
 
 def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
         return _resume(request, request.resume)
-    subject = read_subject(str(request.suite), request.agent)
+    subject = read_subject(str(request.suite), request.agent, request.columns)
     if request.wanted is not None:
         subject = select_tasks(request, request.wanted, subject)
     session, plans = prepare(request, subject)

@@ -1,7 +1,8 @@
 """`evalwright run`: run suites against agents, or resume a run."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -30,10 +31,15 @@ from evalwright.contracts.suite import Mode
 from evalwright.engine.plan import DEFAULT_SETTINGS, refuse_combinations
 from evalwright.reports.forms import FORMS_OF
 
+if TYPE_CHECKING:
+    from evalwright.engine.selection import Wanted
+
+COLUMNS = ("inputs", "expected", "id", "checks")
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 EXAMPLES = """\b
 Examples:
   evalwright run suite.yaml --agent agent.py:answer
+  evalwright run questions.csv --agent agent.py:answer --expected answer --check contains
   evalwright run suite.yaml --agent http://127.0.0.1:8000/invoke --concurrency 20
   evalwright run suite.yaml --agent 'cmd:node agent.js' --junit report.xml
   evalwright run suite.yaml --agent agent.json --model openai:gpt-4.1-mini --max-cost 2
@@ -102,6 +108,23 @@ Examples:
     is_flag=False,
     flag_value="",
     help="Run only the tasks that ended in an error in a run, chosen like that of --failed.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="COLUMN",
+    multiple=True,
+    help="A column of a data file that the agent receives; may be given several times.",
+)
+@click.option("--expected", metavar="COLUMN", help="The column of a data file with the answer.")
+@click.option("--id", metavar="COLUMN", help="The column of a data file with ids of tasks.")
+@click.option(
+    "--check",
+    "checks",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="A check for every row of a data file, of the expected answer if without a value; may "
+    "be given several times.",
 )
 @click.option(
     "--mode",
@@ -247,16 +270,13 @@ def command(
     """Run each SUITE against an agent and print its scorecard.
 
     SUITE is a file, a folder that is searched for suites, or a pack, in which the agent names it.
+    It may also be a data file with a task in each row: CSV, TSV, JSON, JSONL, YAML or Parquet.
 
     --resume continues a run that was stopped or failed; tasks that already have a score are not
     invoked again.
     """
-    wanted = None
-    chosen = {name: value for name in CHOOSING if (value := given.pop(name)) not in (None, ())}
-    if chosen:
-        from evalwright.cli.selecting import wanted_tasks
-
-        wanted, suites = wanted_tasks(chosen, suites, resume)
+    columns = _taken(given, COLUMNS)
+    wanted, suites = _wanted(_taken(given, CHOOSING), suites, resume)
     if bool(suites) == (resume is not None):
         both = ", not both" if suites else ""
         raise BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
@@ -283,6 +303,7 @@ def command(
         options=options,
         results=Results(emit=emit, as_json=as_json, forms=forms, out=out, **shown),
         wanted=wanted,
+        columns=columns,
         **others,
     )
     request.results.check_places()
@@ -293,3 +314,18 @@ def command(
     from evalwright.cli.several import evaluate_several
 
     return evaluate_several(request, suites, agents, models)
+
+
+def _wanted(
+    chosen: dict[str, Any], suites: tuple[Path, ...], resume: str | None
+) -> "tuple[Wanted | None, tuple[Path, ...]]":
+    if not chosen:
+        return None, suites
+    from evalwright.cli.selecting import wanted_tasks
+
+    return wanted_tasks(chosen, suites, resume)
+
+
+def _taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """What was chosen of these options, taken out of all that are given."""
+    return {name: value for name in names if (value := given.pop(name)) not in (None, ())}

@@ -136,7 +136,7 @@ def _jobs(
                 options=msgspec.structs.replace(request.options, model=variant.model),
                 results=results,
             )
-            subject = read_subject(str(path), variant.agent)
+            subject = read_subject(str(path), variant.agent, request.columns)
             try:
                 if request.wanted is not None:
                     subject = select_tasks(one, request.wanted, subject)

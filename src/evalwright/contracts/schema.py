@@ -67,6 +67,13 @@ def load_schema(name: str) -> dict[str, Any]:
     return schema
 
 
+def published_schemas() -> dict[str, str]:
+    """The schemas that ship with Evalwright: their names and titles."""
+    folder = files("evalwright.contracts") / "schemas"
+    names = sorted(each.name.removesuffix(".schema.json") for each in folder.iterdir())
+    return {name: load_schema(name)["title"] for name in names}
+
+
 def check_schema(document: Any, name: str) -> list[Problem]:
     """Every place where the document breaks the schema, in document order."""
     validator = _validator(name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,9 +12,6 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_wide
 from evalwright.scoring.golden import read_suite
-
-if TYPE_CHECKING:
-    from evalwright.engine.wide.plain_data import ColumnChoice
 
 # Files that hold nothing but rows; JSON and YAML may also be a suite.
 DATA_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
@@ -31,13 +28,13 @@ class SuiteSubject(NamedTuple):
 
 
 def read_subject(
-    suite: str | Path, agent: str | None, columns: "ColumnChoice | None" = None
+    suite: str | Path, agent: str | None, columns: Mapping[str, Any] | None = None
 ) -> SuiteSubject:
     """A suite from its file, and the reference of the agent to run it against.
 
     The file may be the archive of a pack: then `agent` is the id of one of its agents, and the
     suite is the one that this agent names. A wide suite may name an agent, too. A data file has a
-    task in each row, by its `columns`.
+    task in each row, by its `columns` (see `ColumnChoice`).
     """
     name = str(suite)
     if name.lower().endswith(ARCHIVES):
@@ -45,7 +42,8 @@ def read_subject(
     if columns or name.lower().removesuffix(".gz").endswith(DATA_ENDINGS):
         from evalwright.engine.wide import plain_data
 
-        wide = plain_data.read_data_suite(name, columns or plain_data.ColumnChoice())
+        choice = plain_data.ColumnChoice(**columns or {})
+        wide = plain_data.read_data_suite(name, choice)
         return SuiteSubject(wide.suite, agent, wide.source, wide.notices)
     source = read_input(name)
     if b"evalwright" in source and is_wide(document := parse_document(source, name)):

@@ -1,6 +1,7 @@
 """Checking documents that others wrote: which contract is it, and does it hold."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,10 +19,12 @@ from evalwright.contracts.events import (
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.manifest import parse_manifest
 from evalwright.contracts.schema import PROMPT_RESULT, RUN_EVENT, SUMMARY, check_schema
+from evalwright.contracts.suite import is_wide
 from evalwright.contracts.tools import parse_tools
 from evalwright.scoring.golden import check_suite
 
 SUITE_KIND = "AgentEvalSuite"
+WIDE_KIND = "wide suite"
 _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 _MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
 
@@ -37,19 +40,44 @@ def check_file(source: bytes, name: str) -> str:
         elif isinstance(document, list):
             lines = [msgspec.json.encode(event) for event in document]
             kind, problems = "event log", check_events(lines, "event")
+        elif is_wide(document):
+            kind, problems = WIDE_KIND, check_wide(document, source, name)
         elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
             kind, problems = "EvalSummary", check_summary(document)
-        elif isinstance(document, dict) and _MANIFEST_KEYS & document.keys():
-            parse_manifest(source, name)
-            kind, problems = "AgentManifest", []
-        elif isinstance(document, dict) and _is_tools_file(document):
-            parse_tools(source, name)
-            kind, problems = "tools file", []
         else:
-            kind, problems = SUITE_KIND, check_suite(document)
+            kind, problems = _check_written(document, source, name)
     if problems:
         raise InvalidDocument(name, problems)
     return kind
+
+
+def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[Problem]]:
+    """The kind of a document that people write, and its problems; it is a suite if in doubt."""
+    if isinstance(document, dict) and _MANIFEST_KEYS & document.keys():
+        parse_manifest(source, name)
+        return "AgentManifest", []
+    if isinstance(document, dict) and _is_tools_file(document):
+        parse_tools(source, name)
+        return "tools file", []
+    return SUITE_KIND, check_suite(document)
+
+
+def check_wide(document: Any, source: bytes, name: str) -> list[Problem]:
+    """Every rule that a wide suite breaks, its data and its references among them, by line."""
+    from evalwright.engine.wide.loader import wide_from
+    from evalwright.engine.wide.places import placed
+    from evalwright.engine.wide.references import missing_agent
+
+    problems = []
+    agent = document.get("agent")
+    if isinstance(agent, str) and (missing := missing_agent(agent, Path(name).parent)):
+        found = [Problem("$.agent", missing.message, missing.remedy)]
+        problems += placed(found, source, document)
+    try:
+        wide_from(source, name, document)
+    except InvalidDocument as error:
+        problems += error.problems
+    return problems
 
 
 def _is_prompt_result(document: Any) -> bool:

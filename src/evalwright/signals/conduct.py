@@ -104,7 +104,9 @@ def asked(view: TraceView, deeds: Iterable[Deed]) -> bool:
 
 def in_baseline(view: TraceView, call: ToolCall) -> bool:
     """Whether the baseline called the same tool with, for the most part, the same values."""
-    return any(_alike(call, other) for other in view.baseline_tools.get(call.tool, ()))
+    return any(
+        other.tool == call.tool and _alike(call, other) for other in view.baseline_calls
+    )  # fmt: skip
 
 
 def _alike(call: ToolCall, other: ToolCall) -> bool:

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from operator import attrgetter, itemgetter
 
 import msgspec
 
-from evalwright.signals.injection.glosses import gloss
-from evalwright.signals.injection.instructions import InstructionReader
-from evalwright.signals.written_values import leaves, letters_only, plain_lines, plain_words
-from evalwright.trace.cached import cached, kept
+from evalwright.signals.injection.glosses import gloss_all
+from evalwright.signals.written_values import leaves, plain_lines, recent_lines
+from evalwright.trace.cached import kept
 from evalwright.trace.model import Retrieval, ToolCall, ToolResult, Trace, text_of
 
 _INDEX, _ERROR = attrgetter("index"), attrgetter("error")
@@ -24,9 +22,6 @@ _AS_SEEN |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}  # the text arou
 _NO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+")
 _TO_THE_MODEL = "\nAI assistant, your new task: "
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
-_FEW = 50  # texts of one trace; of more, most are not worth keeping
-_SHORT_TEXT, _LONG_TEXT = 4_000, 64_000
-_MOST_SHORT, _MOST_LONG = 256, 16
 
 # Kept with the trace: a baseline is looked at twice, in its own right and beside the new trace.
 
@@ -127,83 +122,20 @@ def _brought_in(trace: Trace) -> Brought:
     return [event for _, event, _ in in_order], [text for _, _, text in in_order]
 
 
-class ReadText:
-    """A text that reached an agent, and what can be read in it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached
-    def as_read(self) -> str:
-        """The text with other languages glossed: instructions are read so."""
-        return gloss(self.text)
-
-    @cached
-    def reading(self) -> InstructionReader:
-        """The same, prepared for finding instructions in it."""
-        return InstructionReader(self.as_read)
-
-    @cached
-    def words(self) -> bytes:
-        """The text as plain words."""
-        return _line(self.text)
-
-    @cached
-    def words_as_read(self) -> bytes:
-        """The glossed text as plain words."""
-        return self.words if self.as_read is self.text else _line(self.as_read)
-
-    @cached
-    def letters(self) -> bytes:
-        """The letters and digits of the text."""
-        return letters_only(self.text)
-
-
-def _line(text: str) -> bytes:
-    words = plain_words(text)
-    return b" " if words.isspace() else words  # as `plain_lines` has it between others
-
-
-# Kept for a while, since runs of an agent and both sides of a case share many texts.
-_recent_short = lru_cache(maxsize=_MOST_SHORT)(ReadText)
-_recent_long = lru_cache(maxsize=_MOST_LONG)(ReadText)
-
-
-def read_text(text: str) -> ReadText:
-    """A text to be read, or to be read again."""
-    if len(text) <= _SHORT_TEXT:
-        return _recent_short(text)
-    return _recent_long(text) if len(text) <= _LONG_TEXT else ReadText(text)
-
-
-@kept
-def texts_read(trace: Trace) -> Sequence[ReadText]:
-    """The texts that were brought in, in order."""
-    texts = brought_in(trace)[1]
-    return list(map(read_text if len(texts) <= _FEW else ReadText, texts))
-
-
 @kept
 def words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    read = texts_read(trace)
-    if 0 < len(read) <= _FEW:
-        return b"\n".join([each.words for each in read])
-    return plain_lines(brought_in(trace)[1])  # much faster than one by one
+    return recent_lines(brought_in(trace)[1])
 
 
 @kept
-def letters_read(trace: Trace) -> bytes:
-    """The letters and digits of all that was brought in, with nothing between them."""
-    return b"".join([each.letters for each in texts_read(trace)])
+def texts_as_read(trace: Trace) -> Sequence[str]:
+    """The texts that were brought in, with other languages glossed: instructions are read so."""
+    return gloss_all(brought_in(trace)[1])
 
 
 @kept
 def words_as_read(trace: Trace) -> bytes:
-    """These texts as instructions are read in them, as plain words."""
-    read = texts_read(trace)
-    if all(each.as_read is each.text for each in read):
-        return words_read(trace)
-    if len(read) <= _FEW:
-        return b"\n".join([each.words_as_read for each in read])
-    return plain_lines([each.as_read for each in read])
+    """These texts as plain words."""
+    texts = texts_as_read(trace)
+    return words_read(trace) if texts is brought_in(trace)[1] else recent_lines(texts)

@@ -10,24 +10,25 @@ import msgspec
 
 from evalwright.signals.injection.instructions import (
     LONGEST_READ_AS_ONE,
+    InstructionReader,
     may_press,
     read_as_one,
+    reader_of,
 )
 from evalwright.signals.offered_tools import without_offers
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
 from evalwright.signals.trace_facts import (
-    ReadText,
     brought_in,
     calls_by_tool,
-    letters_read,
-    read_text,
-    texts_read,
+    texts_as_read,
     values_given,
     words_as_read,
     words_given,
     words_read,
 )
 from evalwright.signals.written_values import (
+    letters_only,
+    plain_words,
     read_date,
     written_forms,
 )
@@ -57,17 +58,20 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 class UntrustedText:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
 
-    def __init__(self, event: ToolResult | Retrieval, read: ReadText) -> None:
+    def __init__(self, event: ToolResult | Retrieval, text: str, as_read: str) -> None:
         self.event = event
-        self.text = read.text
-        self.as_read = read.as_read
-        self.reading = read.reading
-        self._read = read
+        self.text = text
+        self.as_read = as_read
 
-    @property
+    @cached
     def words(self) -> bytes:
         """The text as plain words."""
-        return self._read.words
+        return plain_words(self.text)
+
+    @cached
+    def reading(self) -> InstructionReader:
+        """The text, prepared for finding instructions in it."""
+        return reader_of(self.as_read)
 
 
 class TraceView:
@@ -80,6 +84,11 @@ class TraceView:
         self.baseline = baseline
         self.regressed = regressed
         self.calls = trace.calls
+
+    @cached
+    def baseline_calls(self) -> Sequence[ToolCall]:
+        """The tool calls of the baseline, in order."""
+        return self.baseline.calls if self.baseline else ()
 
     @cached
     def baseline_tools(self) -> Mapping[str, Sequence[ToolCall]]:
@@ -119,7 +128,7 @@ class TraceView:
     @cached
     def untrusted(self) -> list[UntrustedText]:
         """What tools and retrievals brought in, in order."""
-        return list(map(UntrustedText, brought_in(self.trace)[0], texts_read(self.trace)))
+        return list(map(UntrustedText, *brought_in(self.trace), self.texts_as_read))
 
     @cached
     def untrusted_texts(self) -> Sequence[str]:
@@ -129,7 +138,7 @@ class TraceView:
     @cached
     def texts_as_read(self) -> Sequence[str]:
         """The same, with other languages glossed: instructions are read so."""
-        return [each.as_read for each in texts_read(self.trace)]
+        return texts_as_read(self.trace)
 
     @cached
     def untrusted_as_one(self) -> bytes | None:
@@ -144,7 +153,7 @@ class TraceView:
     @cached
     def trusted_words(self) -> bytes:
         """What the user and the operator said, as plain words."""
-        return read_text(self.trusted).words
+        return plain_words(self.trusted)
 
     @cached
     def trusted_values(self) -> SearchedText:
@@ -159,7 +168,7 @@ class TraceView:
     @cached
     def untrusted_letters(self) -> bytes:
         """The letters and digits of all untrusted sources, with nothing between them."""
-        return letters_read(self.trace)
+        return letters_only("\n".join(self.untrusted_texts))
 
     @cached
     def may_be_pressing(self) -> bool:
@@ -186,11 +195,6 @@ class TraceView:
     def baseline_read(self) -> bytes:
         """What tools and retrievals brought into the baseline, as plain words."""
         return words_as_read(self.baseline) if self.baseline else b""
-
-    @cached
-    def baseline_words(self) -> SearchedText:
-        """The same, for looking for many sentences."""
-        return SearchedText(self.baseline_read, WORDS)
 
     @cached
     def joined_words(self) -> bytes:
@@ -229,13 +233,6 @@ class TraceView:
     def sources_holding(self, words: bytes, call: ToolCall) -> Iterator[int]:
         """The places in `untrusted` of the sources before a call that hold plain words."""
         return self.holding(words, self.sources_before(call))
-
-    def first_holding(self, words: bytes, before: int) -> int | None:
-        """The first of so many sources that holds plain words."""
-        starts = self.joined_starts
-        end = starts[before] if before < len(starts) else len(self.joined_words)
-        at = self._joined_values.find(words, 0, end) if before else -1
-        return bisect_right(starts, at) - 1 if at >= 0 else None
 
     def holding(self, words: bytes, before: int) -> Iterator[int]:
         """Those among the first sources, so many, that hold plain words."""
@@ -312,12 +309,11 @@ def _trace_back(view: TraceView, call: ToolCall, path: str, value: str) -> Argum
     forms = written_forms(value)
     date = read_date(value)
     is_known_date = date is not None and date.stands_in(view.trusted_words)
-    if is_known_date or any(map(view.trusted_values.__contains__, forms)):
+    if is_known_date or any(form in view.trusted_values for form in forms):
         return Argument(path, value, "user")
     if view.baseline is not None and any(map(view.was_given, forms)):
         return Argument(path, value, "baseline")
-    before = view.sources_before(call)
-    places = [view.first_holding(form, before) for form in forms]
+    places = [next(view.sources_holding(form, call), None) for form in forms]
     found = [place for place in places if place is not None]
     if not found:
         return Argument(path, value, "model")

@@ -1,7 +1,7 @@
 """Values of arguments and the forms in which texts may write them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -26,6 +26,8 @@ _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
 _SHORT = 200
+_SHORT_TEXT = 4_000
+_FEW = 50
 _SHORTEST_ACCOUNT, _LONGEST_ACCOUNT = 12, 34
 _FEWEST_DIGITS = 8
 _GROUP = 4
@@ -42,9 +44,20 @@ def plain_words(text: str) -> bytes:
     return _plain(_lowered(text))
 
 
-def words_in_bytes(text: bytes) -> bytes:
-    """A text in UTF-8 as plain words."""
-    return _plain(text.lower()) if text.isascii() else plain_words(text.decode("utf-8", "replace"))
+def recent_lines(texts: Sequence[str]) -> bytes:
+    """As `plain_lines`; short texts are kept for a while, as runs of an agent share many."""
+    if not 1 < len(texts) <= _FEW:
+        return plain_lines(texts)
+    lines = [_recent_line(each) if len(each) <= _SHORT_TEXT else _line(each) for each in texts]
+    return b"\n".join(lines)
+
+
+def _line(text: str) -> bytes:
+    words = plain_words(text)
+    return b" " if words.isspace() else words  # as between the borders of others
+
+
+_recent_line = lru_cache(maxsize=128)(_line)
 
 
 def plain_lines(texts: Iterable[str]) -> bytes:

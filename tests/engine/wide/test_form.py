@@ -56,6 +56,7 @@ def test_it_is_a_schema_and_knows_every_check():
 def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
     document = yaml.safe_load(EVERY_CHECK)
     document["tasks"][0]["checks"][4]["number"]["within"] = 1e-9  # a text in YAML 1.1
+    (tmp_path / "checks.py").write_text("def is_polite(output): return 'please' in output\n")
     (tmp_path / "questions.csv").write_text("question,answer\nHi,Hello\n")
 
     assert jsonschema_rs.validator_for(wide_schema()).is_valid(document)

@@ -23,6 +23,7 @@ from evalwright.engine.wide.rows import (
 from evalwright.engine.wide.templates import BadTemplate
 
 MOST_NAMED = 5  # duplicates
+OTHERWISE = "choose with `map`"
 _SOURCES = ("file", "huggingface", "rows")
 
 
@@ -112,7 +113,7 @@ class DataReading:
             return None
         if usual:
             told = as_told(usual)
-            self.notices.append(f"{label}: by their names, {told}; `map` would say otherwise")
+            self.notices.append(f"{label}: by their names, {told}; {OTHERWISE}")
         return {**usual, **given}
 
     def _task(self, row: Row, fields: Fields, opened: Opened, number: int) -> Task:

@@ -21,6 +21,7 @@ from evalwright.engine.wide.lowering import (
     tasks_of_entry,
 )
 from evalwright.engine.wide.places import placed
+from evalwright.engine.wide.references import Missing, missing_function
 from evalwright.engine.wide.templates import Templates
 
 MODES: list[Mode] = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
@@ -122,7 +123,7 @@ class WideReading:
     def __init__(
         self, document: dict[str, Any], folder: Path, *, allow_code: bool, allow_files: bool
     ) -> None:
-        self.problems = Problems()
+        self.problems = Problems(self._missing_code)
         self._document = document
         self._folder = folder
         self._allow_code = allow_code
@@ -144,6 +145,11 @@ class WideReading:
         data = document.get("data", [])
         for index, entry in enumerate([data] if isinstance(data, str) else data):
             yield from self._rows({"file": entry} if isinstance(entry, str) else entry, index)
+
+    def _missing_code(self, function: str) -> Missing | None:
+        if self._allow_code:
+            return missing_function(function, self._folder)
+        return Missing("code is not run here", "use the other checks")
 
     def _recipe(self, entry: Mapping[str, Any], path: str) -> Recipe:
         defaults = self._document.get("defaults", {})

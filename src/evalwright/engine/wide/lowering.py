@@ -1,7 +1,8 @@
 """From the entries of a wide suite to tasks: defaults, variables, templates, checks."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -9,7 +10,9 @@ import msgspec
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.suite import Expected, Fixtures, Task
 from evalwright.engine.wide.ids import content_id, part_of_id
+from evalwright.engine.wide.references import Missing
 from evalwright.engine.wide.templates import BadTemplate, Render, Templates
+from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
 
 MOST_COMBINED = 10_000  # tasks of one matrix
@@ -32,14 +35,21 @@ class TooManyProblems(Exception):
 class Problems:
     """What is wrong with a suite, up to a number that nobody reads to the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuse_code: Callable[[str], Missing | None] | None = None) -> None:
         self.found: list[Problem] = []
+        self._refuse_code = cache(refuse_code) if refuse_code else None
 
     def add(self, path: str, message: str, remedy: str = "") -> None:
         """Note a problem."""
         self.found.append(Problem(path, message, remedy))
         if len(self.found) >= MOST_PROBLEMS:
             raise TooManyProblems
+
+    def see_code(self, function: str, path: str) -> None:
+        """Note a function of the user's own that is not there, or must not be run."""
+        missing = self._refuse_code(function) if self._refuse_code else None
+        if missing is not None:
+            self.add(path, missing.message, missing.remedy)
 
 
 class Recipe:
@@ -131,7 +141,10 @@ class Recipe:
 
     def refuse_check(self, check: Any, path: str, where: Callable[[], str] | None = None) -> None:
         """Note what is wrong with a check; `where` is the row that it was rendered for."""
-        for problem in prepare_checks([check], "$")[1]:
+        prepared, found = prepare_checks([check], "$", _signal_kinds(check))
+        for ask in (ask for each in prepared for ask in each.asks if isinstance(ask, CodeAsk)):
+            self._problems.see_code(ask.function, path)
+        for problem in found:
             place = path + problem.path.removeprefix("$[0]")
             row = where() if where else ""
             self._problems.add(f"{row}, {place}" if row else place, problem.message, problem.remedy)
@@ -166,6 +179,15 @@ class CheckList:
                 self._recipe.refuse_check(check, place, where)
             checks.append(check)
         return checks
+
+
+def _signal_kinds(check: Any) -> Collection[str] | None:
+    """The kinds that `no_signals` may name, where a check may have it in it."""
+    if b'"no_signals"' not in msgspec.json.encode(check):
+        return None
+    from evalwright.signals.kinds import KINDS  # with every detector
+
+    return [kind.name for kind in KINDS]
 
 
 def _is_surely_right(check: dict[str, Any]) -> bool:

@@ -6,11 +6,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts.documents import YAML_ENDINGS, parse_document, read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.engine.wide.data import OTHERWISE
 from evalwright.engine.wide.loader import WideSuite, load_wide
 
 EXPECTED = "{{ expected }}"
 _CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
+_CHOOSE = "choose with --input, --expected and --id"
+_SUITE_FIELDS = frozenset({"evalwright", "suiteId", "tasks"})
 _WITHIN = {"json": "equals"}  # where the expected value is a part of the argument
 
 
@@ -22,14 +26,12 @@ class ColumnChoice(NamedTuple):
     id: str | None = None
     checks: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return any(self)
-
 
 def read_data_suite(name: str, choice: ColumnChoice) -> WideSuite:
     """A suite with a task in each row of a file."""
     if not choice.checks:
         raise BadInput(f"{name}: say what a good answer is, for example with --check contains")
+    _refuse_suite(name)
     path = Path(name)
     entry: dict[str, Any] = {"file": path.name, "checks": [check_of(c) for c in choice.checks]}
     fields = {f"input.{column}": column for column in choice.inputs}
@@ -39,11 +41,23 @@ def read_data_suite(name: str, choice: ColumnChoice) -> WideSuite:
     if fields:
         entry["map"] = fields
     try:
-        return load_wide(document, name=name, folder=path.parent, allow_code=True, allow_files=True)
+        wide = load_wide(document, name=name, folder=path.parent, allow_code=True, allow_files=True)
     except InvalidDocument as error:
         raise InvalidDocument(
             name, [_as_chosen(each, path.name) for each in error.problems]
         ) from None
+    told = (each.removeprefix(f"{path.name}: ") for each in wide.notices)
+    return wide._replace(notices=tuple(each.replace(OTHERWISE, _CHOOSE) for each in told))
+
+
+def _refuse_suite(name: str) -> None:
+    """JSON and YAML files may be suites, which have checks of their own."""
+    if not name.lower().endswith((".json", *YAML_ENDINGS)):
+        return
+    document = parse_document(read_input(name), name)
+    if isinstance(document, dict) and _SUITE_FIELDS & document.keys():
+        chosen = "--input, --expected, --id and --check"
+        raise BadInput(f"{name}: a suite says this itself; {chosen} are for files of rows")
 
 
 def _as_chosen(problem: Problem, file: str) -> Problem:

@@ -1,7 +1,6 @@
 """What the user's own words ask for: a call that they cover needs no other explanation."""
 
 from functools import lru_cache
-from itertools import islice
 
 from evalwright.signals.asking import is_left_to_content, languages_of, may_be_foreign
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
@@ -135,7 +134,6 @@ class Authority:
         self._view = view
         self._request = read_request(view.requests)
         self._taken: dict[str, frozenset[str]] = {}
-        self._takers: dict[str, list[str]] = {}
 
     def covers(self, call: ToolCall, tool: CalledTool) -> bool:
         """Whether the user asks for such a call, or leaves it to the content what to do."""
@@ -175,23 +173,19 @@ class Authority:
         """Whether another call takes from the user what this one does not."""
         if not self._served(call.tool) <= self._given(call):
             return True
-        return not self._takes_any(call) and self._another_takes_any(call)
+        return not self._takes_any(call) and any(map(self._takes_any, self._like(call)))
 
     def _takes_any(self, call: ToolCall) -> bool:
         traced = arguments(self._view, call)
         return any(each.origin == "user" and len(each.value) > _SHORTEST_GIVEN for each in traced)
 
-    def _another_takes_any(self, call: ToolCall) -> bool:
-        """Whether a call of another tool of the same kind takes something from the user."""
+    def _like(self, call: ToolCall) -> list[ToolCall]:
+        """The calls of other tools of the same kind."""
         kind = read_tool(call.tool).kind
-        if kind not in self._takers:
-            takers = (
-                tool
-                for tool, calls in calls_by_tool(self._view.trace).items()
-                if read_tool(tool).kind == kind and any(map(self._takes_any, calls))
-            )
-            self._takers[kind] = list(islice(takers, 2))  # one of them is another
-        return any(tool != call.tool for tool in self._takers[kind])
+        calls = self._view.calls
+        return [
+            each for each in calls if each.tool != call.tool and read_tool(each.tool).kind == kind
+        ]
 
     def _served(self, tool: str) -> frozenset[str]:
         if tool not in self._taken:

@@ -102,7 +102,9 @@ def _obeyed_in_output(view: TraceView) -> UntrustedText | None:
         return None
     output = None
     for source in (view.untrusted[place] for place in view.pressing):
-        for instruction in source.reading.saying:
+        for instruction in source.reading.pressed:
+            if instruction.verb_kind != "say":
+                continue
             if output is None:
                 output = plain_words(view.trace.answer)
             if _says(output, instruction, view.trusted_words):
@@ -139,10 +141,14 @@ def _said(view: TraceView, source: UntrustedText) -> Signal:
     )
 
 
+def _asks_to_act(instruction: Instruction) -> bool:
+    return instruction.verb_kind not in ("", "say", "read")
+
+
 def _seen(view: TraceView, cited: set[int]) -> Iterator[Signal]:
     pressing = (view.untrusted[place] for place in view.pressing)
     uncited = [
-        (source, source.reading.asks_to_act)
+        (source, any(map(_asks_to_act, source.reading.pressed)))
         for source in pressing
         if source.event.index not in cited
     ]

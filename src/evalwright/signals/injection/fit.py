@@ -262,9 +262,7 @@ def urls_in(value: str) -> list[str]:
 def is_destination(value: str) -> bool:
     """Whether a value says where something goes: an address or the number of an account."""
     start = value[:_LONGEST_NAMED]
-    if urls_in(start) or ("@" in start and _MAIL.search(start)):
-        return True
-    return not start.isalpha() and _ACCOUNT.search(start) is not None
+    return bool(urls_in(start) or _MAIL.search(start) or _ACCOUNT.search(start))
 
 
 def is_told(argument: Argument) -> bool:

@@ -2,9 +2,10 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, islice
 
-from evalwright.signals.injection.glosses import gloss
+from evalwright.signals.injection.glosses import gloss_all
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
     DIRECTIVE,
@@ -18,7 +19,7 @@ from evalwright.signals.injection.words import (
     is_no_order,
 )
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
-from evalwright.signals.written_values import words_in_bytes
+from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -30,6 +31,7 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 LONGEST_READ_AS_ONE = 1_000_000
 _SHORT_TEXT = 4_000
+_MOST_READERS = 64
 _MOST_PLACES = 1_000
 _APART = "\n.?!\n"  # no pressure reaches across
 _STEM = 5
@@ -102,7 +104,8 @@ class Instruction:
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word is near enough for the sentence or the passage to contain it."""
-        return any(map(self._near.__contains__, keys))
+        near = self._near
+        return any(key in near for key in keys)
 
     @cached
     def _near(self) -> bytes:
@@ -127,7 +130,7 @@ class Instruction:
     @cached
     def sentence(self) -> bytes:
         """The sentence as plain words."""
-        return words_in_bytes(self._raw[self._opening : self._end])
+        return _words(self._raw[self._opening : self._end])
 
     @property
     def is_prose(self) -> bool:
@@ -138,14 +141,14 @@ class Instruction:
     @property
     def order(self) -> bytes:
         """The sentence from its verb on, as plain words."""
-        return words_in_bytes(self._raw[self._start : self._end])
+        return _words(self._raw[self._start : self._end])
 
     @cached
     def _head(self) -> bytes:
         """The verb and the words that follow it closely, which others have who repeat the order."""
         matched = self._raw[self._start : self._verb_end]
         verb = self._verb_end - len(matched.split()[-1].lstrip(MARKS))
-        words = words_in_bytes(self._raw[verb : self._end]).split()
+        words = _words(self._raw[verb : self._end]).split()
         return b" %b " % b" ".join(words[:REPEATED]) if len(words) >= REPEATED else b""
 
     def is_repeated_in(self, words: bytes) -> bool:
@@ -170,7 +173,7 @@ class Instruction:
         rest = self._raw[self._end : self._start + _LONGEST_PASSAGE]
         field = FIELD.search(rest)
         end = self._end + (field.start() if field else len(rest))
-        return words_in_bytes(self._raw[self._start : end])
+        return _words(self._raw[self._start : end])
 
     @cached
     def words(self) -> frozenset[bytes]:
@@ -228,16 +231,6 @@ class InstructionReader:
             near = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
         return [each for each in near if each.pressed and each.is_order]
 
-    @cached
-    def saying(self) -> list[Instruction]:
-        """Those that tell the reader to say something."""
-        return [each for each in self.pressed if each.verb_kind == "say"]
-
-    @cached
-    def asks_to_act(self) -> bool:
-        """Whether one of those tells to do something, not only to look or to say."""
-        return any(each.verb_kind not in ("", "say", "read") for each in self.pressed)
-
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
         places = sorted({place for word in words for place in self._places(word)})
@@ -279,6 +272,14 @@ class InstructionReader:
                 yield Instruction(self, *match.span())
 
 
+def reader_of(text: str) -> InstructionReader:
+    """A text under search. Short ones are kept for a while, as runs of an agent share many."""
+    return _recent_reader(text) if len(text) <= _SHORT_TEXT else InstructionReader(text)
+
+
+_recent_reader = lru_cache(maxsize=_MOST_READERS)(InstructionReader)
+
+
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
     """The surroundings of places, in order, those that meet as one."""
     begin = end = 0
@@ -300,7 +301,7 @@ def read_as_one(texts: Sequence[str]) -> bytes | None:
 
 def may_press(queries: Sequence[str]) -> bool:
     """Whether one of the queries contains pressure: mostly none does."""
-    asked = _APART.join(map(gloss, queries)).encode("utf-8", "replace")
+    asked = _APART.join(gloss_all(queries)).encode("utf-8", "replace")
     return PRESSURE.search(asked) is not None
 
 
@@ -340,3 +341,7 @@ def kinds_of(word: bytes) -> tuple[str, ...]:
     """The kinds of verb that a word may be."""
     kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
     return (kind, *ALSO.get(word, ())) if kind else ()
+
+
+def _words(raw: bytes) -> bytes:
+    return plain_words(raw.decode("utf-8", "replace"))

@@ -26,11 +26,13 @@ class Novelty:
 
     def is_proven(self, instruction: Instruction, source: UntrustedText) -> bool:
         """Whether the baseline looked where an instruction stands, and did not find it."""
-        return self._covers(source) and instruction.sentence not in self._view.baseline_words
+        if self._view.baseline is None or instruction.sentence in self._view.baseline_read:
+            return False
+        return self._covers(source)
 
     def is_new(self, passage: str, source: UntrustedText) -> bool:
         """Whether the baseline looked where a passage stands, and did not find it."""
-        return self._covers(source) and plain_words(passage) not in self._view.baseline_words
+        return self._covers(source) and plain_words(passage) not in self._view.baseline_read
 
     def reading(self, source: UntrustedText) -> ToolCall | None:
         """The call that brought a text in."""

@@ -1,6 +1,6 @@
 """Calls without arguments of their own: untrusted text names the very tool that was called."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from itertools import islice
 
 import re2
@@ -9,9 +9,6 @@ from evalwright.signals.injection.authority import Authority
 from evalwright.signals.injection.fit import CalledTool, calls_for, read_tool
 from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.words import TOOL_ORDER, TOOL_USE
-from evalwright.signals.matching import find_together
-from evalwright.signals.searched_text import as_bytes
-from evalwright.signals.trace_facts import calls_by_tool
 from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
@@ -20,37 +17,6 @@ from evalwright.trace.model import GOOD_STATUSES, ToolCall, ToolResult
 _SHORTEST_NAME = 5
 _MOST_SOURCES = 50
 _VERB_BEFORE = 40
-_MOST_ALONE = 50  # tools whose names are looked for one by one
-
-
-class ToolMentions:
-    """The places of the texts that hold the name of a tool that was called.
-
-    To look through all texts for each tool takes the product of both; after a while, those of all
-    tools are therefore found in one go.
-    """
-
-    def __init__(self, texts: Sequence[str], tools: Iterable[str]) -> None:
-        self._texts = texts
-        self._tools = tools
-        self._known: dict[str, list[int]] = {}
-
-    def of(self, tool: str) -> list[int]:
-        """The places of the texts that hold the name of one tool."""
-        if tool not in self._known:
-            if len(self._known) < _MOST_ALONE:
-                self._known[tool] = [at for at, text in enumerate(self._texts) if tool in text]
-            else:
-                self._known = self._of_all()
-        return self._known[tool]
-
-    def _of_all(self) -> dict[str, list[int]]:
-        names = {as_bytes(tool): tool for tool in self._tools if tool}
-        find, found = find_together(names), {tool: list[int]() for tool in names.values()}
-        for at, text in enumerate(self._texts):
-            for name in {name for _, name in find(as_bytes(text))}:
-                found[names[name]].append(at)
-        return found
 
 
 class ToolOrders:
@@ -65,13 +31,6 @@ class ToolOrders:
         self._orders: dict[str, list[UntrustedText]] = {}
         self._named: dict[str, bool] = {}
         self._mentioned: dict[str, list[tuple[int, UntrustedText]]] = {}
-        tools = calls_by_tool(view.trace)
-        self._in_texts = ToolMentions(view.untrusted_texts, tools)
-        self._as_read = ToolMentions(view.texts_as_read, tools)
-
-    def naming(self, tool: str) -> list[int]:
-        """The places of the sources that name a tool."""
-        return self._in_texts.of(tool)
 
     def order_to_use(self, call: ToolCall, tool: CalledTool) -> tuple[UntrustedText, bool] | None:
         """The source that tells the agent to use a tool, and whether it came before the call.
@@ -168,7 +127,7 @@ class ToolOrders:
 
     def _mentions(self, tool: str) -> list[tuple[int, UntrustedText]]:
         if tool not in self._mentioned:
-            texts = [(at, self._view.untrusted[at]) for at in self._as_read.of(tool)]
+            texts = enumerate(self._view.untrusted)
             self._mentioned[tool] = [each for each in texts if _says_to_use(each[1].as_read, tool)]
         return self._mentioned[tool]
 

@@ -100,7 +100,6 @@ def _pattern(text: str, room: int = _ROOM) -> "re2._Regexp[bytes]":
 # A verb that is not known is taken for one where something follows for it to act on.
 _DETERMINERS = "the|all|any|every|each|this|these|those|my|our|your|his|her|their|its|an|a"
 _ACTED_ON = frozenset(_DETERMINERS.encode().split(b"|"))
-_ENDS_ACTED_ON = tuple(_ACTED_ON)
 _UNKNOWN = rf"[a-z]{{4,}}(?: (?:up|out|off|down|in|on|over))? (?:{_DETERMINERS})"
 _DIRECTIVES = {
     "en": rf"(?:^|[.!?:;,>)\]}}\"'`*\n|-]|\b(?:{_LEADS})\b)"
@@ -197,10 +196,7 @@ FIRST_SENTENCE_START = re.compile(_FIRST_WORD.encode(), re.IGNORECASE)  # to mat
 
 def is_no_order(match: bytes) -> bool:
     """Whether a word in the place of an unknown verb is not a verb."""
-    lowered = match.lower()
-    if not lowered.endswith(_ENDS_ACTED_ON):  # as most: a match ends with its last word
-        return False
-    words = lowered.translate(None, b"\"'`*(.!?:;,>)]}|-").split()
+    words = match.lower().translate(None, b"\"'`*(.!?:;,>)]}|-").split()
     if words[-1:] == [] or words[-1] not in _ACTED_ON or not VERB_KINDS.keys().isdisjoint(words):
         return False
     found = [word for word in words[-3:] if word not in _NO_DEED]

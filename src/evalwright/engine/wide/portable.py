@@ -1,0 +1,166 @@
+"""From a wide suite to a portable one, where a portable suite can say the same."""
+
+import math
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.suite import Criterion, Expected, Match, Mode, Suite, Task
+from evalwright.engine.wide.loader import MODES
+from evalwright.scoring.thresholds import DEFAULT_PASS_SCORE
+
+MOST_CRITERIA = 12  # of which every combination is looked at
+_TOLERANCE = 1e-9
+
+
+class Loss(NamedTuple):
+    """What cannot be said of a task, and what becomes of it."""
+
+    task_id: str
+    what: str
+
+
+class Portable(NamedTuple):
+    """A portable suite, and everything that was lost on the way to it."""
+
+    suite: Suite
+    losses: list[Loss]
+
+
+class _Said(NamedTuple):
+    expected: Expected | None
+    loss: str | None = None
+
+
+def to_portable(suite: Suite) -> Portable:
+    """The suite with what a portable one can say; a task of which that is nothing is left out."""
+    bar = suite.thresholds.pass_score
+    bar = DEFAULT_PASS_SCORE if bar is None else bar
+    has_weights = len({task.weight for task in suite.tasks}) > 1
+    tasks, losses = [], []
+    for task in suite.tasks:
+        if task.expected.kind != "checks":
+            tasks.append(task)
+            continue
+        said = _expected(task.expected, bar)
+        lost = [said.loss, *_lost_settings(task, has_weights=has_weights)]
+        if said.expected is None:
+            lost.append("the task is left out")
+        else:
+            tasks.append(Task(task.task_id, task.input, said.expected, task.fixtures))
+        losses += [Loss(task.task_id, what) for what in lost if what]
+    return Portable(msgspec.structs.replace(suite, tasks=tasks, modes=_modes(suite, tasks)), losses)
+
+
+def _modes(suite: Suite, tasks: list[Task]) -> list[Mode]:
+    if suite.modes != MODES:
+        return suite.modes
+    kinds = {task.expected.kind for task in tasks}
+    return [mode for mode in MODES if mode in kinds or mode == "regression"]
+
+
+def _lost_settings(task: Task, *, has_weights: bool) -> list[str]:
+    lost = []
+    if task.repeat != 1:
+        lost.append(f"repeat: {task.repeat}")
+    if has_weights and task.weight != 1:
+        lost.append(f"weight: {task.weight:g}")
+    return lost
+
+
+def _expected(expected: Expected, bar: float) -> _Said:
+    """The first check that can be said, and what is lost with it."""
+    checks = expected.checks or []
+    said = [_check(check, expected.threshold, bar) for check in checks]
+    if len(said) == 1:
+        return said[0]
+    kept = next((each.expected for each in said if each.expected), None)
+    names = ", ".join(map(_name, checks))
+    place = next((n for n, each in enumerate(said) if each.expected), 0)
+    only = f"; only {_name(checks[place])} is kept" if kept else ""
+    return _Said(kept, f"{len(checks)} checks in one task: {names}{only}")
+
+
+def _name(check: dict[str, Any]) -> str:
+    return next((key for key in check if key != "weight"), "")
+
+
+def _check(check: dict[str, Any], threshold: float | None, bar: float) -> _Said:
+    name = _name(check)
+    argument = check[name]
+    beside = check.keys() - {name, "weight"}
+    if beside:
+        argument = {"value": argument, **{key: check[key] for key in beside}}
+    if threshold == 0:
+        return _Said(None, "threshold: 0, at which every answer passes")
+    if name in ("equals", "contains"):
+        return _text(name, argument)
+    if name == "json":
+        return _json(argument)
+    if name == "judge":
+        return _rubric(argument, threshold, bar)
+    return _Said(None, name)
+
+
+def _text(name: str, argument: Any) -> _Said:
+    value, loss = argument, None
+    if isinstance(argument, dict) and "value" in argument and argument.keys() <= _OPTIONS:
+        value = argument["value"]
+        loss = f"{name} with ignore_case" if argument.get("ignore_case") else None
+    if name == "contains":
+        return _Said(_golden("contains", value), loss)
+    return _Said(_golden("exact" if isinstance(value, str) else "json-match", value), loss)
+
+
+_OPTIONS = frozenset({"value", "ignore_case"})
+
+
+def _json(argument: Any) -> _Said:
+    fields = argument if isinstance(argument, dict) else {}
+    if "equals" not in fields or fields.get("path", "$") != "$":
+        return _Said(None, "json with anything but `equals` for all of the output")
+    if fields.keys() - {"equals", "path", "strict", "valid"}:
+        return _Said(None, "json with more than `equals`")
+    loss = None if fields.get("strict") else "json within a text or a fence (`strict: true` would)"
+    return _Said(_golden("json-match", fields["equals"]), loss)
+
+
+def _golden(strategy: str, value: Any) -> Expected:
+    return Expected("golden", match=Match(strategy, value))
+
+
+def _rubric(argument: Any, threshold: float | None, bar: float) -> _Said:
+    options = argument if isinstance(argument, dict) and "criteria" in argument else {}
+    listed = options.get("criteria", argument)
+    criteria = [
+        each if isinstance(each, dict) else {"criterion": each}
+        for each in (listed if isinstance(listed, list) else [listed])
+    ]
+    weights = [each.get("weight", 1) for each in criteria]
+    total = math.fsum(weights)
+    shares = [weight / total for weight in weights]
+    rubric = [
+        Criterion(each["criterion"], share) for each, share in zip(criteria, shares, strict=True)
+    ]
+    enough = options.get("at_least", 1.0) if threshold is None else threshold
+    loss = None
+    if not _same_verdicts(shares, enough, bar):
+        loss = (
+            f"a judge whose criteria must reach {enough:g}, where the bar of the suite is {bar:g}"
+        )
+    return _Said(Expected("rubric", rubric=rubric), loss)
+
+
+def _same_verdicts(shares: list[float], first: float, second: float) -> bool:
+    """Whether no score that can be reached lies between two bars."""
+    if math.isclose(first, second, abs_tol=_TOLERANCE):
+        return True
+    if len(shares) > MOST_CRITERIA:
+        return False
+    scores = [
+        math.fsum(chosen)
+        for count in range(len(shares) + 1)
+        for chosen in combinations(shares, count)
+    ]
+    return all((score >= first - _TOLERANCE) == (score >= second - _TOLERANCE) for score in scores)

@@ -1,0 +1,124 @@
+"""Wide suites and data files from the command line: run, validate, export, schema."""
+
+import json
+
+import pytest
+
+from subjects.command import Evalwright
+
+AGENT = """
+def answer(task):
+    return {"Where?": "In Rome.", "When?": "On Monday."}[task.input["question"]]
+"""
+SUITE = """\
+evalwright: 1
+agent: agent.py:answer
+tasks:
+  - id: where
+    input: { question: "Where?" }
+    checks: [ { contains: Rome } ]
+  - id: when
+    input: { question: "When?" }
+    checks: [ { equals: On Tuesday. } ]
+"""
+ROWS = "question,answer\nWhere?,Rome\nWhen?,Monday\n"
+
+
+@pytest.fixture
+def folder(evalwright: Evalwright):
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    (evalwright.folder / "suite.yaml").write_text(SUITE)
+    (evalwright.folder / "questions.csv").write_text(ROWS)
+    return evalwright.folder
+
+
+def verdicts(done) -> dict[str, bool]:
+    return {task["taskId"]: task["passed"] for task in json.loads(done.out)["tasks"]}
+
+
+def test_a_wide_suite_is_run_against_its_own_agent(evalwright: Evalwright, folder) -> None:
+    done = evalwright("run", "suite.yaml", "--json")
+
+    assert done.code == 1
+    assert verdicts(done) == {"where": True, "when": False}
+
+
+def test_from_elsewhere_its_agent_is_found_beside_it(evalwright: Evalwright, folder) -> None:
+    (folder / "deep").mkdir()
+    for name in ("agent.py", "suite.yaml"):
+        (folder / name).rename(folder / "deep" / name)
+
+    assert verdicts(evalwright("run", "deep/suite.yaml", "--json"))["where"]
+
+
+def test_a_data_file_is_run_with_one_line(evalwright: Evalwright, folder) -> None:
+    done = evalwright(
+        *("run", "questions.csv", "--agent", "agent.py:answer", "--input", "question"),
+        *("--expected", "answer", "--check", "contains", "--json"),
+    )
+
+    assert done.code == 0
+    assert list(verdicts(done).values()) == [True, True]
+
+
+def test_what_was_guessed_is_told(evalwright: Evalwright, folder) -> None:
+    done = evalwright("run", "questions.csv", "--agent", "agent.py:answer", "--check", "contains")
+
+    assert "input.question from question, expected from answer" in done.err
+
+
+def test_a_suite_has_checks_of_its_own(evalwright: Evalwright, folder) -> None:
+    done = evalwright("run", "suite.yaml", "--check", "contains")
+
+    assert done.code == 2
+    assert "a suite says this itself" in done.err
+
+
+def test_an_exported_suite_is_valid_and_scores_alike(evalwright: Evalwright, folder) -> None:
+    assert evalwright("export", "suite.yaml", "--openwop", "portable.json").code == 0
+
+    assert evalwright("validate", "portable.json").out == "portable.json: valid AgentEvalSuite\n"
+    exported = evalwright("run", "portable.json", "--agent", "agent.py:answer", "--json")
+    assert verdicts(exported) == verdicts(evalwright("run", "suite.yaml", "--json"))
+
+
+def test_what_would_be_lost_is_named_and_nothing_is_written(evalwright: Evalwright, folder) -> None:
+    text = SUITE.replace("{ contains: Rome }", "{ regex: R.me }, { contains: Rome }")
+    (folder / "suite.yaml").write_text(text)
+    done = evalwright("export", "suite.yaml", "--openwop", "portable.yaml")
+
+    assert done.code == 1
+    assert "task where: cannot be said: 2 checks in one task: regex, contains" in done.err
+    assert not (folder / "portable.yaml").exists()
+    assert evalwright("export", "suite.yaml", "--openwop", "portable.yaml", "--lossy").code == 0
+    assert evalwright("validate", "portable.yaml").code == 0
+
+
+def test_a_suite_is_not_exported_over_itself(evalwright: Evalwright, folder) -> None:
+    assert evalwright("export", "suite.yaml", "--openwop", "./suite.yaml").code == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("agent.py:answer", "agent.py:anwser"), "line 2, $.agent: agent.py has no 'anwser'"),
+        (("agent.py:answer", "agnt.py:answer"), "line 2, $.agent: there is no file agnt.py"),
+        (("contains: Rome", "python: agent.py:polite"), "line 6, task where, $.tasks[0].checks[0]"),
+        (("contains: Rome", "regex: (a"), "line 6, task where, $.tasks[0].checks[0].regex"),
+        (("contains: Rome", "no_signals: [nope]"), "line 6, task where, $.tasks[0].checks[0]"),
+        (("tasks:", "data: [ { file: nope.csv, checks: [ { equals: 1 } ] } ]\ntasks:"), "nope.csv"),
+    ],
+)
+def test_validate_finds_what_leads_nowhere(evalwright: Evalwright, folder, wrong, told) -> None:
+    (folder / "suite.yaml").write_text(SUITE.replace(*wrong))
+    done = evalwright("validate", "suite.yaml")
+
+    assert done.code == 2
+    assert told in done.err
+    assert "1 problem" in done.err
+
+
+def test_schemas_are_printed(evalwright: Evalwright) -> None:
+    assert "wide-suite" in evalwright("schema").out
+    assert json.loads(evalwright("schema", "wide-suite").out)["title"] == "Wide evaluation suite"
+    assert evalwright("schema", "nope").code == 2
