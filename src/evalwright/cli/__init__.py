@@ -13,6 +13,11 @@ def main(program: str = "evalwright") -> None:
 
         sys.stdout.write(f"{program} {__version__}\n")
         return
+    asked = os.environ.get(f"_{program.upper()}_COMPLETE")
+    if asked:
+        from evalwright.cli.completion import complete
+
+        sys.exit(complete(program, asked))
     from evalwright.cli.app import run_app
 
     _leave(run_app(program))

@@ -2,12 +2,16 @@
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from evalwright import __version__
 from evalwright.cli.output import prepare_streams, say, without_secrets
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "run": "Run a suite against an agent, or resume a run.",
@@ -27,6 +31,7 @@ COMMANDS = {
     "keys": "Create, list and revoke the keys of the host.",
     "db": "Look after the event log: check, back up, prune, move runs.",
     "serve": "Serve evaluation runs over HTTP, for many tenants.",
+    "completion": "Print the script that completes commands in a shell.",
     "init": "Write a small suite and agent that run as they are.",
     "demo": "Run the bundled suites against the bundled agents.",
 }
@@ -47,6 +52,17 @@ class Commands(click.Group):
             return None
         command: click.Command = import_module(f"evalwright.cli.{cmd_name}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands that begin so, from the table alone: a shell asks at every key."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=about)
+            for name, about in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -88,7 +104,7 @@ def run_app(program: str = "evalwright") -> int:
     prepare_streams()
     code: object = 0
     try:
-        command = app if program == "evalwright" else _prompteval()
+        command = app if program == "evalwright" else program_command(program)
         with command.make_context(program, sys.argv[1:]) as context:
             code = command.invoke(context)
     except click.exceptions.Exit as request:  # --help and the like
@@ -114,7 +130,10 @@ def run_app(program: str = "evalwright") -> int:
     return code if isinstance(code, int) else 0
 
 
-def _prompteval() -> click.Command:
+def program_command(program: str) -> click.Command:
+    """What a program does: all commands, or that of `prompteval`."""
+    if program == "evalwright":
+        return app
     from evalwright.cli.prompts import command
 
     return command

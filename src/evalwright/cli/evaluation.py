@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from evalwright.cli.output import Streams, run_until_interrupted, say, warn
+from evalwright.cli.output import (
+    Streams,
+    reserve_stdout,
+    run_until_interrupted,
+    say,
+    warn,
+    write_stdout,
+)
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts.errors import (
     BadInput,
@@ -22,10 +29,12 @@ from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite, weight_warnings
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
-from evalwright.engine.plan import Plan
+from evalwright.engine.plan import Plan, refuse_combinations
 from evalwright.engine.session import Session
 from evalwright.engine.subjects import SuiteSubject, read_subject
-from evalwright.models.config import Config
+from evalwright.models.config import Config, load_config
+from evalwright.models.run_defaults import NO_DEFAULTS
+from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
@@ -33,6 +42,8 @@ from evalwright.store.protocol import EventLog
 if TYPE_CHECKING:
     from evalwright.engine.selection import Wanted
 
+CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
+COLUMNS = ("inputs", "expected", "id", "checks")
 MOST_WARNINGS = 5
 
 
@@ -50,6 +61,66 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     config: Config | Path | None = None  # None: what counts in the working folder
     wanted: "Wanted | None" = None  # None: all tasks
     columns: Mapping[str, Any] = {}  # of a data file, by the names of `ColumnChoice`
+
+
+def start(given: dict[str, Any]) -> int:
+    """Do what the options of `evalwright run` say; returns the exit code."""
+    config = load_config(named=given.pop("config"))
+    for notice in config.notices:
+        warn(notice)
+    wanted, defaults, resume = None, config.run, given.pop("resume")
+    chosen = {name: value for name in CHOOSING if (value := given.pop(name)) not in (None, ())}
+    columns = {name: value for name in COLUMNS if (value := given.pop(name)) not in (None, ())}
+    if chosen:
+        from evalwright.cli.run_options import wanted_tasks
+
+        wanted, given["suites"] = wanted_tasks(chosen, given["suites"], resume)
+    if defaults is not NO_DEFAULTS:
+        from evalwright.cli.run_options import fill_in
+
+        fill_in(given, defaults, is_resumed=resume is not None)
+    suites, agents, models = (given.pop(name) for name in ("suites", "agents", "models"))
+    if bool(suites) == (resume is not None):
+        both = ", not both" if suites else ", or set `suites` in a settings file"
+        raise BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
+    out, host = given.pop("out"), given.pop("host")
+    if given.pop("watch"):
+        from evalwright.cli.watch import run_again_on_change
+
+        return run_again_on_change(suites, agents, [out, *map(given.get, FORMS_OF["run"])])
+    as_json, db = given.pop("as_json"), given.pop("db")
+    results = Results(
+        emit=reserve_stdout() if as_json else write_stdout,
+        as_json=as_json,
+        forms={name: path.absolute() for name in FORMS_OF["run"] if (path := given.pop(name))},
+        out=out and out.absolute(),  # an agent may change folder
+        **{name: given.pop(name) for name in ("quiet", "show_secrets")},
+    )
+    identity = {name: given.pop(name) for name in ("agent_id", "model_class")}
+    options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
+    refuse_combinations(options, is_resumed=resume is not None)
+    request = RunRequest(
+        suite=suites[0] if suites else None,
+        agent=agents[0] if agents else None,
+        resume=resume,
+        options=options,
+        results=results,
+        db=db,
+        config=config,
+        wanted=wanted,
+        columns=columns,
+        **identity,
+    )
+    results.check_places()
+    if host is not None:
+        from evalwright.cli import remote
+
+        return remote.evaluate(host, request, [suites, agents])
+    if max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
+        return evaluate(request)
+    from evalwright.cli.several import evaluate_several
+
+    return evaluate_several(request, suites, agents, models)
 
 
 def evaluate(request: RunRequest) -> int:
@@ -81,22 +152,26 @@ def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -
 def prepare(request: RunRequest, subject: SuiteSubject) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
     suite, agent, source, notices, selection = subject
-    name = str(request.suite)
+    name, options = str(request.suite), request.options
+    if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
+        from evalwright.cli.run_options import fitting
+
+        agent, options = fitting(request.config.run, agent, options, suite)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
     for notice in () if request.results.quiet else notices:
         say(f"{name}: {notice}")
-    if request.options.judges and not request.results.quiet:
+    if options.judges and not request.results.quiet:
         warn_of_weights(suite, name)
     session = Session(
         agent,
-        request.options,
+        options,
         agent_id=request.agent_id,
         model_class=request.model_class,
         config=request.config,
         notify=warn,
     )
-    if request.options.baseline is None:
+    if options.baseline is None:
         plans = session.plan(suite, name, source=source, selection=selection)
         return session, plans
     with existing_log(request.db) as log:

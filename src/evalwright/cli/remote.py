@@ -44,7 +44,7 @@ _ALWAYS = frozenset(
 _TO_BEGIN = frozenset({"suites", "agents", "tags", *CONFIGURABLE.values()})
 
 
-def refuse_options(context: click.Context, *, is_resumed: bool) -> None:
+def _refuse_options(context: click.Context, *, is_resumed: bool) -> None:
     """Refuse, by name, what was given and cannot be done by a host."""
     known = _ALWAYS | ({"resume"} if is_resumed else _TO_BEGIN)
     given = [
@@ -63,6 +63,7 @@ def evaluate(url: str, request: RunRequest, named: Sequence[Sequence[object]]) -
 
     `named` are the suites and the agents that were named: a host takes one of each.
     """
+    _refuse_options(click.get_current_context(), is_resumed=request.resume is not None)
     if any(len(each) > 1 for each in named):
         raise errors.BadInput("--host: a host runs one suite with one agent at a time; name one")
     key = os.environ.get(KEY_VARIABLE)

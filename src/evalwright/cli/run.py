@@ -1,41 +1,28 @@
 """`evalwright run`: run suites against agents, or resume a run."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
 
-from evalwright.cli.evaluation import RunRequest, evaluate
-from evalwright.cli.output import reserve_stdout, write_stdout
 from evalwright.cli.parameters import (
     DOLLARS,
     SECONDS,
     config_option,
-    db_option,
     form_options,
     json_option,
+    plain_db_option,
     secrets_option,
-    wanted_forms,
 )
-from evalwright.cli.results import Results
-from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import (
+    DEFAULT_SETTINGS,
     MAX_CONCURRENCY,
     MAX_JUDGE_SAMPLES,
     MAX_REPEATS,
     FailOn,
-    RunOptions,
 )
 from evalwright.contracts.suite import Mode
-from evalwright.engine.plan import DEFAULT_SETTINGS, refuse_combinations
-from evalwright.reports.forms import FORMS_OF
 
-if TYPE_CHECKING:
-    from evalwright.engine.selection import Wanted
-
-COLUMNS = ("inputs", "expected", "id", "checks")
-CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 EXAMPLES = """\b
 Examples:
   evalwright run suite.yaml --agent agent.py:answer
@@ -255,77 +242,17 @@ Examples:
 @secrets_option
 @json_option
 @config_option
-@db_option
-def command(
-    *,
-    suites: tuple[Path, ...],
-    agents: tuple[str, ...],
-    models: tuple[str, ...],
-    resume: str | None,
-    watch: bool,
-    as_json: bool,
-    out: Path | None,
-    **given: Any,
-) -> int:
+@plain_db_option
+def command(**given: Any) -> int:
     """Run each SUITE against an agent and print its scorecard.
 
     SUITE is a file, a folder that is searched for suites, or a pack, in which the agent names it.
     It may also be a data file with a task in each row: CSV, TSV, JSON, JSONL, YAML or Parquet.
+    Without one, the suites of the settings file are run.
 
     --resume continues a run that was stopped or failed; tasks that already have a score are not
     invoked again.
     """
-    columns = _taken(given, COLUMNS)
-    wanted, suites = _wanted(_taken(given, CHOOSING), suites, resume)
-    if bool(suites) == (resume is not None):
-        both = ", not both" if suites else ""
-        raise BadInput(f"name a suite, or a run with --resume{both}; try `run --help`")
-    if watch:
-        from evalwright.cli.watch import run_again_on_change
+    from evalwright.cli.evaluation import start  # completion and help need only the options
 
-        return run_again_on_change(suites, agents, [out, *map(given.get, FORMS_OF["run"])])
-    host: str | None = given.pop("host")
-    if host is not None:
-        from evalwright.cli import remote
-
-        remote.refuse_options(click.get_current_context(), is_resumed=resume is not None)
-    emit = reserve_stdout() if as_json else write_stdout
-    asked, out = wanted_forms("run", given), out and out.absolute()  # an agent may change folder
-    forms = {name: path.absolute() for name, path in asked.items()}
-    shown = {name: given.pop(name) for name in ("quiet", "show_secrets")}
-    others = {name: given.pop(name) for name in ("agent_id", "model_class", "db", "config")}
-    options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
-    refuse_combinations(options, is_resumed=resume is not None)
-    request = RunRequest(
-        suite=suites[0] if suites else None,
-        agent=agents[0] if agents else None,
-        resume=resume,
-        options=options,
-        results=Results(emit=emit, as_json=as_json, forms=forms, out=out, **shown),
-        wanted=wanted,
-        columns=columns,
-        **others,
-    )
-    request.results.check_places()
-    if host is not None:
-        return remote.evaluate(host, request, [suites, agents])
-    if max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
-        return evaluate(request)
-    from evalwright.cli.several import evaluate_several
-
-    return evaluate_several(request, suites, agents, models)
-
-
-def _wanted(
-    chosen: dict[str, Any], suites: tuple[Path, ...], resume: str | None
-) -> "tuple[Wanted | None, tuple[Path, ...]]":
-    if not chosen:
-        return None, suites
-    from evalwright.cli.selecting import wanted_tasks
-
-    return wanted_tasks(chosen, suites, resume)
-
-
-def _taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """What was chosen of these options, taken out of all that are given."""
-    return {name: value for name in names if (value := given.pop(name)) not in (None, ())}
+    return start(given)

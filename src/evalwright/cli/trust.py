@@ -7,7 +7,7 @@ import click
 
 from evalwright.cli.output import tell
 from evalwright.contracts.errors import BadInput
-from evalwright.models.config import FILE_NAME, Config, find_config, read_config
+from evalwright.models.config import FILE_NAME, PROJECT_FILE, Config, find_config, read_config
 from evalwright.models.trust import TrustedFolder, TrustedFolders, fingerprint, suspicion
 
 EXAMPLES = """\b
@@ -30,7 +30,7 @@ def command(*, folder: Path | None, listing: bool, remove: bool) -> int:
     trust its folder. If it is changed to send them elsewhere, it has to be trusted again. A file
     that is named with --config always counts.
     """
-    if folder is not None and folder.name == FILE_NAME and not folder.is_dir():
+    if folder is not None and folder.name in (FILE_NAME, PROJECT_FILE) and not folder.is_dir():
         folder = folder.parent  # as warnings name the file
     trusted = TrustedFolders()
     if listing:
@@ -50,7 +50,7 @@ def command(*, folder: Path | None, listing: bool, remove: bool) -> int:
     config = read_config(path)
     place = path.parent.resolve()
     trusted.add(TrustedFolder(str(place), fingerprint(config)))
-    tell("\n".join([f"trusted: {place / FILE_NAME}", *_granted(config)]))
+    tell("\n".join([f"trusted: {place / path.name}", *_granted(config)]))
     return 0
 
 
@@ -63,8 +63,8 @@ def _real(folder: Path) -> Path:
 
 def _file(folder: Path | None) -> Path:
     """The file in a folder, else the one that a command would find here."""
-    path = find_config(Path()) if folder is None else folder / FILE_NAME
-    if path is None or not path.is_file():
+    path = find_config(folder or Path())
+    if path is None or (folder is not None and path.parent != folder.absolute()):
         where = "here or above" if folder is None else f"in {folder}"
         raise BadInput(f"there is no {FILE_NAME} {where}; name the folder that holds one")
     return path
@@ -84,3 +84,6 @@ def _granted(config: Config) -> Iterator[str]:
         yield f"  [prices] of {', '.join(config.prices)}"
     if config.host:
         yield f"  [host] {', '.join(config.host)}"
+    for name in config.run.sends:
+        value = getattr(config.run, name)
+        yield f"  {name}: {value if isinstance(value, str) else ', '.join(value)}"

@@ -46,6 +46,9 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     flaky_as: Literal["fail", "warn"] | None = None
 
 
+DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
+
+
 class RunOptions(RunSettings, frozen=True, kw_only=True):
     """Everything a user can choose about a run: the one structure from the edge to the engine.
 

@@ -14,6 +14,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.planning import (
+    DEFAULT_SETTINGS,
     AgentFacts,
     AgentId,
     Baseline,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
-DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
 DEFAULT_MODES: tuple[Mode, ...] = ("golden", "rubric", "adversarial")
 SCORING_MODES: frozenset[str] = frozenset(("golden", "rubric"))
 

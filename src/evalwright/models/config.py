@@ -1,4 +1,7 @@
-"""`evalwright.toml`: addresses and limits of providers, prices, and the names of secrets."""
+"""`evalwright.toml`: addresses and limits of providers, prices, names of secrets, what to run.
+
+`[tool.evalwright]` in `pyproject.toml` says the same.
+"""
 
 import os
 import re
@@ -15,8 +18,11 @@ from msgspec import Meta
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.models.providers import DECLARABLE, PROVIDERS
+from evalwright.models.run_defaults import NAMES, NO_DEFAULTS, RunDefaults, spelled
 
 FILE_NAME = "evalwright.toml"
+PROJECT_FILE = "pyproject.toml"
+PROJECT_TABLE = b"tool.evalwright"
 VARIABLE = "EVALWRIGHT_CONFIG"
 MAX_BYTES = 1024 * 1024
 
@@ -30,7 +36,8 @@ _TOML_PLACE = re.compile(r" \(at (line \d+, column \d+|end of document)\)$")
 _WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - at `(?P<at>.+)`)?$")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
 
-_SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "host"))
+_SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "host", *NAMES))
+_OTHER_SPELLINGS = {"fail_on"}
 _TIER_NUMBERS = frozenset("1234567")
 
 Positive = Annotated[float, Meta(gt=0, le=1_000_000)]
@@ -78,6 +85,7 @@ class Config(msgspec.Struct, frozen=True):
     tiers: dict[str, TierSettings] = {}
     host: dict[str, Any] = {}  # for the host to read
     notices: tuple[str, ...] = ()  # what of the files that were found does not count, and why
+    run: RunDefaults = NO_DEFAULTS
 
 
 def known_secrets(
@@ -91,15 +99,26 @@ def known_secrets(
 
 
 def find_config(start: Path) -> Path | None:
-    """The nearest `evalwright.toml`, in a folder or one of its parents."""
+    """The nearest settings file, in a folder or one of its parents."""
     return next(found_configs(start), None)
 
 
 def found_configs(start: Path) -> Iterator[Path]:
-    """Every `evalwright.toml` in a folder and its parents, the nearest first."""
+    """Every settings file in a folder and its parents, the nearest first, one of each folder."""
     folder = start.absolute()
-    found = (place / FILE_NAME for place in (folder, *folder.parents))
-    return filter(_is_file, found)
+    for place in (folder, *folder.parents):
+        if _is_file(place / FILE_NAME):
+            yield place / FILE_NAME
+        elif _is_file(place / PROJECT_FILE) and _has_table(place / PROJECT_FILE):
+            yield place / PROJECT_FILE
+
+
+def _has_table(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return PROJECT_TABLE in file.read(MAX_BYTES)
+    except OSError:
+        return False
 
 
 # A folder that may not be entered holds nothing; `Path.is_file` would raise.
@@ -147,7 +166,7 @@ def read_config(path: Path) -> Config:
 
 def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
     """Check the content of the file; all problems are reported at once."""
-    document = _parse_toml(source, name)
+    document = _settings_of(_parse_toml(source, name), name)
     problems: list[Problem] = []
     models = {
         provider: settings
@@ -162,11 +181,24 @@ def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
     secrets = _secrets(document.get("secrets", []), problems)
     tiers = _tiers(document, problems)
     host = _tables(document, "host", problems)
-    others = document.keys() - _SECTIONS
+    run = _convert(spelled(document), RunDefaults, "$", problems) or NO_DEFAULTS
+    others = document.keys() - _SECTIONS - _OTHER_SPELLINGS
     problems += (_unknown(field, field, ", ".join(_SECTIONS)) for field in others)
     if problems:
         raise InvalidDocument(name, sorted(problems, key=lambda problem: problem.path))
-    return Config(models, prices, secrets, name, tiers, host)
+    run = run.found_from(Path(name).parent)
+    return Config(models, prices, secrets, name, tiers, host, run=run)
+
+
+def _settings_of(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The table `[tool.evalwright]`; in a file of our own, also everything beside it."""
+    tool = document.get("tool", {})
+    table = tool.get("evalwright", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise InvalidDocument(name, [Problem("tool.evalwright", "must be a table")])
+    if Path(name).name == PROJECT_FILE:
+        return table
+    return {**{key: value for key, value in document.items() if key != "tool"}, **table}
 
 
 def _tiers(document: dict[str, Any], problems: list[Problem]) -> dict[str, TierSettings]:
@@ -311,7 +343,7 @@ def _problem(message: str, path: str, kind: type[Any]) -> Problem:
     wrong = _WRONG_TYPE.match(message)
     if wrong is None:
         return Problem(path, message, f"its fields are {fields}")
-    place = path + (wrong["at"] or "$").removeprefix("$")
+    place = (path + (wrong["at"] or "$").removeprefix("$")).removeprefix("$.")
     got = f", not {wrong['got']}" if wrong["got"] else ""
     if place.endswith(".key_env"):
         return Problem(place, "must be the name of an environment variable, never a key")

@@ -1,9 +1,9 @@
 """How much of a configuration counts: all of the user's own, of a found one what is trusted.
 
 A file that merely lies in the working folder or above it may come from anybody. What it says of
-models, prices, tiers and the host can spend money, or send keys and data elsewhere, so it counts
-only in a folder that the user trusts. Trust is for a folder and for where its file sends keys and
-data: when that changes, the folder has to be trusted again.
+models, prices, tiers, judges, the database and the host can spend money, or send keys and data
+elsewhere, so it counts only in a folder that the user trusts. Trust is for a folder and for where
+its file sends keys and data: when that changes, the folder has to be trusted again.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def suspicion(path: Path) -> str | None:
 
 def _trusted_part(config: Config, notices: list[str]) -> Config:
     """All of a found file where its folder is trusted, else only what takes nothing anywhere."""
-    ignored = [f"[{name}]" for name in _COUNTED if getattr(config, name)]
+    ignored = [f"[{name}]" for name in _COUNTED if getattr(config, name)] + config.run.sends
     folder = Path(config.source).parent.resolve()
     trusted = TrustedFolders().get(folder)
     if not ignored or (trusted is not None and trusted.fingerprint == fingerprint(config)):
@@ -71,7 +71,8 @@ def _trusted_part(config: Config, notices: list[str]) -> Config:
         f"{config.source}: {', '.join(ignored)} ignored, because {reason}; look at the file, then "
         f"run `evalwright trust {folder}`, or name it with --config"
     )
-    return Config(secrets=config.secrets, source=config.source)
+    harmless = config.run.without(config.run.sends)
+    return Config(secrets=config.secrets, source=config.source, run=harmless)
 
 
 def _on_top(below: Config, above: Config) -> Config:
@@ -83,17 +84,19 @@ def _on_top(below: Config, above: Config) -> Config:
         source=above.source,
         tiers={**below.tiers, **above.tiers},
         host={**below.host, **above.host},
+        run=above.run.on_top_of(below.run),
     )
 
 
 def fingerprint(config: Config) -> str:
-    """Of where a file sends keys and data: providers, models of tiers, and all of the host."""
+    """Of where a file sends keys and data: providers, models of tiers, judges, all of the host."""
     places = {
         name: (settings.kind, settings.base_url, settings.key_env)
         for name, settings in config.models.items()
     }
     asked = {number: tier.models for number, tier in config.tiers.items() if tier.models}
-    said = msgspec.json.encode([places, asked, config.host], order="sorted")
+    run = [[getattr(config.run, name)] for name in config.run.sends]
+    said = msgspec.json.encode([places, asked, config.host, *run], order="sorted")
     return hashlib.sha256(said).hexdigest()
 
 

@@ -1,0 +1,83 @@
+"""What `evalwright run` takes from a settings file: agent, suites, judges, gates, the database."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
+Gate = Literal["threshold", "findings", "regression", "significant-regression", "none"]
+NAMES = ("agent", "suites", "judges", "fail-on", "concurrency", "db")
+_ADDRESSES = ("http://", "https://")
+
+
+class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """Options that hold unless the command line has others; paths are relative to the file."""
+
+    agent: Annotated[str, Meta(min_length=1)] | None = None
+    suites: Texts = ()
+    judges: Texts = ()
+    fail_on: tuple[Gate, ...] = ()
+    concurrency: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    db: Annotated[str, Meta(min_length=1)] | None = None
+
+    def __bool__(self) -> bool:
+        return self != NO_DEFAULTS
+
+    @property
+    def sends(self) -> list[str]:
+        """The names of those that spend money or send data: they need trust."""
+        named = [name for name in ("judges", "db") if getattr(self, name)]
+        is_elsewhere = self.agent is not None and self.agent.lower().startswith(_ADDRESSES)
+        return ["agent", *named] if is_elsewhere else named
+
+    def without(self, names: "list[str]") -> "RunDefaults":
+        """The rest of them."""
+        return msgspec.structs.replace(self, **{name: getattr(NO_DEFAULTS, name) for name in names})
+
+    def on_top_of(self, below: "RunDefaults") -> "RunDefaults":
+        """These, and of the others what is not said here."""
+        fields = self.__struct_fields__
+        return RunDefaults(*[getattr(self, name) or getattr(below, name) for name in fields])
+
+    def found_from(self, folder: Path) -> "RunDefaults":
+        """The same with paths from where the command runs."""
+        return msgspec.structs.replace(
+            self,
+            agent=self.agent and _agent_from(folder, self.agent),
+            suites=tuple(os.path.relpath(folder / suite) for suite in self.suites),
+            db=self.db and _database_from(folder, self.db),
+        )
+
+
+NO_DEFAULTS = RunDefaults()
+
+
+def spelled(document: dict[str, Any]) -> dict[str, Any]:
+    """The settings among others, however they are written: `fail_on`, one suite as a text."""
+    found = {name: document[name] for name in NAMES if name in document}
+    if "fail_on" in document:
+        found["fail-on"] = document["fail_on"]
+    lists = ("suites", "judges", "fail-on")
+    return {
+        name: [value] if name in lists and isinstance(value, str) else value
+        for name, value in found.items()
+    }
+
+
+def _agent_from(folder: Path, ref: str) -> str:
+    """A reference with the path of its file; modules, addresses and commands stay as they are."""
+    if ref.lower().startswith((*_ADDRESSES, "cmd:")):
+        return ref
+    path = ref.partition("#")[0]
+    file = path.rpartition(":")[0] if ".py:" in path else path
+    if not (folder / file).exists():
+        return ref
+    return os.path.relpath(folder / file) + ref.removeprefix(file)
+
+
+def _database_from(folder: Path, db: str) -> str:
+    """Its real path, which is the same wherever the command runs."""
+    return db if "://" in db else str((folder / Path(db).expanduser()).resolve())
