@@ -5,10 +5,13 @@ A file that a user names is opened so that none can make a command wait, and rea
 
 import errno
 import functools
+import gc
 import math
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -209,3 +212,15 @@ def _path(way: tuple[Any, ...]) -> JsonPath:
         key, way = way
         keys.append(key)
     return functools.reduce(child, reversed(keys), "$")
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Make many values that stay: nobody looks for garbage among them meanwhile."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

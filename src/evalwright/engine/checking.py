@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.events import (
     Checked,
@@ -61,7 +62,8 @@ def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
 
 def plan_checks(suite: Suite, source: SuiteSource | None) -> tuple[PlannedChecks, list[Problem]]:
     """The checks of a suite with everything they need, and every problem with them."""
-    checks, problems = _prepare_suite(suite)
+    with without_collecting():
+        checks, problems = _prepare_suite(suite)
     judged: str | None = None
     code: OwnChecks | None = None
     for index, task in enumerate(suite.tasks):
@@ -190,6 +192,17 @@ class Checking:
         if findings and is_blocking(findings):
             results.append(_unsafe(findings))
             passed = False
+        if task.repeat == 1:
+            scored = EvalScored(
+                task.task_id,
+                score,
+                passed,
+                task_cost(answer.usages) if answer.usages else None,
+                answer.latency_ms,
+                answer.schema_valid,
+                None if findings is None else len(findings),
+            )
+            return [Checked(results, score, passed), scored]
         done = self._done.setdefault(task.task_id, [])
         usages = answer.usages
         done.append(Repetition(score, passed, answer.latency_ms, usages, answer.schema_valid))
@@ -209,7 +222,7 @@ def score_of_repetitions(
     is_safe = not (findings and is_blocking(findings))
     return EvalScored(
         task.task_id,
-        done[0].score if len(done) == 1 else mean([each.score for each in done]),
+        mean([each.score for each in done]),
         share >= Decimal(repr(task.pass_rate)) and is_safe,
         task_cost(usages) if usages else None,
         round(sum(each.latency_ms for each in done) / len(done)),

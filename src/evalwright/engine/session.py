@@ -17,6 +17,7 @@ A host keeps one `ModelPool` for all its runs and asks `gather_means` for the re
 
 import asyncio
 import functools
+import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -277,6 +278,7 @@ class Session:
         """
         begins = observer.run_begins if observer else lambda _: None
         outcomes: list[Outcome] = []
+        gc.freeze()  # what was there before the tasks need not be looked at again and again
         try:
             first = pending[0]
             plan = first.plan if isinstance(first, History) else first
@@ -299,6 +301,7 @@ class Session:
                 if observer is not None:
                     observer.run_ended(outcome)
         finally:
+            gc.unfreeze()
             await self.close()
         return outcomes
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.planning import SuiteSource
 from evalwright.contracts.schema import WIDE_OUTLINE, check_schema
@@ -75,7 +76,8 @@ def load_wide(
         document, folder or Path(), allow_code=allow_code, allow_files=allow_files
     )
     try:
-        tasks = list(reading.tasks())
+        with without_collecting():
+            tasks = list(reading.tasks())
     except TooManyProblems:
         tasks = []
     if reading.problems.found:

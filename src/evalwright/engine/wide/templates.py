@@ -69,6 +69,8 @@ class Templates:
         """What renders a value; None for one without templates. Raises `BadTemplate`."""
         if isinstance(value, str):
             return self._text(value, path) if "{{" in value or "{%" in value else None
+        if isinstance(value, dict | list) and not _may_have_templates(value):
+            return None
         if isinstance(value, dict):
             return _object(value, {k: self.compile(v, child(path, k)) for k, v in value.items()})
         if isinstance(value, list):
@@ -133,6 +135,12 @@ class Templates:
         if self._written > MOST_OUTPUT:
             raise ValueError(_TOO_LONG)
         return text
+
+
+def _may_have_templates(value: Any) -> bool:
+    """Whether a text in a value may be one; of most values this can be said at once."""
+    text = msgspec.json.encode(value)
+    return b"{{" in text or b"{%" in text
 
 
 def _object(fields: dict[str, Any], renders: dict[str, Render | None]) -> Render | None:

@@ -97,7 +97,7 @@ def _written(document: Any) -> bytes:
         raise RefusedCheck(f"not a JSON value: {error}", "write texts, numbers and lists") from None
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=32_768)  # a suite is validated, and then planned
 def _kept(document: bytes, signal_kinds: frozenset[str] | None) -> Prepared:
     """A check, prepared once for all tasks that have it."""
     return _Preparation(signal_kinds, 0).prepare(msgspec.json.decode(document))
