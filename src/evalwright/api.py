@@ -29,6 +29,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
+from evalwright.engine.run_files import log_for
 from evalwright.engine.session import Session, reasons_against
 from evalwright.engine.subjects import SuiteSubject, given_subject, read_subject
 from evalwright.engine.workers import complete, run_until_signalled
@@ -196,7 +197,7 @@ async def arun(
     )
     place = chosen_path(None if db is None else str(db)).absolute()
     try:
-        with existing_log(str(place)) if chosen.baseline else nullcontext() as recorded:
+        with log_for(str(place), chosen.baseline) if chosen.baseline else nullcontext() as recorded:
             plans = session.plan(loaded.suite, name, recorded, source=loaded.source)
     except BaseException:
         await session.close()
@@ -206,9 +207,9 @@ async def arun(
 
 
 def load(run: str = "latest", *, db: str | Path | None = None) -> RunResult:
-    """A completed run from the log, by its id, the beginning of its id, or `latest`."""
+    """A completed run, by its id, the beginning of its id, `latest`, or its files."""
     place = chosen_path(None if db is None else str(db)).absolute()
-    with existing_log(str(place)) as log:
+    with log_for(str(place), run) as log:
         history = read_history(log, last_continuation(log, find_run(log, run)))
         group = history.plan.group
         ids = [history.run_id] if group is None else runs_of_group(log, group.id)

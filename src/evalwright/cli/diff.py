@@ -9,8 +9,8 @@ from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.listing import find_run, is_live
+from evalwright.engine.run_files import log_for
 from evalwright.reports.console import one_line
-from evalwright.store.location import existing_log
 
 MOST_SHOWN = 40
 
@@ -29,7 +29,7 @@ def command(
 
     Identity, time and durations are left out, and events are aligned task by task.
     """
-    with existing_log(db) as log:
+    with log_for(db, a, b) as log:
         a_id, b_id = find_run(log, a), find_run(log, b)
         found = diff_runs(a_id, log.read(a_id), b_id, log.read(b_id))
         for run_id in (a_id, b_id):

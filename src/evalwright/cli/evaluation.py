@@ -174,7 +174,9 @@ def prepare(request: RunRequest, subject: SuiteSubject) -> tuple[Session, list[P
     if options.baseline is None:
         plans = session.plan(suite, name, source=source, selection=selection)
         return session, plans
-    with existing_log(request.db) as log:
+    from evalwright.engine.run_files import log_for
+
+    with log_for(request.db, request.options.baseline) as log:
         return session, session.plan(suite, name, log, source=source, selection=selection)
 
 

@@ -8,9 +8,9 @@ from evalwright.cli.results import continued, failed_stories
 from evalwright.contracts.summary import to_json
 from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
+from evalwright.engine.run_files import log_for
 from evalwright.reports.console import Style
 from evalwright.reports.run.scorecard import agreement, overrides_of, render_outcome
-from evalwright.store.location import existing_log
 
 
 @click.command(epilog="Example: evalwright replay latest --json")
@@ -24,7 +24,7 @@ def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> N
     No agent is invoked and no model is called. The summary must equal the recorded one byte for
     byte; otherwise the log is reported as damaged (exit 3).
     """
-    with existing_log(db) as log:
+    with log_for(db, run) as log:
         outcome = replay_run(log, continued(log, find_run(log, run)))
         stories = [] if as_json else failed_stories(log, outcome, show_secrets=show_secrets)
         agreed = None if as_json else agreement(log, outcome)

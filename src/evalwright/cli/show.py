@@ -14,6 +14,7 @@ from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_run, is_live
 from evalwright.engine.replay import project
+from evalwright.engine.run_files import log_for
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.run.scorecard import (
     LIVE,
@@ -24,7 +25,6 @@ from evalwright.reports.run.scorecard import (
     render_story,
 )
 from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
-from evalwright.store.location import existing_log
 from evalwright.store.protocol import EventLog
 
 EXAMPLES = """\b
@@ -55,7 +55,7 @@ def command(
 
     With --json the summary alone is printed, with --events --json the log as JSON lines.
     """
-    with existing_log(db) as log:
+    with log_for(db, run) as log:
         run_id = find_run(log, run)
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
         if with_events or task_id:

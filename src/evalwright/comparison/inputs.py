@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from evalwright.contracts.report import BothSides
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
 if TYPE_CHECKING:
+    from evalwright.comparison.logged_run import LoggedRun
     from evalwright.comparison.partners import Pairing
     from evalwright.store.protocol import EventLog
 
@@ -28,7 +30,7 @@ _REPOSITORY = ".git"  # above the folder that holds it, nothing belongs to the r
 
 
 class LogReader:
-    """The log that holds the runs: opened when it is needed, and anew in every process."""
+    """A log that holds runs: opened when it is needed, and anew in every process."""
 
     def __init__(self, open_log: Callable[[], "EventLog"]) -> None:
         self._open_log = open_log
@@ -56,7 +58,7 @@ class Inputs(msgspec.Struct, frozen=True):
     baseline: ComparedRun
     new: ComparedRun
     cases: Cases | None
-    log: LogReader
+    logs: tuple[LogReader, ...]
     notes: tuple[str, ...] = ()
     pairing: "Pairing | None" = None
     paths: tuple[Path, ...] = ()  # of what is read; none of it is ever written to
@@ -70,20 +72,21 @@ class Inputs(msgspec.Struct, frozen=True):
         return None
 
     def close(self) -> None:
-        """Close the log and the case file; they are opened again where they are needed."""
+        """Close the logs and the case file; they are opened again where they are needed."""
         if self.cases is not None:
             self.cases.close()
-        self.log.close()
+        for log in self.logs:
+            log.close()
 
 
 def open_inputs(
     named: BothSides[str], cases: Path | None, open_log: Callable[[], "EventLog"], work: Path
 ) -> Inputs:
     """Open both sides. A file of traces is unpacked in the work folder."""
-    log = LogReader(open_log)
+    logs = [LogReader(open_log)]
     try:
-        baseline, baseline_cases = _open_side(named.baseline, log, work / "baseline")
-        new, new_cases = _open_side(named.new, log, work / "new")
+        baseline, baseline_cases = _open_side(named.baseline, logs, work / "baseline")
+        new, new_cases = _open_side(named.new, logs, work / "new")
         found = cases if cases is not None else new_cases
         found = found if found is not None else baseline_cases
         case_file = CaseFile(found) if isinstance(found, Path) else found
@@ -97,7 +100,7 @@ def open_inputs(
             baseline=baseline,
             new=new,
             cases=case_file,
-            log=log,
+            logs=tuple(logs),
             notes=(
                 *(() if found is not None else (note,)),
                 *_notes_of(baseline, new),
@@ -107,7 +110,8 @@ def open_inputs(
             paths=tuple(path for path in roots if path is not None),
         )
     except BaseException:
-        log.close()
+        for log in logs:
+            log.close()
         raise
 
 
@@ -133,7 +137,7 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
     except BaseException:
         log.close()
         raise
-    return Inputs(before, after, after.cases, log)
+    return Inputs(before, after, after.cases, (log,))
 
 
 def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pairing | None":
@@ -145,12 +149,17 @@ def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pa
     return pair_unnamed(baseline, new, cases)
 
 
-def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cases | Path | None]:
+def _open_side(
+    named: str, logs: list[LogReader], work: Path
+) -> tuple[ComparedRun, Cases | Path | None]:
+    """One side; a run that has its events in a file gets a log of its own in the work folder."""
     path = Path(named)
     try:
         is_folder, exists = path.is_dir(), os.path.lexists(path)
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise BadInput(f"{named}: cannot be read: {error.strerror}") from None
+    if exists and (own := _open_events(named, logs, work)) is not None:
+        return own, own.cases
     if is_folder:
         run = RunFolder(path)
         _refuse_other_folders(run, named)
@@ -168,11 +177,27 @@ def _open_side(named: str, log: LogReader, work: Path) -> tuple[ComparedRun, Cas
     from evalwright.engine.listing import find_run
 
     try:
-        own = LoggedRun(log, find_run(log.opened(), named))
+        own = LoggedRun(logs[0], find_run(logs[0].opened(), named))
     except RunNotFound as error:
         message = f"{named}: not a run directory, a file of traces or a run in the log: {error}"
         raise BadInput(message) from None
     return own, own.cases
+
+
+def _open_events(named: str, logs: list[LogReader], work: Path) -> "LoggedRun | None":
+    if (Path(named) / RUN_META).exists():  # a run directory, whatever else it holds
+        return None
+    from evalwright.engine.run_files import adopt_run, run_file
+
+    path = run_file(named)
+    if path is None:
+        return None
+    from evalwright.comparison.logged_run import LoggedRun
+    from evalwright.store.location import open_log
+
+    log = LogReader(partial(open_log, f"{work}.db"))
+    logs.append(log)
+    return LoggedRun(log, adopt_run(log.opened(), path))
 
 
 def _refuse_other_folders(run: RunFolder, named: str) -> None:

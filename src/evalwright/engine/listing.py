@@ -1,5 +1,7 @@
 """The list of runs, and how a user names one of them."""
 
+import os
+
 import msgspec
 
 from evalwright.contracts.errors import RunNotFound
@@ -34,12 +36,20 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
 
 
 def find_run(log: EventLog, name: str) -> str:
-    """The run id that a user means: `latest`, a full id, or the beginning of just one."""
+    """The run id that a user means: `latest`, a full id, or the beginning of just one.
+
+    A run that is named by a file or folder with its events is added to the log.
+    """
     if name == LATEST:
         newest = log.find_runs(_EVALUATIONS, limit=1)
         if not newest:
             raise RunNotFound(f"there are no runs in {log.place} yet; start with `evalwright run`")
         return newest[0].run_id
+    if os.sep in name or os.path.lexists(name):
+        from evalwright.engine.run_files import adopt_run, run_file
+
+        if (path := run_file(name)) is not None:
+            return adopt_run(log, path)
     matches = [run.run_id for run in log.find_runs(RunFilter(beginning=name))]
     if name in matches:
         return name

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -33,7 +32,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.jsonvalue import repeated_key
 from evalwright.contracts.planning import Owner
-from evalwright.contracts.times import iso_time
+from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
 from evalwright.engine.validation import LogChecker
@@ -45,7 +44,6 @@ FORMAT_VERSION = 1
 MOST_PROBLEMS = 20  # after which a file is not read any further
 
 _ANNOTATION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # it becomes part of a key
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TransferHeader(
@@ -188,7 +186,7 @@ class _TransferReader:
             envelope.sequence,
             envelope.type,
             envelope.node_id,
-            _microseconds(envelope.timestamp),
+            microseconds(envelope.timestamp),
             bytes(envelope.payload),
         )
         reason = _unlike_an_export(event, line) or _misplaced(event, index == header.events)
@@ -216,15 +214,6 @@ class _TransferReader:
         return found
 
 
-def _microseconds(timestamp: str) -> int:
-    """The time of an event; one in another form is found by writing the event again."""
-    try:
-        moment = datetime.fromisoformat(timestamp)
-        return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-    except (ValueError, OverflowError):
-        return 0
-
-
 def _unlike_an_export(event: Event, line: bytes) -> str | None:
     if repeated_key(line) is not None:
         return f"duplicate key {repeated_key(line)!r}"
@@ -248,7 +237,7 @@ def _bad_annotation(annotation: Annotation, body: bytes, header: TransferHeader)
         return "the annotation is not written as `evalwright db export` writes it"
     if not _ANNOTATION_ID.fullmatch(annotation.annotation_id):
         return f"annotationId {annotation.annotation_id[:64]!r}: no annotation has such an id"
-    if iso_time(_microseconds(annotation.created_at)) != annotation.created_at:
+    if iso_time(microseconds(annotation.created_at)) != annotation.created_at:
         return f"createdAt {annotation.created_at[:64]!r}: not a time of an annotation"
     if annotation.signal.rating not in (None, 1, 2, 3, 4, 5):
         return f"rating {annotation.signal.rating}: a rating is 1 to 5"

@@ -1,0 +1,95 @@
+"""A run that is named by its files: what `run --out` left, its events, or an exported run.
+
+Such a run is added to the log once and is one of its runs from then on, so a machine without a log
+of its own needs nothing else.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from itertools import zip_longest
+from pathlib import Path
+
+import msgspec
+
+from evalwright.contracts.documents import read_input
+from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.events import Envelope, Event, RunStarted
+from evalwright.contracts.times import microseconds
+from evalwright.engine.validation import LogChecker
+from evalwright.store.location import existing_log, opened_log
+from evalwright.store.protocol import EventLog, NewEvent
+
+EVENTS_FILE = "events.jsonl"
+_FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
+
+
+def run_file(named: str) -> Path | None:
+    """The file with the events of the run that a user named by a path; None for anything else."""
+    path = Path(named)
+    try:
+        inside = path / EVENTS_FILE
+        found = inside if path.is_dir() and inside.is_file() else path
+        return found if found.is_file() and _begins_a_run(found) else None
+    except (OSError, ValueError):
+        return None
+
+
+def log_for(db: str | None, *named: str | None) -> AbstractContextManager[EventLog]:
+    """The log in which these runs are found; made anew only where one of them is a file."""
+    has_file = any(name is not None and run_file(name) is not None for name in named)
+    return opened_log(db) if has_file else existing_log(db)
+
+
+def adopt_run(log: EventLog, path: Path) -> str:
+    """Add the run of a file to a log, whole or not at all, unless it has it; gives its id."""
+    events = list(_events(path))
+    run_id = events[0].run_id
+    with log.claim(run_id):
+        if not log.edges(run_id):
+            new = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in events]
+            log.append(run_id, new)
+            log.flush(run_id).result()
+        elif any(one != other for one, other in zip_longest(log.read(run_id), events)):
+            raise BadInput(
+                f"{path}: {log.place} has another run {run_id}; read the file into another log "
+                "with --db"
+            )
+    return run_id
+
+
+def _begins_a_run(path: Path) -> bool:
+    with path.open("rb") as file:
+        lines = file.readline(_FIRST_LINE), file.readline(_FIRST_LINE)
+    return any(_is_first_event(line) for line in lines)  # an exported run has a line before it
+
+
+def _is_first_event(line: bytes) -> bool:
+    try:
+        envelope = msgspec.json.decode(line, type=Envelope)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    return envelope.type == RunStarted.TYPE and envelope.sequence == 0
+
+
+def _events(path: Path) -> Iterator[Event]:
+    checker = LogChecker()
+    for number, line in enumerate(read_input(path).splitlines(), 1):
+        if not line.strip() or _frames_an_export(line):
+            continue
+        checker.take(line, f"line {number}")
+        if checker.problems:
+            break
+        yield _event(line)
+    if problems := checker.finish():
+        raise InvalidDocument(os.fspath(path), problems)
+
+
+def _frames_an_export(line: bytes) -> bool:
+    return line.startswith((b'{"format":"evalwright-run"', b'{"annotation":', b'{"sha256":'))
+
+
+def _event(line: bytes) -> Event:
+    each = msgspec.json.decode(line, type=Envelope)
+    at_us = microseconds(each.timestamp)
+    return Event(each.run_id, each.sequence, each.type, each.node_id, at_us, bytes(each.payload))
