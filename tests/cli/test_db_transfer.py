@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -76,6 +77,9 @@ def test_a_run_moves_to_another_log_with_everything(
     exported = evalwright("db", "export", "latest", "-o", str(evalwright.folder / "run.jsonl"))
     assert (exported.code, exported.out) == (0, "")
     file = evalwright.folder / "run.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = evalwright("db", "export", "latest", "-o", "run.jsonl")
+    assert again.err.startswith(f"run.jsonl: run {recorded.run_id}, in place of what was there")
     assert file.read_bytes() == recorded.file == evalwright("db", "export", "latest").out.encode()
 
     evalwright.db = evalwright.folder / "new.db"

@@ -45,6 +45,17 @@ def test_other_content_under_a_published_version_is_refused(client):
     assert refusal.value.details["evalSuiteRef"] == REF
 
 
+def test_a_run_that_has_ended_and_then_its_suite_are_deleted(client):
+    client.evaluate(published(client, tasks=1), AGENT_ID)
+    (run,) = [each for each in client.runs() if each.eval_suite_ref == REF]
+    client.delete_run(run.run_id)
+    client.delete_suite(REF)
+    with pytest.raises(HostError) as missing:
+        client.run(run.run_id)
+    assert missing.value.status in (404, 410)
+    assert REF not in [each.eval_suite_ref for each in client.suites()]
+
+
 def test_more_suites_than_fit_a_page_are_listed_to_the_last(client):
     for number in range(130):
         published(client, tasks=1, version=f"1.0.{number}")

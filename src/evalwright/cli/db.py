@@ -253,8 +253,9 @@ def export(*, run: str, output: Path | None, db: str | None) -> None:
         run_id = find_run(log, run)
         lines = export_run(log, run_id)
         if output is not None:
-            write_file(output, lines)
-            say(f"{output}: run {run_id}")
+            replaced = ", in place of what was there" if output.is_file() else ""
+            write_file(output, lines, is_private=True)
+            say(f"{output}: run {run_id}{replaced}")
             return
         for line in lines:
             write_stdout(line)

@@ -196,8 +196,11 @@ def make_folder(path: Path) -> None:
         raise BadInput(f"{path}: the folder cannot be made: {error.strerror}") from None
 
 
-def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file whole: beside its place first, then moved there; a device is written to."""
+def write_file(path: Path, chunks: Iterable[bytes], *, is_private: bool = False) -> None:
+    """Write a file whole: beside its place first, then moved there; a device is written to.
+
+    Only its owner can read a new file that is private.
+    """
     try:
         place = path.resolve()
         if _is_named_pipe(path):
@@ -208,15 +211,16 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
             with path.open("wb") as device:
                 device.writelines(chunks)
         else:
-            _write_and_move(place, chunks)
+            _write_and_move(place, chunks, 0o600 if is_private else 0o666)
     except OSError as error:
         raise CannotEvaluate(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _write_and_move(place: Path, chunks: Iterable[bytes]) -> None:
+def _write_and_move(place: Path, chunks: Iterable[bytes], mode: int) -> None:
     beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}")
     try:
-        with beside.open("xb") as file:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
             file.writelines(chunks)
         if place.exists():  # who may read it stays as it was
             import shutil

@@ -77,6 +77,11 @@ def suite(suite_ref: str) -> Flow[Suite]:
     return parse_suite(answer.body, suite_ref)
 
 
+def delete_suite(suite_ref: str) -> Flow[None]:
+    """Delete a suite that no open run needs."""
+    yield delete(f"/v1/suites/{quoted(suite_ref)}")
+
+
 def agents() -> Flow[list[Agent]]:
     """The agents that the key can run, in their newest versions."""
     answer = yield get("/v1/agents")
@@ -246,6 +251,11 @@ def cancel(run_id: str, *, reason: str | None = None) -> Flow[RunStatus]:
     """Cancel a run."""
     answer = yield post(f"{_path(run_id)}/cancel", {"reason": reason})
     return answer.read(RunStatus)
+
+
+def delete_run(run_id: str) -> Flow[None]:
+    """Delete a run that has ended, and that nothing needs."""
+    yield delete(_path(run_id))
 
 
 def bulk_cancel(run_ids: Sequence[str], *, reason: str | None = None) -> Flow[list[BulkResult]]:
