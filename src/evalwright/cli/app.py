@@ -18,6 +18,7 @@ COMMANDS = {
     "runs": "List the runs in the log.",
     "show": "Show a run: scorecard, failures in full, events.",
     "replay": "Rebuild a run's summary from its log; nothing is invoked.",
+    "rescore": "Score the recorded answers of a run again; nothing is invoked.",
     "diff": "Show where two runs differ.",
     "compare": "Compare two runs: causes, signals, a report folder and a gate.",
     "signals": "Find security signals in recorded traces.",

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -40,6 +40,7 @@ from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
+    from evalwright.engine.rescoring import Rescore
     from evalwright.engine.selection import Wanted
 
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
@@ -222,7 +223,7 @@ class ProgressObserver:
         self._shown = ExitStack()
         self._run_id: str | None = None  # of the run that is being executed
 
-    def run(self, session: Session, pending: "list[Plan] | list[Plan | History]") -> list[Outcome]:
+    def run(self, session: Session, pending: "Sequence[Plan | History | Rescore]") -> list[Outcome]:
         """Execute all of them; the first that fails is the last."""
         with self._shown, _no_sudden_exit():
             try:
@@ -252,6 +253,8 @@ class ProgressObserver:
         if not quiet:
             already = f", {done} already scored" if done else ""
             answered = f", {len(history.awaiting)} to be judged" if history.awaiting else ""
+            if plan.rescored_from is not None:
+                answered = f" with the answers of run {plan.rescored_from}"
             live = ", live-shadow: nondeterministic" if "live-shadow" in plan.modes else ""
             repeat = f" ({plan.group.index} of {plan.group.size})" if plan.group else ""
             part = f" of {plan.selection.of}" if plan.selection else ""

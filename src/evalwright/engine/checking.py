@@ -60,7 +60,9 @@ def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     return tuple(mode for mode in usual if mode in suite.modes)
 
 
-def plan_checks(suite: Suite, source: SuiteSource | None) -> tuple[PlannedChecks, list[Problem]]:
+def plan_checks(
+    suite: Suite, source: SuiteSource | None, *, with_code: bool = True
+) -> tuple[PlannedChecks, list[Problem]]:
     """The checks of a suite with everything they need, and every problem with them."""
     with without_collecting():
         checks, problems = _prepare_suite(suite)
@@ -70,7 +72,7 @@ def plan_checks(suite: Suite, source: SuiteSource | None) -> tuple[PlannedChecks
         for ask in _asks(checks.get(task.task_id, ())):
             if isinstance(ask, JudgeAsk):
                 judged = judged or task.task_id
-            elif isinstance(ask, CodeAsk):
+            elif isinstance(ask, CodeAsk) and with_code:
                 code = code or OwnChecks(Path(source.folder if source else ""))
                 try:
                     code.load(ask.function)

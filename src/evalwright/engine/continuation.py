@@ -1,6 +1,7 @@
 """Resuming a run in the log: scores stay, and recorded answers are judged, not asked for again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from evalwright.contracts.events import (
     PAYLOADS,
     Checked,
     Decided,
+    ErrorDetail,
     Event,
     InvocationCompleted,
     InvocationStarted,
@@ -25,6 +27,7 @@ from evalwright.engine.execution import Announce, Execution, Means, Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import Answer, Repetition, repetition_of
 from evalwright.engine.listing import last_continuation
+from evalwright.engine.plan import Plan
 from evalwright.engine.replay import project
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -103,34 +106,39 @@ def _is_kept(event: Event, failed: History) -> bool:
 
 def recall_answers(log: EventLog, history: History) -> None:
     """Fill in what was answered and has no score yet: judges or checks may still have to speak."""
-    tasks = history.plan.suite.tasks
-    if history.plan.panel is None and all(each.expected.kind != "checks" for each in tasks):
+    plan = history.plan
+    has_checks = any(each.expected.kind == "checks" for each in plan.suite.tasks)
+    if plan.panel is None and not has_checks and plan.rescored_from is None:
         return
-    left = {task.task_id: task for task in tasks if task.task_id not in history.scored}
-    for task_id, found in recorded_answers(log, history.run_id, left).items():
+    events = log.read(history.run_id, _OF_ANSWERS)
+    fill_in(history, recalled_tasks(events, plan, f"{log.place}: run {history.run_id}"))
+
+
+def fill_in(history: History, recalled: "Mapping[str, RecalledTask]") -> None:
+    """Take the answers to tasks that have no score."""
+    for task_id, found in recalled.items():
+        if task_id in history.scored:
+            continue
         if found.repetitions:
             history.repetitions[task_id] = found.repetitions
-        if (answer := found.answer()) is not None:
-            history.awaiting[task_id] = answer
+        if answers := found.answers(with_failures=history.plan.rescored_from is not None):
+            history.awaiting[task_id] = answers
         history.judged[task_id] = found.judged
 
 
-def recorded_answers(
-    log: EventLog, run_id: str, tasks: Mapping[str, Task]
-) -> "dict[str, RecordedTask]":
-    """What a run recorded of the answers to some of its tasks."""
-    recalled = {task_id: RecordedTask(task) for task_id, task in tasks.items()}
+def recalled_tasks(events: Iterable[Event], plan: Plan, place: str) -> "dict[str, RecalledTask]":
+    """What events say of the answers to the tasks of a plan."""
+    recalled = {task.task_id: RecalledTask(task) for task in plan.suite.tasks}
     try:
-        for event in log.read(run_id, _OF_ANSWERS):
-            if event.task_id in recalled:
+        for event in events:
+            if event.task_id is not None and event.type in _OF_ANSWERS:
                 recalled[event.task_id].take(event)
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
-        place = f"{log.place}: run {run_id}"
         raise DamagedEventLog(f"{place} cannot be read: {error!r}") from error
     return recalled
 
 
-class RecordedTask:
+class RecalledTask:
     """What the events of a task say of its last invocation, and of its repetitions before."""
 
     def __init__(self, task: Task) -> None:
@@ -138,68 +146,62 @@ class RecordedTask:
         self.repetitions: list[Repetition] = []
         self.judged: list[Judged] = []
         self._decided: Decided | None = None
-        self._completed: InvocationCompleted | None = None
         self._deeds: list[Payload] = []
         self._usages: list[ProviderUsage] = []
-        self._own_calls = 0
-        self._ended: dict[int, Answer] = {}  # by repetition
+        self._waiting: dict[int, Answer] = {}  # by repetition
 
     def take(self, event: Event) -> None:
         """Take the next event of the task."""
         payload = event.decode(PAYLOADS[event.type])
         match payload:
             case InvocationStarted():
-                self._decided, self._completed = None, None
+                self._decided = None
                 self._deeds, self._usages = [], []
+                self._waiting.pop(repetition_of(payload.invocation_id), None)
                 # A repetition is another answer; what was asked about an answer names that.
                 self.judged = [each for each in self.judged if each.subject.startswith("check:")]
             case Judged():
                 self.judged.append(payload)
             case Checked():
-                ended = self._ended[payload.repetition]
-                self.repetitions.append(
-                    Repetition(
-                        payload.score,
-                        payload.passed,
-                        ended.latency_ms,
-                        ended.usages,
-                        ended.schema_valid,
-                    )
-                )
-                if payload.repetition == self._repetition:
-                    self._completed = None  # it does not wait any more
+                self._end(payload)
             case ProviderUsage():
                 self._usages.append(payload)
             case _:
                 self._take_deed(payload)
 
-    @property
-    def _repetition(self) -> int:
-        return repetition_of(self._completed.invocation_id) if self._completed else 0
+    def _end(self, checked: Checked) -> None:
+        """A repetition has its result, and does not wait any more."""
+        ended = self._waiting.pop(checked.repetition)
+        self.repetitions.append(
+            Repetition(
+                checked.score, checked.passed, ended.latency_ms, ended.usages, ended.schema_valid
+            )
+        )
 
     def _take_deed(self, payload: Payload) -> None:
         self._deeds.append(payload)
         if isinstance(payload, Decided):
             self._decided = payload
-        elif isinstance(payload, InvocationCompleted):
-            self._completed, self._own_calls = payload, len(self._usages)
-            if self._decided is not None:
-                self._ended[self._repetition] = self._answered(payload, self._decided)
+        elif isinstance(payload, InvocationCompleted) and self._decided is not None:
+            number = repetition_of(payload.invocation_id)
+            self._waiting[number] = self._answer(payload, self._decided.decision)
 
-    def _answered(self, completed: InvocationCompleted, decided: Decided) -> Answer:
+    def _answer(self, completed: InvocationCompleted, decision: Any) -> Answer:
+        error = None
+        if completed.outcome == "failed":
+            error = msgspec.convert(decision["error"], ErrorDetail)
         return Answer(
             self.task,
-            decided.decision,
-            None,
+            None if error else decision,
+            error,
             completed.latency_ms or 0,
             self._usages,
             completed.schema_validated,
-            self._own_calls,
+            len(self._usages),
             self._deeds,
         )
 
-    def answer(self) -> Answer | None:
-        """The answer of the last invocation, if it came to an end and was no failure."""
-        if self._completed is None or self._completed.outcome == "failed":
-            return None
-        return self._ended.get(self._repetition)
+    def answers(self, *, with_failures: bool) -> list[Answer]:
+        """What was answered and has no result; a failure is asked for again, unless it counts."""
+        waiting = [self._waiting[number] for number in sorted(self._waiting)]
+        return [each for each in waiting if each.error is None or with_failures]

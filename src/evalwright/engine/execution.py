@@ -27,7 +27,7 @@ from evalwright.engine.budget import Overspent, budget_of
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
-from evalwright.engine.judging import JudgeFailed, Panel, Review
+from evalwright.engine.judging import JudgeFailed, Panel, Review, Reviewed
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.verdict import reasons_to_fail, score_answer
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from evalwright.scoring.checks.base import Answers
 
 AT_RISK_S = 0.02  # of a worker's work that a crash may cost, unless the work was paid for
-
 
 Announce = Callable[[History], None]  # called with a run that is about to be worked on
 
@@ -94,6 +93,7 @@ class Execution:
         self._answered = bool(history.scored or history.awaiting)
         has_budget = self._plan.settings.max_cost_usd is not None
         self._budget = budget_of(history) if has_budget else None
+        self._is_rescored = self._plan.rescored_from is not None  # the answers were paid for before
         self._is_draining = False  # no more tasks are started
         self._withheld: list[tuple[str, list[Payload]]] = []
         self._pending: deque[int] = deque()  # the tasks that nobody works on
@@ -218,12 +218,14 @@ class Execution:
             if answer is None:
                 break
             # An agent in another process may have called a model.
-            is_paid = bool(answer.usages) or self._agent.is_outside
+            is_paid = (bool(answer.usages) or self._agent.is_outside) and not self._is_rescored
 
     async def _work_on(self, index: int) -> Answer:
         task = self._plan.suite.tasks[index]
-        answer = self._history.awaiting.pop(task.task_id, None)
-        if answer is None:
+        waiting = self._history.awaiting.get(task.task_id)
+        if waiting:
+            answer = waiting.pop(0)
+        else:
             attempt = self._history.attempts.get(task.task_id, 0) + 1
             repetition = 1 if self._checking is None else self._checking.repetition(task)
             attempt_id = invocation_id(index, attempt, repetition)
@@ -233,9 +235,9 @@ class Execution:
                 self._tally.start_again(task.task_id)
             done = await self._invoker.invoke(task, attempt_id)
             del still_open[attempt_id]
-            answer = done.answer
             if self._take(done, index):
-                return answer
+                return done.answer
+            answer = done.answer
         await self._judge(answer, index)
         return answer
 
@@ -272,9 +274,7 @@ class Execution:
             self._withheld.append((task_id, [scored]))
         return True
 
-    def _settle(
-        self, answer: Answer, index: int, ending: Sequence[Payload], told: "Answers"
-    ) -> None:
+    def _settle(self, answer: Answer, index: int, ending: list[Payload], told: "Answers") -> None:
         """Record what the checks of an answer say; a task with repetitions left goes on."""
         assert self._checking is not None
         task_id = answer.task.task_id
@@ -290,8 +290,7 @@ class Execution:
 
     def _write(self, task_id: str, ending: Sequence[Payload], verdict: Sequence[Payload]) -> None:
         """Count and record a verdict, as one unit with what comes before it."""
-        last = verdict[-1]
-        if isinstance(last, EvalScored):
+        if isinstance(last := verdict[-1], EvalScored):
             self._tally.add_score(last)
         else:
             self._history.end_repetition(task_id)
@@ -305,16 +304,17 @@ class Execution:
             self._tally.add_usage(usage, task_id, is_verdict=True)
             answer.usages.append(usage)
 
-        assert self._review is not None
-        known = self._history.judged.get(task_id, ())
+        known, reviewed = self._history.judged.get(task_id, ()), Reviewed()
         try:
-            record = self._recorder.for_task(task_id, count)
-            reviewed = await self._review.judge(answer, known, record)
+            if self._review is not None and self._review.is_due(answer):
+                record = self._recorder.for_task(task_id, count)
+                reviewed = await self._review.judge(answer, known, record)
         except JudgeFailed as failure:
             self._unjudged.append((task_id, failure))
             return
         self._tally.add_findings(task_id, reviewed.findings)
-        found = [Found("judge", list(reviewed.findings))] if reviewed.findings else []
+        said = list(reviewed.findings)
+        found: list[Payload] = [Found("judge", said)] if said else []
         if answer.task.expected.kind == "checks":
             self._settle(answer, index, found, reviewed.told)
             return

@@ -54,7 +54,7 @@ class History:
         self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
         self.attempts: dict[str, int] = {}
         self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
-        self.awaiting: dict[str, Answer] = {}  # tasks whose judges have not all spoken
+        self.awaiting: dict[str, list[Answer]] = {}  # that judges or checks have to look at
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.repetitions: dict[str, list[Repetition]] = {}  # of tasks that are not all repeated
         self.unpriced_before = 0  # calls without a price in the run that this one continues
@@ -157,16 +157,18 @@ def history_of(run_id: str, events: Iterable[Event], place: str) -> History:
 def _plan(frame: dict[str, Event]) -> Plan:
     planned = frame[Planned.TYPE].decode(Planned)
     modes: list[Mode] = frame[EvalStarted.TYPE].decode(EvalStarted).modes
+    started = frame[RunStarted.TYPE].decode(RunStarted)
     return Plan(
         suite=planned.suite,
         modes=modes,
         agent=planned.agent,
         settings=planned.settings,
-        tags=frame[RunStarted.TYPE].decode(RunStarted).tags or [],
+        tags=started.tags or [],
         panel=planned.panel,
         baseline=planned.baseline,
         group=planned.group,
         origin=planned.origin,
         source=planned.source,
         selection=planned.selection,
+        rescored_from=(started.metadata or {}).get("rescoredFrom"),
     )

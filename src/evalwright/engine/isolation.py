@@ -1,7 +1,8 @@
 """Marks of a run whose score says less than it seems: tags that are set, not chosen.
 
 Isolation: whether an agent saw the fixtures of its tasks and nothing else is not always known. And
-a run may be of a part of its suite. The log, the snapshot, lists and reports show the marks.
+a run may be of a part of its suite, or of answers that another one recorded. The log, the snapshot,
+lists and reports show the marks.
 """
 
 from collections.abc import Iterable
@@ -14,12 +15,14 @@ from evalwright.engine.plan import Plan
 NOT_ISOLATED = "not-isolated"
 MEMORY_UNUSED = "memory-unused"
 PARTIAL = "partial"
+RESCORED = "rescored"
 
 EXPLANATIONS = {
     NOT_ISOLATED: (
         "not isolated: the agent got its fixtures in the request, and could call its own tools"
     ),
     MEMORY_UNUSED: "memory unused: the agent does not read the memorySeed of the suite",
+    RESCORED: "rescored: the recorded answers of another run, scored again",
     PARTIAL: "partial: only a part of the suite ran, which is no evidence for a gate",
 }
 
@@ -34,6 +37,8 @@ def explained(plan: Plan) -> list[str]:
     marks = {mark: EXPLANATIONS[mark] for mark in sorted(EXPLANATIONS.keys() & plan.tags)}
     if plan.selection is not None:
         marks[PARTIAL] = f"a part of the suite: {in_words(plan)}; no evidence for a gate"
+    if plan.rescored_from is not None:
+        marks[RESCORED] = f"the answers of run {plan.rescored_from}, scored again"
     return list(marks.values())
 
 

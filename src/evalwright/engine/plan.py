@@ -85,6 +85,7 @@ class Plan(msgspec.Struct, frozen=True):
     origin: Origin | None = None
     source: SuiteSource | None = None
     selection: TaskSelection | None = None  # where it is of a part of the suite
+    rescored_from: str | None = None  # the run whose answers are scored again
     checks: "PlannedChecks | None" = None  # ready to be run; not recorded
 
     @property
@@ -103,6 +104,8 @@ class Plan(msgspec.Struct, frozen=True):
         metadata = {"resumedFrom": resumed_from} if resumed_from else {}
         if self.group is not None:
             metadata["group"] = self.group.id
+        if self.rescored_from is not None:
+            metadata["rescoredFrom"] = self.rescored_from
         started = RunStarted(
             workflow_id=suite.suite_id,
             inputs={

@@ -66,6 +66,10 @@ def resume(
         if not missing:
             return Remaining(None, [], done)
     chosen = _options(history, options)
+    if history.plan.rescored_from is not None:
+        from evalwright.engine.rescoring import RecordedAgent
+
+        agent = RecordedAgent(history.plan.agent)
     session = Session(
         agent or history.plan.agent.ref, chosen, agent_id=agent_id, config=config, notify=notify
     )

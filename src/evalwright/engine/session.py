@@ -47,6 +47,7 @@ from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
+    from evalwright.engine.rescoring import Rescore
     from evalwright.models.cassette import Cassette
     from evalwright.models.load import Providers
     from evalwright.models.providers import ModelName
@@ -268,20 +269,21 @@ class Session:
     async def run(
         self,
         log: EventLog,
-        pending: Sequence[Plan | History],
+        pending: "Sequence[Plan | History | Rescore]",
         observer: Observer | None = None,
     ) -> list[Outcome]:
         """Execute runs one after the other, and close the session.
 
-        A plan is started, a history is resumed. The first run that fails ends the session with
-        `RunFailed`; being cancelled leaves a run that can be resumed.
+        A plan is started, a history is resumed, recorded answers are scored again. The first run
+        that fails ends the session with `RunFailed`; being cancelled leaves a run that can be
+        resumed.
         """
         begins = observer.run_begins if observer else lambda _: None
         outcomes: list[Outcome] = []
         gc.freeze()  # what was there before the tasks need not be looked at again and again
         try:
             first = pending[0]
-            plan = first.plan if isinstance(first, History) else first
+            plan = first if isinstance(first, Plan) else first.plan
             means = await gather_means(
                 self.models,
                 self._panel,
@@ -293,10 +295,12 @@ class Session:
             if self._gateway is not None:
                 await self._gateway.start()
             for each in pending:
-                if isinstance(each, History):
+                if isinstance(each, Plan):
+                    outcome = await start_run(log, self.agent, each, begins, means=means)
+                elif isinstance(each, History):
                     outcome = await resume_run(log, self.agent, each, begins, means=means)
                 else:
-                    outcome = await start_run(log, self.agent, each, begins, means=means)
+                    outcome = await each.run(log, begins, means=means)
                 outcomes.append(outcome)
                 if observer is not None:
                     observer.run_ended(outcome)

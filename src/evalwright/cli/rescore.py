@@ -1,0 +1,133 @@
+"""`evalwright rescore`: the recorded answers of a run, scored again."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalwright.cli.evaluation import ProgressObserver, RunRequest
+from evalwright.cli.output import reserve_stdout, say, warn, write_stdout
+from evalwright.cli.parameters import (
+    config_option,
+    db_option,
+    form_options,
+    json_option,
+    secrets_option,
+    wanted_forms,
+)
+from evalwright.cli.results import Results, continued, write_results
+from evalwright.contracts.planning import MAX_JUDGE_SAMPLES, RunOptions
+from evalwright.engine.listing import find_run
+from evalwright.engine.plan import refuse_combinations
+from evalwright.engine.rescoring import RecordedAgent, Rescore, plan_rescore
+from evalwright.engine.run_files import log_for
+from evalwright.engine.session import Session
+from evalwright.engine.subjects import SuiteSubject, read_subject
+from evalwright.store.protocol import EventLog
+
+EXAMPLES = """\b
+Examples:
+  evalwright rescore latest
+  evalwright rescore latest --suite evals.yaml
+  evalwright rescore run-folder --suite evals.yaml --judge anthropic:claude-sonnet-4-5
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run")
+@click.option(
+    "--suite",
+    type=click.Path(path_type=Path),
+    help="The suite to score by; by default the one that was run, as it was.",
+)
+@click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
+@click.option(
+    "--judge",
+    "judges",
+    metavar="NAME",
+    multiple=True,
+    help="A model that judges answers; by default those of the run, where any are needed.",
+)
+@click.option(
+    "--judge-samples",
+    type=click.IntRange(1, MAX_JUDGE_SAMPLES),
+    show_default="1",
+    help="How often each judge is asked about an answer.",
+)
+@click.option(
+    "--cassette",
+    type=click.Path(),
+    help="Answer model calls from this file, without a network.",
+)
+@click.option(
+    "--record", is_flag=True, help="Make calls that are missing from the cassette, and add them."
+)
+@form_options("run", "Write a {title} report to this file.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
+)
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+@secrets_option
+@json_option
+@config_option
+@db_option
+def command(
+    *,
+    run: str,
+    suite: Path | None,
+    out: Path | None,
+    quiet: bool,
+    show_secrets: bool,
+    as_json: bool,
+    config: Path | None,
+    db: str | None,
+    **given: Any,
+) -> int:
+    """Score the recorded answers of RUN again, and print the scorecard.
+
+    No agent is invoked. The result is a new run, which names RUN as its source. Judges are asked
+    only what they have not said already of the same answer.
+    """
+    forms = {name: path.absolute() for name, path in wanted_forms("run", given).items()}
+    options = RunOptions(**given)
+    refuse_combinations(options)
+    results = Results(
+        emit=reserve_stdout() if as_json else write_stdout,
+        as_json=as_json,
+        forms=forms,
+        out=out and out.absolute(),
+        quiet=quiet,
+        show_secrets=show_secrets,
+    )
+    results.check_places()
+    request = RunRequest(
+        suite=suite, agent=None, options=options, results=results, db=db, config=config
+    )
+    subject = read_subject(suite, None) if suite else None
+    with log_for(db, run) as log:
+        planned = plan_rescore(
+            log, continued(log, find_run(log, run)), subject, str(suite or run), options
+        )
+        for notice in () if quiet else _notices(planned, subject):
+            say(notice)
+        return _rescore(request, log, planned)
+
+
+def _notices(planned: Rescore, subject: SuiteSubject | None) -> list[str]:
+    return [*(subject.notices if subject else ()), *planned.notices]
+
+
+def _rescore(request: RunRequest, log: EventLog, planned: Rescore) -> int:
+    plan, options = planned.plan, request.options
+    if plan.panel is not None:
+        options = RunOptions(
+            judges=tuple(plan.panel.judges),
+            judge_samples=plan.panel.samples,
+            cassette=options.cassette,
+            record=options.record,
+        )
+    session = Session(RecordedAgent(plan.agent), options, config=request.config, notify=warn)
+    outcomes = ProgressObserver(request, log).run(session, [planned])
+    return write_results(request.results, log, outcomes)

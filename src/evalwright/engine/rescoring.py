@@ -1,0 +1,253 @@
+"""Rescoring: the recorded answers of a run are scored again, by the same or another suite.
+
+Nothing is invoked. The new run begins with the recorded answers as facts, so that it can be shown,
+compared and resumed like any other; what judges have said of the same question and answer holds.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from evalwright.agents.protocol import AgentFailure, Invocation
+from evalwright.contracts.errors import BadInput, DamagedEventLog
+from evalwright.contracts.events import (
+    Decided,
+    Event,
+    Found,
+    InvocationCompleted,
+    InvocationStarted,
+    Judged,
+    ProviderUsage,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.planning import AgentFacts, RunOptions, TaskSelection
+from evalwright.contracts.suite import Suite, Task
+from evalwright.engine.clock import Clock, SystemClock, new_run_id
+from evalwright.engine.continuation import fill_in, recalled_tasks
+from evalwright.engine.execution import Announce, Execution, Means, Outcome
+from evalwright.engine.history import History, read_history
+from evalwright.engine.invocation import repetition_of
+from evalwright.engine.isolation import PARTIAL, RESCORED
+from evalwright.engine.judge_prompt import PROMPT_VERSION
+from evalwright.engine.plan import Plan, plan_run
+from evalwright.engine.subjects import SuiteSubject
+from evalwright.store.protocol import EventLog, NewEvent
+
+MOST_NAMED = 5
+_OF_INVOCATIONS = (
+    InvocationStarted.TYPE,
+    Reasoned.TYPE,
+    ToolCalled.TYPE,
+    ToolReturned.TYPE,
+    ProviderUsage.TYPE,
+    Decided.TYPE,
+    InvocationCompleted.TYPE,
+)
+
+
+class RecordedAgent:
+    """The agent of a run that is scored again: it has answered, and is not there to be asked."""
+
+    allowed_tools: frozenset[str] | None = None
+    is_outside = False
+    reads_memory = True
+
+    def __init__(self, facts: AgentFacts) -> None:
+        self.agent_id = facts.agent_id
+        self.ref = facts.ref
+        self.model_class: str | None = facts.model_class
+
+    async def invoke(self, invocation: Invocation) -> Any:
+        """Refuse."""
+        message = f"task {invocation.task.task_id} has no recorded answer"
+        raise AgentFailure("not_recorded", message)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class Rescore(msgspec.Struct, frozen=True):
+    """A run that is about to be scored again."""
+
+    plan: Plan
+    facts: list[Event]  # the recorded answers, and what judges said of them
+    notices: list[str]
+
+    async def run(
+        self,
+        log: EventLog,
+        announce: Announce = lambda _: None,
+        clock: Clock | None = None,
+        means: Means | None = None,
+    ) -> Outcome:
+        """Score every recorded answer, in a new run."""
+        clock = clock or SystemClock()
+        history = History(new_run_id(clock), self.plan, clock.now_us())
+        history.take_over(self.facts)
+        place = f"{log.place}: run {self.plan.rescored_from}"
+        fill_in(history, recalled_tasks(self.facts, self.plan, place))
+        with log.claim(history.run_id):
+            agent = RecordedAgent(self.plan.agent)
+            execution = Execution(log, agent, history, clock, means or Means())
+            execution.open(
+                facts=[
+                    NewEvent(each.type, each.task_id, each.at_us, each.body) for each in self.facts
+                ]
+            )
+            await execution.settle()
+            announce(history)
+            return await execution.run()
+
+
+def plan_rescore(
+    log: EventLog, run_id: str, subject: SuiteSubject | None, name: str, options: RunOptions
+) -> Rescore:
+    """Pair recorded answers with the tasks of a suite; raises `BadInput` where nothing fits."""
+    source = read_history(log, run_id)
+    if source.end is None:
+        raise BadInput(f"rescore: run {run_id} has not ended; resume it first")
+    suite = subject.suite if subject else source.plan.suite
+    tapes = _tapes(log, run_id)
+    kept, notices = _fitting(suite, source.plan.suite, tapes)
+    if not kept:
+        raise BadInput(
+            f"rescore: no task of {name} has an answer in run {run_id}: ids and inputs must be "
+            "the same"
+        )
+    part = msgspec.structs.replace(suite, tasks=kept)
+    plan = _plan(part, name, source.plan, subject, options)
+    tags = [tag for tag in [*source.plan.tags, *plan.tags, RESCORED] if tag != PARTIAL]
+    selection = None
+    if len(kept) < len(suite.tasks):
+        selection = TaskSelection(len(suite.tasks), [f"rescore {run_id}"])
+        tags.append(PARTIAL)
+    plan = msgspec.structs.replace(
+        plan,
+        agent=source.plan.agent,
+        tags=list(dict.fromkeys(tags)),
+        selection=selection,
+        rescored_from=run_id,
+    )
+    facts = [event for task in kept for event in _facts(tapes[task.task_id], task, source.plan)]
+    return Rescore(plan, facts, notices)
+
+
+def _plan(
+    suite: Suite, name: str, before: Plan, subject: SuiteSubject | None, options: RunOptions
+) -> Plan:
+    """The plan of the new run: with the judges and modes of the one before, where they fit."""
+    modes = tuple(mode for mode in before.modes if mode in suite.modes and mode != "regression")
+    where = subject.source if subject else before.source
+    if not options.judges and before.panel is not None and _is_judged(suite, modes):
+        panel = before.panel
+        options = msgspec.structs.replace(
+            options, judges=tuple(panel.judges), judge_samples=panel.samples
+        )
+    options = msgspec.structs.replace(
+        options, modes=modes, allow_mismatch=True, allow_self_judge=True
+    )
+    return plan_run(suite, name, RecordedAgent(before.agent), options, source=where)
+
+
+def _is_judged(suite: Suite, modes: Sequence[str]) -> bool:
+    from evalwright.engine.checking import plan_checks
+
+    if "adversarial" in modes or any(task.expected.kind == "rubric" for task in suite.tasks):
+        return True
+    return plan_checks(suite, None, with_code=False)[0].judged is not None
+
+
+class _Tape:
+    """The events of a task that are worth keeping: those of whole invocations, and verdicts."""
+
+    def __init__(self) -> None:
+        self.invocations: dict[int, list[Event]] = {}  # by repetition
+        self.findings: list[Event] = []
+        self.verdicts: list[Event] = []
+        self._current: list[Event] | None = None
+
+    def take(self, event: Event) -> None:
+        """Take the next event of the task."""
+        match event.type:
+            case InvocationStarted.TYPE:
+                self._current = [event]
+            case InvocationCompleted.TYPE if self._current is not None:
+                completed = event.decode(InvocationCompleted)
+                if completed.latency_ms is not None:  # else its process was stopped
+                    number = repetition_of(completed.invocation_id)
+                    self.invocations[number] = [*self._current, event]
+                self._current = None
+            case Judged.TYPE:
+                self.verdicts.append(event)
+            case Found.TYPE:
+                self.findings.append(event)
+            case _ if self._current is not None:
+                self._current.append(event)
+
+
+def _tapes(log: EventLog, run_id: str) -> dict[str, _Tape]:
+    tapes: dict[str, _Tape] = {}
+    try:
+        for event in log.read(run_id, (*_OF_INVOCATIONS, Judged.TYPE, Found.TYPE)):
+            if event.task_id is not None:
+                if event.task_id not in tapes:
+                    tapes[event.task_id] = _Tape()
+                tapes[event.task_id].take(event)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise DamagedEventLog(f"{log.place}: run {run_id} cannot be read: {error!r}") from error
+    return {task_id: tape for task_id, tape in tapes.items() if tape.invocations}
+
+
+def _fitting(suite: Suite, before: Suite, tapes: dict[str, _Tape]) -> tuple[list[Task], list[str]]:
+    """The tasks that were answered, repeated as often as they were; and what is left out."""
+    inputs = {task.task_id: task.input for task in before.tasks}
+    wanted = {task.task_id for task in suite.tasks}
+    new = [task.task_id for task in suite.tasks if task.task_id not in inputs]
+    removed = [task_id for task_id in inputs if task_id not in wanted]
+    kept, changed, unanswered = [], [], []
+    for task in suite.tasks:
+        if task.task_id not in inputs:
+            continue
+        if task.input != inputs[task.task_id]:
+            changed.append(task.task_id)
+        elif task.task_id not in tapes:
+            unanswered.append(task.task_id)
+        else:
+            made = len(tapes[task.task_id].invocations)
+            kept.append(task if task.repeat <= made else msgspec.structs.replace(task, repeat=made))
+    groups = {
+        "new": new,
+        "asked otherwise": changed,
+        "without an answer": unanswered,
+        "removed": removed,
+    }
+    return kept, [
+        f"left out, as {what}: {_named(tasks)}" for what, tasks in groups.items() if tasks
+    ]
+
+
+def _named(tasks: Sequence[str]) -> str:
+    more = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
+    return ", ".join(tasks[:MOST_NAMED]) + more
+
+
+def _facts(tape: _Tape, task: Task, before: Plan) -> Iterator[Event]:
+    """The events that the new run begins with, in the order in which a run writes them."""
+    for number in sorted(tape.invocations)[: task.repeat]:
+        yield from tape.invocations[number]
+    if before.is_adversarial:
+        yield from _of_signals(tape.findings)
+    if before.panel is not None and before.panel.prompt_version == PROMPT_VERSION:
+        old = next(each for each in before.suite.tasks if each.task_id == task.task_id)
+        same_rubric = old.expected.rubric == task.expected.rubric
+        for event in tape.verdicts:
+            if same_rubric or event.decode(Judged).subject != "rubric":
+                yield event
+
+
+def _of_signals(findings: Iterable[Event]) -> Iterator[Event]:
+    """Those of judges are found again in what the judges said."""
+    return (event for event in findings if event.decode(Found).source == "signals")
