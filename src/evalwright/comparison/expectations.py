@@ -1,6 +1,6 @@
 """Does a response meet its case? Each expectation that does not hold, and the root cause."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
@@ -9,8 +9,11 @@ import msgspec
 
 from evalwright.comparison.cases import Case
 from evalwright.comparison.grounding import contradictions
+from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause
+from evalwright.contracts.schema import ValueSchema
+from evalwright.scoring.checks.comparing import found_among, most_in_order
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
 from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
 from evalwright.trace.understood import NOTHING, why_nothing
@@ -81,11 +84,11 @@ def _tool_results(trace: Trace) -> list[FailedAssertion]:
 
 
 def _schema(schema: Json, trace: Trace) -> list[FailedAssertion]:
-    problem, validator = _validator(msgspec.json.encode(schema))
-    if validator is None:
+    problem, checked = _value_schema(msgspec.json.encode(schema))
+    if checked is None:
         wanted = "a JSON Schema that can be checked"
         return [FailedAssertion("case_schema", wanted, schema, problem)]
-    found = _schema_errors(validator, _structured(trace))
+    found = _schema_errors(checked, _structured(trace))
     if not found:
         return []
     actual = trace.output.content if trace.output else None
@@ -103,19 +106,12 @@ def _structured(trace: Trace) -> Any:
     return content
 
 
-def _schema_errors(validator: Any, value: Any) -> list[str]:
+def _schema_errors(schema: ValueSchema, value: Any) -> list[str]:
     try:
-        errors = []
-        for error in validator.iter_errors(value if _is_plain(value) else plain(value)):
-            path = "".join(
-                f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path
-            )
-            errors.append(f"${path}: {error.message[:300]}")
-            if len(errors) == _MOST_SCHEMA_ERRORS:
-                break
+        found = schema.problems(value if _is_plain(value) else plain(value))
     except (ValueError, RecursionError) as error:
         return [f"the output could not be checked: {error}"]
-    return errors
+    return [f"{each.path}: {each.message}" for each in found[:_MOST_SCHEMA_ERRORS]]
 
 
 def _is_plain(value: Json) -> bool:
@@ -128,37 +124,37 @@ def _is_plain(value: Json) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _validator(schema: bytes) -> tuple[str, Any]:
-    """A validator; references to the network or to files are refused, never followed."""
+def _value_schema(schema: bytes) -> tuple[str, ValueSchema | None]:
+    """A schema; references to the network or to files are refused, never followed."""
     value = msgspec.json.decode(schema)
-    outside = _outside_reference(value)
-    if outside is not None:
-        return (
-            f"the schema refers to {outside!r}; only references within it (#…) are followed",
-            None,
-        )
     try:
-        return "", jsonschema_rs.validator_for(value, retriever=_refuse)
+        return "", ValueSchema(value, "json_schema")
+    except InvalidDocument as refused:
+        return _refusal(value) or refused.problems[0].message, None
+
+
+def _refusal(schema: Any) -> str:
+    """What is wrong with a schema, at length; empty where only its size is."""
+    outside = _outside_reference(schema)
+    if outside is not None:
+        return f"the schema refers to {outside!r}; only references within it (#…) are followed"
+    try:
+        jsonschema_rs.validator_for(schema)
     except (ValueError, RecursionError) as error:
-        return f"not a valid JSON Schema: {str(error)[:300]}", None
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema")
+        return f"not a valid JSON Schema: {str(error)[:300]}"
+    return ""
 
 
 def _outside_reference(value: Any, depth: int = 0) -> str | None:
-    if depth > 200:
+    if depth > MAX_DEPTH:
         return None
     if isinstance(value, dict):
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
             target = value.get(key)
             if isinstance(target, str) and not target.startswith("#"):
                 return target
-        children: Iterable[Any] = value.values()
-    elif isinstance(value, list):
-        children = value
-    else:
+    children = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
         return None
     found = (_outside_reference(child, depth + 1) for child in children)
     return next((target for target in found if target is not None), None)
@@ -194,26 +190,24 @@ def _required(
 
 def _sequence(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
     called = [call.tool for call in trace.calls]
-    rest = iter(called)
-    for tool in wanted:
-        if tool not in rest:  # looks on from where the last one was found
-            message = f"{tool} is not called in this order"
-            return [FailedAssertion("tool_sequence", wanted, called, message)]
-    return []
+    count = most_in_order([tool.__eq__ for tool in wanted], called)
+    if count == len(wanted):
+        return []
+    message = f"{wanted[count]} is not called in this order"
+    return [FailedAssertion("tool_sequence", wanted, called, message)]
 
 
 def _included(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
-    folded = trace.answer.casefold()
-    missing = [each for each in wanted if each.casefold() not in folded]
-    if not missing:
+    found = found_among(wanted, trace.answer, ignore_case=True)
+    if len(found) == len(wanted):
         return []
+    missing = [each for each in wanted if each not in found]
     message = f"not in the output: {', '.join(map(repr, missing))}"
     return [FailedAssertion("must_include", wanted, trace.answer, message)]
 
 
 def _not_included(unwanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
-    folded = trace.answer.casefold()
-    present = [each for each in unwanted if each.casefold() in folded]
+    present = found_among(unwanted, trace.answer, ignore_case=True)
     if not present:
         return []
     message = f"in the output: {', '.join(map(repr, present))}"

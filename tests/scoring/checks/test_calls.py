@@ -39,7 +39,7 @@ def test_calls_that_were_made_as_expected_pass(check):
         (
             {"calls": {"tool": "orders.get", "args": {"id": "B-1"}}},
             0,
-            "called with other arguments: $.id: expected “B-1”, got “A-17”",
+            'called with other arguments: $.id: expected "B-1", got "A-17"',
         ),
         ({"calls": {"tool": "log", "times": 2}}, 0.5, "log is called once, expected 2 times"),
         ({"calls": {"tool": "log", "at_most": 0}}, 0, "called once, expected at most 0 times"),

@@ -54,9 +54,9 @@ def test_paths_lead_to_values(path, value):
     [
         ({"path": "$.order.nr"}, "nothing is at $.order.nr: there the output has id, lines"),
         ({"path": "$.order.lines[5]"}, "the list there has 2 items"),
-        ({"path": "$.order.id", "equals": "A-18"}, "expected “A-18”, got “A-17”"),
-        ({"path": "$.order.id", "equals": 17}, "expected 17, got “A-17”"),
-        ({"subset": {"order": {"id": "A-18"}}}, "$.order.id: expected “A-18”, got “A-17”"),
+        ({"path": "$.order.id", "equals": "A-18"}, '$.order.id: expected "A-18", got "A-17"'),
+        ({"path": "$.order.id", "equals": 17}, 'expected 17, got "A-17"'),
+        ({"subset": {"order": {"id": "A-18"}}}, '$.order.id: expected "A-18", got "A-17"'),
         ({"subset": {"order": {"lines": [{"sku": "z"}]}}}, "$.order.lines: no item is"),
         ({"schema": {"required": ["total"]}}, '$: "total" is a required property'),
         ({"path": "$.order.id", "starts_with": "B"}, "“B” is not how the output begins"),

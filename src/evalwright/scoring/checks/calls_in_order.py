@@ -1,6 +1,7 @@
 """`calls_in_order`: the agent called tools one after the other."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from evalwright.scoring.checks.base import (
@@ -13,6 +14,7 @@ from evalwright.scoring.checks.base import (
     fields,
 )
 from evalwright.scoring.checks.calls import CALL, WantedCall, called, wanted_call
+from evalwright.scoring.checks.comparing import most_in_order
 from evalwright.scoring.checks.quoting import named, shown
 
 _CALLS = {"type": "array", "minItems": 1, "items": CALL}
@@ -24,7 +26,7 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     exact = has_options and argument.get("exact", False)
     place = "$.tools" if has_options else "$"
     wanted = [wanted_call(each, preparing, f"{place}[{n}]") for n, each in enumerate(listed)]
-    find = _most_in_a_row if exact else most_in_order
+    find = _most_in_a_row if exact else _in_order
 
     def look(examined: Examined, answers: Answers) -> Look:
         count = find(wanted, examined, answers)
@@ -36,13 +38,9 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     return Prepared("calls_in_order", look, tuple(ask for each in wanted for ask in each.asks))
 
 
-def most_in_order(wanted: Sequence[WantedCall], examined: Examined, answers: Answers) -> int:
-    """How many of the wanted calls come after each other, with others in between."""
-    rest = iter(examined.calls)
-    for count, each in enumerate(wanted):
-        if not any(each.is_made_by(call, examined, answers) for call in rest):
-            return count
-    return len(wanted)
+def _in_order(wanted: Sequence[WantedCall], examined: Examined, answers: Answers) -> int:
+    tests = [partial(each.is_made_by, examined=examined, answers=answers) for each in wanted]
+    return most_in_order(tests, examined.calls)
 
 
 def _most_in_a_row(wanted: Sequence[WantedCall], examined: Examined, answers: Answers) -> int:

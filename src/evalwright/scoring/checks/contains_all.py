@@ -3,8 +3,9 @@
 from typing import Any
 
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
+from evalwright.scoring.checks.comparing import found_among
 from evalwright.scoring.checks.quoting import named, shown
-from evalwright.scoring.checks.texts import TEXTS_SCHEMA, found_among, sought_texts
+from evalwright.scoring.checks.texts import TEXTS_SCHEMA, sought_texts
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:

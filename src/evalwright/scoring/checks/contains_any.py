@@ -11,8 +11,9 @@ from evalwright.scoring.checks.base import (
     Preparing,
     holds,
 )
+from evalwright.scoring.checks.comparing import found_among
 from evalwright.scoring.checks.quoting import named, shown
-from evalwright.scoring.checks.texts import TEXTS_SCHEMA, found_among, sought_texts
+from evalwright.scoring.checks.texts import TEXTS_SCHEMA, sought_texts
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:

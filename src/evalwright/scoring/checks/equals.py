@@ -4,7 +4,7 @@ from typing import Any
 
 from evalwright.contracts.jsonvalue import NotJson, json_equal, parse, stringify
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
-from evalwright.scoring.checks.differences import first_difference, text_difference
+from evalwright.scoring.checks.comparing import first_difference, text_difference
 from evalwright.scoring.checks.quoting import shown, shown_around
 from evalwright.scoring.checks.texts import text_argument
 

@@ -17,7 +17,7 @@ from evalwright.scoring.checks.base import (
     Preparing,
     RefusedCheck,
 )
-from evalwright.scoring.checks.differences import first_difference
+from evalwright.scoring.checks.comparing import first_difference
 from evalwright.scoring.checks.json_paths import ABSENT, Part, json_of, path_parts, value_at
 from evalwright.scoring.checks.quoting import shown
 from evalwright.scoring.checks.subsets import prepare_subset
@@ -90,19 +90,21 @@ def _where(document: Any, parts: tuple[Part, ...], reached: int, path: str) -> s
 def _tests(argument: dict[str, Any], preparing: Preparing) -> list[_Test]:
     tests = []
     if "equals" in argument:
-        tests.append(_equals(argument["equals"]))
+        tests.append(_equals(argument["equals"], argument.get("path", "$")))
     if "schema" in argument:
         tests.append(_schema(argument["schema"]))
     if "subset" in argument:
-        fits, asks = prepare_subset(argument["subset"], preparing, "$.subset")
+        fits, asks = prepare_subset(
+            argument["subset"], preparing, "$.subset", argument.get("path", "$")
+        )
         tests.append((argument["subset"], fits, asks))
     others = [name for name in argument if name not in _OWN]
     return tests + [_other_check(name, argument[name], preparing) for name in others]
 
 
-def _equals(wanted: Any) -> _Test:
+def _equals(wanted: Any, path: str) -> _Test:
     def test(value: Any, _examined: Examined, _answers: Answers) -> str | None:
-        return None if json_equal(value, wanted) else first_difference(value, wanted)
+        return None if json_equal(value, wanted) else first_difference(value, wanted, path)
 
     return wanted, test, ()
 

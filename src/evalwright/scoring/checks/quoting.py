@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson, stringify
+from evalwright.contracts.jsonvalue import NotJson, canonical, stringify
 
 LONGEST = 2_000  # characters of a value beside a failure
 BRIEF = 300  # of one beside a pass
@@ -46,6 +46,12 @@ def quoted(value: Any, most: int = _QUOTE) -> str:
     if len(text) > most:
         text = f"{text[: most - 1]}…"
     return f"“{text}”" if isinstance(value, str) else text
+
+
+def quoted_json(value: Any) -> str:
+    """A value as JSON within a message; raises `NotJson` for what is no JSON value."""
+    text = canonical(value)
+    return text if len(text) <= _QUOTE else f"{text[: _QUOTE - 1]}…"
 
 
 def named(names: list[str], most: int = 8) -> str:

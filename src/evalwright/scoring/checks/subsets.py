@@ -5,8 +5,8 @@ from typing import Any
 
 from evalwright.contracts.jsonvalue import child, json_equal
 from evalwright.scoring.checks.base import Answers, Ask, Examined, Preparing, RefusedCheck
+from evalwright.scoring.checks.comparing import told
 from evalwright.scoring.checks.json_paths import ABSENT
-from evalwright.scoring.checks.quoting import quoted
 
 # What is wrong with a value, or None if it fits.
 Fits = Callable[[Any, Examined, Answers], str | None]
@@ -26,7 +26,7 @@ def prepare_subset(
     def fits(value: Any, _examined: Examined, _answers: Answers) -> str | None:
         if value is not ABSENT and json_equal(value, wanted):
             return None
-        return _other(shown_path, quoted(wanted), value)
+        return _other(shown_path, told(wanted), value)
 
     return fits, ()
 
@@ -83,7 +83,7 @@ def _items(
             return _other(shown_path, "a list", value)
         for number, (item_fits, _) in enumerate(items):
             if all(item_fits(each, examined, answers) is not None for each in value):
-                return f"{shown_path}: no item is {quoted(wanted[number])}"
+                return f"{shown_path}: no item is {told(wanted[number])}"
         return None
 
     return fits, tuple(ask for _, asks in items for ask in asks)
@@ -92,4 +92,4 @@ def _items(
 def _other(path: str, wanted: str, value: Any) -> str:
     if value is ABSENT:
         return f"{path}: missing, expected {wanted}"
-    return f"{path}: expected {wanted}, got {quoted(value)}"
+    return f"{path}: expected {wanted}, got {told(value)}"

@@ -1,6 +1,6 @@
 """What the checks of texts share: their arguments, and what to say of a text that is not there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from evalwright.contracts.jsonvalue import stringify
@@ -77,14 +77,6 @@ def one_text(
         return Prepared(name, look)
 
     return prepare
-
-
-def found_among(texts: Sequence[str], output: str, *, ignore_case: bool) -> list[str]:
-    """Those of the texts that are in the output."""
-    if not ignore_case:
-        return [text for text in texts if text in output]
-    folded = output.casefold()
-    return [text for text in texts if text.casefold() in folded]
 
 
 def instead(output: str, text: str, finds: Callable[[str, str], bool]) -> str:
