@@ -7,6 +7,8 @@ from comparing import a_call, a_case, a_failure, a_response, a_result, a_retriev
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.expectations import _is_plain, failed_assertions, root_cause
 from evalwright.contracts.jsonvalue import plain
+from evalwright.contracts.report import FailedAssertion
+from evalwright.scoring.checks.table import CHECKS
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
@@ -153,6 +155,55 @@ def test_the_first_cause_that_applies_is_the_root():
 def test_a_failure_without_a_known_cause_is_unknown():
     assert root_cause(failures_of(a_response(), must_include=["absent"])) == "unknown"
     assert root_cause([]) is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "cause"),
+    [
+        (["scored"], "missing_required_data"),
+        (["contains"], "missing_required_data"),
+        (["contains", "json"], "format_violation"),
+        (["judge", "calls"], "wrong_tool_choice"),
+        (["contains", "judge_against"], "hallucination_signal"),
+        (["json", "tool_results_ok"], "tool_failure"),
+        (["a check of a later version"], "unknown"),
+    ],
+)
+def test_failed_checks_of_own_runs_have_the_cause_that_their_table_gives(failed, cause):
+    assert root_cause([FailedAssertion(name, None, None, "") for name in failed]) == cause
+
+
+def test_every_check_has_a_cause():
+    for name in CHECKS:
+        assert root_cause([FailedAssertion(name, None, None, "")]) != "unknown", name
+
+
+def test_a_case_may_have_the_checks_of_suites_and_they_fail_under_their_names():
+    checks = [
+        {"contains": "refund"},
+        {"number": {"value": 17, "within": 0}},
+        {"calls": {"tool": "look_up", "times": 2}},
+        {"max": {"turns": 1}},
+        {"no_signals": "critical"},
+    ]
+    failures = failures_of(a_response(output="Your refund of 18 EUR"), checks=checks)
+    assert [failure.name for failure in failures] == ["number", "calls", "max"]
+    assert failures[0].message == "18 is not 17"
+    assert root_cause(failures) == "format_violation"
+
+
+@pytest.mark.parametrize(
+    ("check", "fault"),
+    [
+        ({"contians": "x"}, "expected.checks[0]: no check is called 'contians' (did you mean"),
+        ({"judge": "is polite"}, "expected.checks[0]: it needs a judge, a model or code"),
+        ({"regex": "("}, "expected.checks[0].regex: not a pattern of RE2"),
+    ],
+)
+def test_a_check_that_cannot_be_made_is_a_fault_of_the_case(check, fault):
+    case = parse_case(a_case(checks=[check]), "one")
+    assert case.faults[0].startswith(fault)
+    assert case.expected.checks == ()
 
 
 @pytest.mark.parametrize("expected", [5, "x", [1], {"tool_required": 5, "must_include": [1]}])

@@ -31,6 +31,7 @@ _KEYS = (
     "retrieval_required",
     "must_include",
     "must_not_include",
+    "checks",
 )
 
 
@@ -45,6 +46,7 @@ class Expectations(msgspec.Struct, frozen=True):
     documents: tuple[str, ...] = ()
     must_include: tuple[str, ...] = ()
     must_not_include: tuple[str, ...] = ()
+    checks: tuple[Json, ...] = ()  # as written
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -94,7 +96,27 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
         documents=_strings(documents, "retrieval_required.doc_ids", faults),
         must_include=_strings(raw.get("must_include"), "must_include", faults),
         must_not_include=_strings(raw.get("must_not_include"), "must_not_include", faults),
+        checks=_usable_checks(raw["checks"], faults) if "checks" in raw else (),
     )
+
+
+def _usable_checks(raw: Json, faults: list[str]) -> tuple[Json, ...]:
+    """The checks that a comparison can make: those that ask nobody."""
+    from evalwright.scoring.checks.table import prepare_checks
+    from evalwright.signals.kinds import KINDS
+
+    usable = []
+    for number, document in enumerate(raw if isinstance(raw, list) else [raw]):
+        prepared, problems = prepare_checks([document], "", [kind.name for kind in KINDS])
+        place = f"expected.checks[{number}]"
+        if problems:
+            said = str(problems[0]).removeprefix("[0]")
+            faults.append(f"{place}{said}, so it is not checked"[:1_000])
+        elif prepared[0].asks:
+            faults.append(f"{place}: it needs a judge, a model or code, so it is not checked")
+        else:
+            usable.append(document)
+    return tuple(usable)
 
 
 def _unknown(key: str) -> str:

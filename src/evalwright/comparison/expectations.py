@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 import msgspec
@@ -16,7 +16,11 @@ from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.comparing import found_among, most_in_order
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
 from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
+from evalwright.trace.pairing import pair_results
 from evalwright.trace.understood import NOTHING, why_nothing
+
+if TYPE_CHECKING:
+    from evalwright.scoring.checks.base import Examined
 
 _MOST_SCHEMA_ERRORS = 10
 
@@ -28,7 +32,24 @@ _CAUSES: tuple[tuple[frozenset[str], RootCause], ...] = (
     (frozenset({"retrieval_required"}), "missing_required_data"),
     (frozenset({"action_required", "tool_required", "tool_sequence"}), "wrong_tool_choice"),
     (frozenset({"grounded_output"}), "hallucination_signal"),
+    (frozenset({"scored"}), "missing_required_data"),
 )
+
+# All names of the contract and our own; what is not among them is the name of a check.
+_ASSERTIONS = frozenset().union(*(names for names, _ in _CAUSES)) | {
+    "case_schema",
+    "must_include",
+    "must_not_include",
+    "evidence_required",
+    "repeats",
+}
+# A failed check comes where the assertion comes that its cause is best known by.
+_STANDS_FOR: dict[RootCause, str] = {
+    "format_violation": "json_schema",
+    "wrong_tool_choice": "tool_required",
+    "hallucination_signal": "grounded_output",
+    "missing_required_data": "scored",
+}
 
 
 def failed_assertions(case: Case, trace: Trace) -> list[FailedAssertion]:
@@ -52,11 +73,18 @@ def failed_assertions(case: Case, trace: Trace) -> list[FailedAssertion]:
 
 
 def root_cause(failures: Collection[FailedAssertion]) -> RootCause | None:
-    """Why a case failed: the first cause that applies; None when nothing failed."""
+    """Why a case failed: the first cause that applies; None when nothing failed.
+
+    Failed checks of own runs count as what the table of checks says that they are.
+    """
     if not failures:
         return None
     names = {failure.name for failure in failures}
-    return next((cause for checks, cause in _CAUSES if checks & names), "unknown")
+    if other := names - _ASSERTIONS:
+        from evalwright.scoring.checks.table import cause_of
+
+        names |= {_STANDS_FOR.get(cause_of(name), "") for name in other}
+    return next((cause for assertions, cause in _CAUSES if assertions & names), "unknown")
 
 
 def _transport(failure: RunnerFailure) -> FailedAssertion:
@@ -237,6 +265,43 @@ def _grounded(trace: Trace) -> list[FailedAssertion]:
     return [FailedAssertion("grounded_output", wanted, actual, message)]
 
 
+def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]:
+    """The checks of the case that fail, under their own names."""
+    from evalwright.scoring.checks.table import prepare_checks, run_checks
+
+    prepared, _ = prepare_checks(documents, "")
+    results = run_checks(prepared, _examined(trace), {})
+    return [
+        FailedAssertion(each.check, each.expected, each.actual, each.reason)
+        for each in results
+        if not each.passed
+    ]
+
+
+def _examined(trace: Trace) -> "Examined":
+    """A recorded answer as checks look at it."""
+    from evalwright.scoring.checks.base import Examined, MadeCall, Spent
+    from evalwright.signals.detect import detect
+
+    answers, usage = pair_results(trace), trace.usage
+    calls = []
+    for call in trace.calls:
+        result = answers.get(call.index)
+        payload = result.payload if result else None
+        calls.append(MadeCall(call.tool, call.args, payload, result is not None))
+    tokens = [count for count in (usage.input_tokens, usage.output_tokens) if count is not None]
+    took = None if usage.duration_ms is None else round(usage.duration_ms)
+    return Examined(
+        task_id=trace.case_id,
+        input=trace.prompt,
+        output=trace.output.content if trace.output else None,
+        calls=calls,
+        spent=Spent(usage.cost_usd, sum(tokens) if tokens else None, took),
+        make_trace=lambda: trace,
+        find_signals=lambda: detect(trace),
+    )
+
+
 # By the field of the case that asks for it, in the order in which failures are listed.
 _CHECKS: dict[str, Callable[[Any, Trace], list[FailedAssertion]]] = {
     "json_schema": _schema,
@@ -247,4 +312,5 @@ _CHECKS: dict[str, Callable[[Any, Trace], list[FailedAssertion]]] = {
     "must_include": _included,
     "must_not_include": _not_included,
     "evidence_for_actions": _evidence,
+    "checks": _checked,
 }

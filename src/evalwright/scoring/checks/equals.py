@@ -18,32 +18,31 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     sought = text.casefold() if ignore_case else text
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        output = examined.output
-        got = examined.text
-        if (got.casefold() if ignore_case else got) == sought or _is_same(output, value):
+        output, got = examined.output, examined.text
+        if (got.casefold() if ignore_case else got) == sought:
             return Look(True, 1.0, shown(value, brief=True), shown(output, brief=True))
+        read = output if isinstance(value, str) else _read(output)
+        if not isinstance(value, str) and json_equal(read, value):  # texts have been compared
+            return Look(True, 1.0, shown(value, brief=True), shown(output, brief=True))
+        if isinstance(read, dict | list) and isinstance(value, dict | list):
+            reason = first_difference(read, value) or ""
+            return Look(False, 0.0, shown(value), shown(output), reason)
         return _difference(output, got, value, text)
 
     return Prepared("equals", look)
 
 
-def _is_same(output: Any, value: Any) -> bool:
-    if isinstance(value, str):
-        return False  # texts have been compared
-    if isinstance(output, str):
-        try:
-            output = parse(output)
-        except NotJson:
-            return False
-    return json_equal(output, value)
+def _read(output: Any) -> Any:
+    """The data that a text of JSON holds; anything else as it is."""
+    try:
+        return parse(output) if isinstance(output, str) else output
+    except NotJson:
+        return output
 
 
 def _difference(output: Any, got: str, value: Any, text: str) -> Look:
-    if isinstance(output, dict | list) and isinstance(value, dict | list):
-        return Look(False, 0.0, shown(value), shown(output), first_difference(output, value) or "")
     reason, place = text_difference(got, text)
-    is_text = isinstance(output, str)
-    actual = shown_around(got, place) if is_text else shown(output)
+    actual = shown_around(got, place) if isinstance(output, str) else shown(output)
     expected = shown_around(text, place) if isinstance(value, str) else shown(value)
     return Look(False, 0.0, expected, actual, reason)
 

@@ -72,5 +72,5 @@ CHECK = CheckKind(
     example="no_signals: high",
     schema={"anyOf": [_NAME, {"type": "array", "minItems": 1, "items": _NAME}]},
     prepare=_prepare,
-    cause="unknown",
+    cause="wrong_tool_choice",
 )

@@ -88,6 +88,6 @@ CHECK = CheckKind(
         "anyOf": [_FUNCTION, fields(["function"], function=_FUNCTION, at_least=SHARE)],
     },
     prepare=_prepare,
-    cause="unknown",
+    cause="missing_required_data",
     main="function",
 )
