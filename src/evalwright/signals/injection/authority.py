@@ -2,7 +2,12 @@
 
 from functools import lru_cache
 
-from evalwright.signals.asking import is_left_to_content, languages_of, may_be_foreign
+from evalwright.signals.asking import (
+    is_left_to_content,
+    languages_of,
+    may_be_foreign,
+    without_questions,
+)
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
 from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import MARKS, Instruction, kinds_of, stems_of
@@ -15,6 +20,7 @@ from evalwright.signals.injection.words import (
     OWN_LIST,
     REFERS,
     SENTENCE_START,
+    TELLS,
     is_unknown_deed,
 )
 from evalwright.signals.trace_facts import calls_by_tool
@@ -31,11 +37,14 @@ class UserRequest:
     """The words of a user, read for what they ask for."""
 
     def __init__(self, said: str) -> None:
+        self._spoken = said
         self._said = gloss(said).replace(" please kindly ", " please ")  # for its verb to follow
         self._raw = self._said.encode("utf-8", "replace")
         self._is_english = not languages_of(said)
-        self._is_foreign = self._is_english and not said.isascii() and may_be_foreign(said)
-        self._is_left = is_left_to_content(said)
+
+    @cached
+    def _is_foreign(self) -> bool:
+        return self._is_english and not self._spoken.isascii() and may_be_foreign(self._spoken)
 
     @cached
     def entrusts(self) -> bool:
@@ -46,9 +55,15 @@ class UserRequest:
     def hands_over(self) -> bool:
         """Whether the words say so."""
         # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
-        return self._is_left or any(
-            not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw)
-        )
+        if any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw)):
+            return True
+        return self._is_told_by_content or is_left_to_content(self._spoken)
+
+    @property
+    def _is_told_by_content(self) -> bool:
+        if not self.deeds:
+            return False
+        return TELLS.search(without_questions(self._spoken).encode("utf-8", "replace")) is not None
 
     def _opens_with_unknown_deed(self) -> bool:
         """What serves a request for something unknown cannot be told."""

@@ -32,21 +32,39 @@ OVERRIDES = {
     r"(?:無視|忘れ|従わ)[ぁ-ん]{0,6}",
     "ko": r"(?:이전|앞선|기존|위의|모든)[^.!?\n]{0,14}(?:지시|명령|지침)[^.!?\n]{0,10}(?:무시|잊)[가-힣]{0,4}",
     "ar": r"(?:تجاهل|انس|أهمل)[^.!؟\n]{0,30}(?:تعليمات|أوامر|التوجيهات|القواعد)\S*",
+    "hi": r"(?:पिछले|पहले|पूर्व|सभी)[^.!?।\n]{0,24}(?:निर्देश|आदेश)\S*[^.!?।\n]{0,10}(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)\S*",
+    "vi": r"(?:bỏ qua|phớt lờ|quên)[^.!?\n]{0,24}(?:hướng dẫn|chỉ dẫn|lệnh|chỉ thị)(?: trước(?: đó)?)?",
+    "id": r"(?:abaikan|lupakan)[^.!?\n]{0,24}(?:instruksi|perintah|petunjuk)\w*(?: sebelumnya)?",
+    "uk": r"(?:ігноруй|проігноруй|забудь)\w*[^.!?\n]{0,30}(?:інструкц|вказів|наказ)\w*",
+    "sv": r"(?:ignorera|glöm|bortse från)[^.!?\n]{0,30}(?:instruktion|anvisning|regler)\w*",
+    "cs": r"(?:ignoruj|zapomeň)\w*[^.!?\n]{0,30}(?:pokyn|instrukc|příkaz)\w*",
+    "he": r"(?:התעלם|שכח)\S*[^.!?\n]{0,16}(?:ההוראות|הוראות|ההנחיות)\S*",
+    "el": r"(?:αγνόησε|αγνοήστε|ξέχασε)[^.!;\n]{0,30}(?:οδηγίες|εντολές)",
+    "th": r"(?:ละเว้น|เพิกเฉย|ไม่ต้องสนใจ|ลืม)[^.!?\n]{0,14}(?:คำสั่ง|คำแนะนำ)(?:ก่อนหน้า)?",
+    "fa": r"(?:دستورات|دستورالعمل)\S*[^.!؟\n]{0,14}(?:نادیده|فراموش)\S*",
 }
 # An order to go back to the user's task afterwards.
 RESUMPTIONS = {
     "de": r"(?:ursprünglich|eigentlich)\w* (?:aufgabe|auftrag|arbeit)\w*(?: fort\w*| weiter\w*)?",
-    "es": r"(?:contin|reanud|vuelv|prosi)\w*[^.!?\n]{0,20}(?:tarea|trabajo)\w*(?: original| inicial)?",
+    "es": r"(?:contin|reanud|vuelv|prosi|sigu|siga)\w*[^.!?\n]{0,20}(?:tarea|trabajo)\w*(?: original| inicial)?",
     "fr": r"(?:repren|continu|poursui|reven)\w*[^.!?\n]{0,20}(?:tâche|travail)\w*(?: initiale?| originale?)?",
     "it": r"(?:continu|ripren|prosegu|torna)\w*[^.!?\n]{0,20}(?:compito|lavoro)(?: originale| iniziale)?",
     "pt": r"(?:contin|retom|volt|prossi)\w*[^.!?\n]{0,20}(?:tarefa|trabalho)(?: original| inicial)?",
-    "nl": r"(?:ga verder|hervat|vervolg)\w*[^.!?\n]{0,24}(?:taak|opdracht)",
+    "nl": r"(?:ga (?:daarna |dan )?verder|hervat|vervolg)\w*[^.!?\n]{0,24}(?:taak|opdracht)",
     "pl": r"(?:kontynu|wróć|powróć)\w*[^.!?\n]{0,24}(?:zadani)\w*",
     "tr": r"(?:asıl|ilk|orijinal) görev\w*[^.!?\n]{0,12}(?:devam|dön)\w*",
     "ru": r"(?:продолж|верни|вернё|возвращ)\w*[^.!?\n]{0,24}(?:задач|задани|работ)\w*",
     "zh": r"继续[^。！？\n]{0,8}(?:任务|工作)",
     "ja": r"(?:元|本来|最初)の(?:タスク|作業|依頼)[^。！？\n]{0,8}(?:続け|戻っ)",
     "ko": r"(?:원래|기존)[^.!?\n]{0,6}작업[^.!?\n]{0,8}(?:계속|돌아)",
+    "ar": r"(?:تابع|أكمل|استمر|واصل)\S*[^.!؟\n]{0,16}(?:المهمة|العمل)(?: الأصلية?)?",
+    "hi": r"मूल[^.!?।\n]{0,10}कार्य[^.!?।\n]{0,12}जारी",
+    "vi": r"(?:tiếp tục|quay lại)[^.!?\n]{0,16}(?:nhiệm vụ|công việc)(?: ban đầu)?",
+    "id": r"(?:lanjutkan|kembali)[^.!?\n]{0,16}(?:tugas|pekerjaan)(?: semula| awal)?",
+    "uk": r"(?:продовж|поверн)\w*[^.!?\n]{0,24}(?:завдан|робот)\w*",
+    "sv": r"(?:fortsätt|återgå)[^.!?\n]{0,30}uppgift\w*",
+    "cs": r"(?:pokračuj|vrať)\w*[^.!?\n]{0,24}úkol\w*",
+    "he": r"המשך[^.!?\n]{0,10}משימה\S*",
 }
 # Verbs as an order gives them, and words that urge, bind, or speak of orders and tasks.
 WORDS: dict[str, dict[str, str]] = {
@@ -179,12 +197,12 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "tr": {
         "requires now": "gerektiriyor istiyor",
-        "assistant": "asistan asistana", "attention": "dikkat", "hello": "merhaba",
-        "please kindly send": "gönder gönderin yolla", "please kindly forward": "ilet iletin",
+        "assistant": "asistan asistana asistanı", "attention": "dikkat", "hello": "merhaba",
+        "please kindly send": "gönder gönderin yolla göndermelisin göndermelisiniz", "please kindly forward": "ilet iletin",
         "please kindly transfer": "aktar aktarın", "please kindly pay": "öde ödeyin",
         "please kindly delete": "sil silin", "please kindly create": "oluştur oluşturun",
         "please kindly add": "ekle ekleyin", "please kindly cancel": "iptal",
-        "task": "görev görevi görevin", "please kindly change": "değiştir değiştirin",
+        "task": "görev görevi görevin göreve görevini", "please kindly change": "değiştir değiştirin",
         "please kindly share": "paylaş paylaşın", "please kindly": "lütfen",
         "you must now": "zorundasın zorundasınız", "your": "senin sizin",
         "instructions": "talimat talimatlar", "then": "sonra",
@@ -215,13 +233,35 @@ WORDS: dict[str, dict[str, str]] = {
         "please kindly": "пожалуйста прошу",
     },
     "ar": {
-        "assistant": "المساعد مساعد", "attention": "انتباه",
+        "assistant": "المساعد مساعد للمساعد", "attention": "انتباه انتبه تنبيه", "note": "ملاحظة",
         "send": "أرسل ارسل أرسلي", "forward": "وجّه", "transfer": "حوّل حول", "pay": "ادفع",
         "delete": "احذف امسح", "create": "أنشئ", "add": "أضف", "book": "احجز",
         "cancel": "ألغ ألغِ", "change": "غيّر غير", "share": "شارك", "write": "اكتب",
         "run": "شغّل نفّذ", "use": "استخدم", "task": "المهمة مهمة",
         "instructions": "تعليمات التعليمات", "then": "ثم", "you must now": "يجب عليك",
         "please kindly": "يرجى رجاء",
+    },
+    "id": {
+        "assistant": "asisten", "attention": "perhatian", "note": "catatan", "for": "untuk",
+        "send": "kirim kirimkan mengirim", "transfer": "transferkan", "pay": "bayarkan",
+        "delete": "hapus", "task": "tugas", "instructions": "instruksi perintah",
+        "you must now": "harus wajib", "please kindly": "tolong mohon silakan",
+    },
+    "uk": {
+        "assistant": "помічник помічника помічнику асистент асистента", "attention": "увага",
+        "note": "примітка нотатка", "send": "надішли надішліть відправ відправте надіслати",
+        "transfer": "перекажи перекажіть", "delete": "видали видаліть", "task": "завдання",
+        "instructions": "інструкції інструкцій вказівки", "you must now": "повинен повинні мусиш",
+    },
+    "sv": {
+        "note": "meddelande", "send": "skicka", "transfer": "överför", "pay": "betala",
+        "delete": "radera", "task": "uppgift uppgiften", "instructions": "instruktioner",
+        "you must now": "måste",
+    },
+    "cs": {
+        "assistant": "asistent asistenta", "note": "poznámka", "send": "pošli pošlete odešli odeslat",
+        "transfer": "převeď", "pay": "zaplať", "delete": "smaž smažte odstraň", "task": "úkol úkolu",
+        "instructions": "pokyny instrukce", "you must now": "musíš musíte", "please kindly": "prosím",
     },
 }
 # In scripts without spaces between words, or with endings on them, pieces of text are replaced.
@@ -269,6 +309,15 @@ PIECES: dict[str, dict[str, str]] = {
         ", please kindly reply": "답장하", "instructions": "지시 명령", "your": "당신의",
         "please kindly": "주세요 십시오 하세요", "you must now": "해야 합니다 해야 한다",
     },
+    "hi": {
+        "assistant": "सहायक असिस्टेंट", "AI": "एआई", "task": "कार्य", "instructions": "निर्देश",
+        ", please kindly send": "भेजें भेजो भेजना", ", please kindly delete": "हटाएं हटाएँ मिटाएं",
+        ", please kindly transfer": "ट्रांसफर स्थानांतरित", "please kindly": "कृपया",
+    },
+    "he": {"assistant": "עוזר", "task": "משימה", "instructions": "הוראות"},
+    "el": {"assistant": "βοηθό", "instructions": "οδηγίες", "send": "στείλε Στείλε"},
+    "th": {"assistant": "ผู้ช่วย", "instructions": "คำสั่ง", "send": "ส่งข้อมูล ส่งไป", "you must now": "คุณต้อง"},
+    "fa": {"assistant": "دستیار", "instructions": "دستورات دستورالعمل"},
 }
 # Things keep their own name beside the English one, since they may be part of a value.
 THINGS = {
@@ -307,9 +356,12 @@ THING_PIECES = {
 # Phrases of several words.
 PHRASES = {
     "please kindly": ("por favor", "per favore", "s'il vous plaît", "s'il te plaît", "merci de", "من فضلك",
-                      "bitte"),
-    "you must now": ("müssen sie", "musst du"), "password mot de passe": ("mot de passe",),
-    "delete": ("yok",),
+                      "bitte", "vui lòng", "xin hãy", "будь ласка"),
+    "you must now": ("müssen sie", "musst du", "você deve", "bạn phải", "bạn cần"),
+    "assistant": ("trợ lý",), "attention": ("chú ý", "lưu ý cho", "ध्यान दें,"), "AI": ("yapay zeka",),
+    "task": ("nhiệm vụ",), "instructions": ("hướng dẫn", "chỉ dẫn"), "send": ("gửi",),
+    "transfer": ("chuyển khoản", "chuyển tiền"), "password mot de passe": ("mot de passe",),
+    "delete": ("yok", "xóa", "xoá"),
 }
 MARKS = {
     "。": ".\n\n", "！": "!\n\n", "？": "?\n\n", "؟": "?\n\n", "．": ".\n\n", "，": ", ", "、": ", ",

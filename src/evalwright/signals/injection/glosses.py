@@ -6,6 +6,8 @@ things get their English name beside their own, so that all that is known of Eng
 Names, addresses and numbers stay as they are.
 """
 
+# ruff: noqa: RUF001 (letters of other scripts)
+
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -56,11 +58,14 @@ _PIECE_GLOSSES = {
 _OVERRIDING = re.compile("|".join(OVERRIDES.values()), re.IGNORECASE)
 _MAY_OVERRIDE = re2.compile(
     r"(?i)ignor|verg|acht|olvid|omiso|estim|oubli|compte|dimentic|esqueç|consider|negeer|zapomn|pomiń|"
-    r"talimat|komut|yönerge|игнор|забуд|обращай|略|视|視|忘|理会|従|무시|잊|تجاهل|انس|أهمل"
+    r"talimat|komut|yönerge|игнор|забуд|обращай|略|视|視|忘|理会|従|무시|잊|تجاهل|انس|أهمل|"
+    r"अनदेखा|अंदाज|भूल|bỏ qua|phớt|quên|abaikan|lupakan|ігнор|забудь|glöm|bortse|zapomeň|"
+    r"התעלם|שכח|αγν|ξέχ|ละเว้น|เพิกเฉย|สนใจ|ลืม|نادیده|فراموش"
 )
 _MAY_RESUME = re2.compile(
     r"(?i)aufgabe|auftrag|arbeit|tarea|trabajo|tâche|travail|compito|lavoro|tarefa|trabalho|taak|"
-    r"opdracht|zadani|görev|задач|задани|работ|继续|タスク|作業|依頼|작업"
+    r"opdracht|zadani|görev|задач|задани|работ|继续|タスク|作業|依頼|작업|"
+    r"المهمة|العمل|कार्य|nhiệm vụ|công việc|tugas|pekerjaan|завдан|uppgift|úkol|משימ"
 )
 _RESUMING = re.compile("|".join(RESUMPTIONS.values()), re.IGNORECASE)
 _SAYING = re.compile("|".join(map(re.escape, _SAID)), re.IGNORECASE)

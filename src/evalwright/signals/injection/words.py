@@ -61,9 +61,12 @@ _RESUMPTION = (
     r"\b(?:original|initial|previous) (?:task|job|request|question|query|work|assignment)\b"
     r"|\b(?:what|that|which) the user (?:asked|wanted|wants|requested)\b"
     r"|\bthe user (?:\w+ )?(?:asked|asks|expects|needs|requested|wanted|wants) you to\b"
-    r"|\b(?:before|overrid(?:es?|ing)|instead of|supersedes?|replaces?) the user'?s"
+    r"|\b(?:before|overrid(?:es?|ing)|instead of|supersedes?|replaces?|ignore|disregard) the"
+    r" user'?s"
     r" (?:\w+ )?(?:request|task|question|query|instructions?)\b"
     r"|\b(?:request|task|job)s?\b[^.!?\n]{0,60}\b(?:withdrawn|replaced|superseded)\b"
+    r"|\byou must\b[^.!?\n]{0,60}\bbefore (?:you )?answer(?:ing)?\b"
+    r"|\bbefore you answer\b[^.!?\n]{0,12}\byou must\b"
 )
 _ANSWERING = (
     r"\b(?:tell|inform|notify|ask|alert|mention)\w* [^.!?\n]{0,16}\bthe user\b"
@@ -147,12 +150,16 @@ _ENTRUSTING = {
     r"(?:what|whatever|whoever|everything|anything|everyone|everybody)\b"
     r"|\b(?:following|according to) (?:the|its|our|my|his|her|their|this|that)\b"
     r"|\bas (?:\w+ ){0,3}(?:described|explained|stated|requested|asks?|asked|says?|said|wants?"
-    r"|written|recommends?|recommended|instructed|needed|required|tells?|lists?|wrote)\b"
-    rf"|\b(?:{_DEEDS})\b[^.?!]{{0,40}}\b(?:what|whatever|that|which|as)\b[^.?!]{{0,40}}"
-    r"\b(?:recommends?|suggests?|advises?|describes?"
-    r"|specif(?:y|ies)|says?|wrote|writes?|requires?|proposes?|tells?|is needed|prescribes?)\b",
+    r"|written|recommends?|recommended|instructed|needed|required|tells?|lists?|wrote)\b",
 }
 ENTRUSTS = _pattern(f"(?i){_either(_ENTRUSTING)}")
+# What is to be done may also be told by the way: "book what the doctor recommends".
+_TELLINGS = {
+    "en": r"\b(?:what|whatever|that|which|as)\b[^.?!]{0,40}\b(?:recommends?|suggests?|advises?"
+    r"|describes?|specif(?:y|ies)|says?|wrote|writes?|requires?|proposes?|tells?|is needed"
+    r"|prescribes?)\b",
+}
+TELLS = _pattern(f"(?i){_either(_TELLINGS)}")
 _OWN_LISTS = {"en": r"\b(?:following|these|below)\b"}
 OWN_LIST = _pattern(f"(?i){_either(_OWN_LISTS)}")
 # The user points at content that holds the particulars.
