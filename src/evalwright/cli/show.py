@@ -133,7 +133,10 @@ class LogViewer:
     def _task(self, history: History, task_id: str) -> None:
         events = self._log.read(history.run_id)
         for story in self._masked(task_stories(history.plan.suite, events, {task_id})):
-            tell("\n".join(render_story(story, Style.of(Streams.out), full=True)), styled=True)
+            tell(
+                "\n".join(render_story(story, Style.of(Streams.out), full=True, with_trace=True)),
+                styled=True,
+            )
             tell(f"      input     {one_line(story.task.input, None)}\n")
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,13 +106,29 @@ def test_of_many_failures_the_first_are_shown_and_the_rest_are_counted():
     assert "more:" not in full
 
 
-def test_a_traceback_is_shown_in_full_only():
-    answers = {"task-1": an_error("agent_error", "boom", traceback="File x.py\n  boom()\x1b[2J\n")}
-    assert "x.py" not in scorecard(a_suite(1), answers)
-    full = scorecard(a_suite(1), answers, full=True)
+TRACE = """Traceback (most recent call last):
+  File "agent.py", line 7, in answer
+    return look_up(task)
+  File "shop.py", line 3, in look_up
+    raise KeyError("\x1b[2J")
+KeyError: boom
+"""
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_of_a_traceback_the_last_frame_is_shown(full):
+    answers = {"task-1": an_error("agent_error", "KeyError: boom", traceback=TRACE)}
+    card = scorecard(a_suite(1), answers, full=full)
     assert (
-        "      error     agent_error: boom\n        File x.py\n          boom()\\x1b[2J\n"
-    ) in full
+        "      error     agent_error: KeyError: boom\n"
+        '      at        shop.py:3 in look_up: raise KeyError("\\x1b[2J")\n'
+    ) in card
+    assert "agent.py" not in card
+
+
+def test_a_traceback_without_frames_is_left_out():
+    answers = {"task-1": an_error("agent_error", "boom", traceback="File x.py\n  boom()\n")}
+    assert "x.py" not in scorecard(a_suite(1), answers)
 
 
 def test_colour_marks_the_verdict_and_is_left_out_where_it_is_not_wanted():

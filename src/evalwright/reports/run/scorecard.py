@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
@@ -11,6 +12,7 @@ from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
 from evalwright.reports.console import SHORT, Style, one_line, printable
+from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
 from evalwright.reports.run.stories import TaskStory
@@ -164,7 +166,9 @@ def render_scorecard(
     return "\n".join(lines)
 
 
-def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[str]:
+def render_story(
+    story: TaskStory, style: Style, *, full: bool = False, with_trace: bool = False
+) -> list[str]:
     """One task: what was expected and what came."""
     limit = None if full else SHORT
     passed = story.scored is not None and story.scored.passed
@@ -172,26 +176,34 @@ def render_story(story: TaskStory, style: Style, *, full: bool = False) -> list[
     if story.scored is None and story.answered:
         mark = style.yellow("?")
     lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(_facts(story))}"]
-    match = story.task.expected.match
+    match, error = story.task.expected.match, story.error
+    got = one_line(story.decision, limit)
     if match is not None:
-        expected = one_line(match.value, limit)
+        actual = match.value if error else story.decision
+        expected, got = both_sides(match.value, actual, limit)
         lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
     lines += [f"      finding   {each.severity} {each.kind}" for each in story.findings]
-    error = story.error
-    if error is None:
-        lines.append(f"      got       {one_line(story.decision, limit)}")
-        return lines + [
-            f"      {line}" for line in render_verdicts(story.task, story.judged, style, full=full)
-        ]
-    lines.append(
-        f"      error     {error.get('code')}: {one_line(error.get('message', ''), limit)}"
-    )
+    if error is not None:
+        return lines + _error(error, limit, with_trace=with_trace)
+    if all(check.passed or check.actual is None for check in story.checks):  # else they show it
+        lines.append(f"      got       {got}")
+    checks = render_checks(story.checks, style, limit, full=full) if story.checks else ()
+    verdicts = render_verdicts(story.task, story.judged, style, full=full)
+    return lines + [f"      {line}" for line in (*checks, *verdicts)]
+
+
+def _error(error: dict[str, Any], limit: int | None, *, with_trace: bool) -> list[str]:
+    """An error in place of an answer: its message, and where it was raised."""
+    message = one_line(error.get("message", ""), limit)
+    lines = [f"      error     {error.get('code')}: {message}"]
     details = error.get("details") or {}
     if "answer" in details:
         lines.append(f"      got       {one_line(details['answer'], limit)}")
     trace = details.get("traceback")
-    if full and trace:
+    if trace and with_trace:
         lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
+    elif trace and (frame := last_frame(trace)):
+        lines.append(f"      at        {frame}")
     return lines
 
 

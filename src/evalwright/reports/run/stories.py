@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from evalwright.contracts.events import (
+    Checked,
     Decided,
     EvalScored,
     Event,
@@ -17,6 +18,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.history import read_history
 from evalwright.store.protocol import EventLog
 
@@ -30,6 +32,7 @@ class TaskStory(msgspec.Struct, frozen=True):
     answered: bool
     judged: Sequence[Judged] = ()
     findings: Sequence[SafetyFinding] = ()
+    checks: Sequence[CheckResult] = ()  # of repetitions, of the first one that did not pass
 
     @property
     def error(self) -> dict[str, Any] | None:
@@ -84,7 +87,21 @@ def mask_stories(stories: Iterable[TaskStory]) -> list[TaskStory]:
             expected=replace(expected, match=match, rubric=rubric),
         )
         decision = mask_value(story.decision, personal=False)
-        return replace(story, task=task, decision=decision, judged=list(map(judged, story.judged)))
+        return replace(
+            story,
+            task=task,
+            decision=decision,
+            judged=list(map(judged, story.judged)),
+            checks=list(map(checked, story.checks)),
+        )
+
+    def checked(result: CheckResult) -> CheckResult:
+        expected = mask_value(result.expected, personal=False)
+        actual = mask_value(result.actual, personal=False)
+        reason = mask_text(result.reason, personal=False)
+        if (expected, actual) != (result.expected, result.actual):
+            reason = ""  # which may quote a part of a secret that nobody can know as one
+        return replace(result, expected=expected, actual=actual, reason=reason)
 
     def judged(said: Judged) -> Judged:
         verdicts = [
@@ -105,6 +122,7 @@ class _StoryReader:
         self._outcome: str | None = None
         self._judged: list[Judged] = []
         self._findings: list[SafetyFinding] = []
+        self._checks: list[CheckResult] = []
 
     @property
     def has_ended(self) -> bool:
@@ -120,12 +138,20 @@ class _StoryReader:
                 self._decision = event.body
             case InvocationCompleted.TYPE:
                 self._outcome = event.decode(InvocationCompleted).outcome
+            case Judged.TYPE | Found.TYPE | Checked.TYPE:
+                self._take_judgement(event)
+            case EvalScored.TYPE:
+                self.scored = event.decode(EvalScored)
+
+    def _take_judgement(self, event: Event) -> None:
+        """What judges, signals and checks say of an answer."""
+        match event.type:
             case Judged.TYPE:
                 self._judged.append(event.decode(Judged))
             case Found.TYPE:
                 self._findings += event.decode(Found).findings
-            case EvalScored.TYPE:
-                self.scored = event.decode(EvalScored)
+            case Checked.TYPE if all(each.passed for each in self._checks):
+                self._checks = event.decode(Checked).checks
 
     def end(self) -> TaskStory:
         """The story so far."""
@@ -137,6 +163,7 @@ class _StoryReader:
             answered=self._outcome != "failed",
             judged=self._judged,
             findings=self._findings,
+            checks=self._checks,
         )
 
 
@@ -146,6 +173,7 @@ STORY_TYPES = (
     InvocationCompleted.TYPE,
     Judged.TYPE,
     Found.TYPE,
+    Checked.TYPE,
     EvalScored.TYPE,
 )
 
