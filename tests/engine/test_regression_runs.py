@@ -6,8 +6,9 @@ import pytest
 
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import Group
+from evalwright.contracts.planning import Group, LeftOut
 from evalwright.engine.replay import replay_run
+from evalwright.scoring.regression import compare_to_baseline
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop
 
@@ -83,21 +84,41 @@ def test_the_comparison_comes_back_from_the_log_of_the_new_run_alone(workshop: W
     assert [task.passed for task in replayed.plan.baseline.tasks] == [True] * 4
 
 
-def test_a_run_of_another_version_is_no_baseline(workshop: Workshop) -> None:
-    other = workshop.run(a_suite(4, version="1.1.0", modes=["golden", "regression"]), right)
-    with pytest.raises(BadInput, match=r"refunds@1\.1\.0, not of acme\.shop\.evals\.refunds@1\.0"):
+def test_a_run_of_another_suite_is_no_baseline(workshop: Workshop) -> None:
+    other = workshop.run(
+        a_suite(4, suite_id="acme.shop.evals.orders", modes=["golden", "regression"]), right
+    )
+    with pytest.raises(BadInput, match=r"evals\.orders@1\.0\.0, not of acme\.shop\.evals\.refunds"):
         workshop.run(SUITE, right, baseline=other.run_id)
 
 
-def test_a_suite_that_changed_without_a_new_version_is_refused_by_the_task(
-    workshop: Workshop,
-) -> None:
+def test_a_suite_that_changed_is_compared_by_the_tasks_that_did_not(workshop: Workshop) -> None:
     baseline = workshop.run(SUITE, right)
-    changed = a_suite(
-        [*SUITE.tasks[:3], a_task("task-4", value="perhaps")], modes=["golden", "regression"]
-    )
-    with pytest.raises(BadInput, match=r"has changed since \(task task-4\)"):
-        workshop.run(changed, right, baseline=baseline.run_id)
+    tasks = [*SUITE.tasks[1:3], a_task("task-4", value="perhaps"), a_task("task-5")]
+    changed = a_suite(tasks, modes=["golden", "regression"])
+    recording = workshop.run(changed, wrong_on("task-2"), baseline=baseline.run_id)
+    assert recording.outcome is not None
+    plan = recording.outcome.plan.baseline
+    assert plan is not None
+    assert plan.left_out == LeftOut(changed=["task-4"], new=["task-5"], removed=["task-1"])
+    report = compare_to_baseline(recording.summary, plan)
+    assert [task.task_id for task in report.tasks] == ["task-2", "task-3"]
+    assert report.newly_failing == ("task-2",)
+    assert (report.baseline_score, report.score) == (1.0, 0.5)
+
+
+def test_the_mode_of_the_protocol_compares_only_the_same_version(workshop: Workshop) -> None:
+    other = workshop.run(a_suite(4, version="1.1.0", modes=["golden", "regression"]), right)
+    recording = workshop.run(SUITE, wrong_on("task-2"), baseline=other.run_id)
+    (started,), (completed,) = recording.of("eval.started"), recording.of("eval.completed")
+    assert started["modes"] == ["golden"]
+    assert "baselineRunId" not in started
+    assert "regressionVsBaseline" not in completed
+    assert recording.summary.regression is None
+    assert recording.outcome is not None
+    assert any("1 newly failing" in reason for reason in recording.outcome.reasons)
+    with pytest.raises(BadInput, match="the same suite and version"):
+        workshop.run(SUITE, right, baseline=other.run_id, modes=("golden", "regression"))
 
 
 def test_a_run_without_an_end_is_no_baseline(workshop: Workshop) -> None:
@@ -123,7 +144,7 @@ def test_a_changed_bar_for_rubrics_is_a_changed_suite(workshop: Workshop) -> Non
 
     judged = {"means": a_judge(c1=True).panel(), "judges": (JUDGE,)}
     baseline = workshop.run(suite(0.5), right, **judged)
-    with pytest.raises(BadInput, match="passScore, which decides on rubric tasks"):
+    with pytest.raises(BadInput, match="no task in common"):
         workshop.run(suite(0.9), right, baseline=baseline.run_id, **judged)
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "replay": "Rebuild a run's summary from its log; nothing is invoked.",
     "rescore": "Score the recorded answers of a run again; nothing is invoked.",
     "diff": "Show where two runs differ.",
+    "baseline": "Name the runs that others are compared with.",
     "compare": "Compare two runs: causes, signals, a report folder and a gate.",
     "signals": "Find security signals in recorded traces.",
     "prompts": "Evaluate prompt files, from a linter to a panel of judges.",

@@ -129,13 +129,27 @@ class BaselineTask(msgspec.Struct, frozen=True, gc=False):
     passed: bool
 
 
-class Baseline(msgspec.Struct, frozen=True, rename="camel"):
-    """The run that this one is compared with, as it was; its tasks in the order of the suite."""
+class LeftOut(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The tasks in which a suite differs from that of its baseline: they are not compared."""
+
+    changed: list[str] = []
+    new: list[str] = []
+    removed: list[str] = []
+
+
+class Baseline(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The run that this one is compared with, as it was; its tasks in the order of the suite.
+
+    Where the suite has changed since, they are those that both have, and the score is their mean.
+    """
 
     run_id: RunId
     aggregate_score: Score
     tasks: list[BaselineTask]
     judges: list[str] = []
+    left_out: LeftOut | None = None
+    name: str | None = None  # by which the user called it
+    age_s: int | None = None  # when this run was planned
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):

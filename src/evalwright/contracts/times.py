@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -9,6 +10,15 @@ def iso_time(at_us: int) -> str:
     """Microseconds since the epoch as an RFC 3339 time in UTC."""
     moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_us % 1_000_000:06d}Z"
+
+
+def span_in_words(seconds: int) -> str:
+    """A time span in its largest whole unit: 3 days."""
+    for unit, size in _UNITS:
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return "0 seconds"
 
 
 def microseconds(time: str) -> int:

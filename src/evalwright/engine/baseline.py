@@ -1,4 +1,4 @@
-"""The run that a new one is compared with: it must be of the very same suite, and complete."""
+"""The run that a new one is compared with: it must be of the same suite, and complete."""
 
 import msgspec
 
@@ -6,6 +6,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import (
     Baseline,
     BaselineTask,
+    LeftOut,
 )
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
@@ -27,8 +28,8 @@ def read_baseline(
 ) -> Baseline:
     """What a run came to; raises `BadInput` if it cannot be a baseline for the suite.
 
-    Where the suite is a part of itself, so is the baseline. A run of a part is no baseline unless
-    it is allowed to be.
+    A suite that has changed is compared by the tasks that are the same in both. Where it is a part
+    of itself, so is the baseline. A run of a part is no baseline unless it is allowed to be.
     """
     history = read_history(log, run_id)
     if history.status != "completed":
@@ -42,46 +43,50 @@ def read_baseline(
             "is no evidence; name a run of the whole suite, or allow it with --allow-partial"
         )
     recorded = history.plan.suite
-    if (recorded.suite_id, recorded.version) != (suite.suite_id, suite.version):
+    if recorded.suite_id != suite.suite_id:
         raise BadInput(
             f"--baseline: run {run_id} is of {recorded.suite_id}@{recorded.version}, not of "
-            f"{suite.suite_id}@{suite.version}; name a run of the same suite and version"
+            f"{suite.suite_id}; name a run of the same suite"
         )
     wanted = {task.task_id for task in suite.tasks}
     if is_part:
         part = [task for task in recorded.tasks if task.task_id in wanted]
         recorded = msgspec.structs.replace(recorded, tasks=part)
-    changed = _change(recorded, suite, redactor)
-    if changed is not None:
-        raise BadInput(
-            f"--baseline: run {run_id} is of {suite.suite_id}@{suite.version} too, but the suite "
-            f"has changed since ({changed}); give a changed suite a new version"
-        )
+    left_out = _differences(recorded, suite, redactor)
     summary = project(history).summary
-    results = [task for task in summary.tasks if task.task_id in wanted]
+    results = {task.task_id: task for task in summary.tasks}
+    others = {*left_out.changed, *left_out.new}
+    shared = [results[task.task_id] for task in suite.tasks if task.task_id not in others]
+    is_same = left_out == LeftOut() and recorded.version == suite.version
+    if not shared:
+        raise BadInput(
+            f"--baseline: run {run_id} has no task in common with {suite.suite_id}@{suite.version} "
+            "as it is now; name another run"
+        )
     return Baseline(
         run_id,
-        mean([task.score for task in results]) if is_part else summary.aggregate_score,
-        [BaselineTask(task.score, task.passed) for task in results],
+        summary.aggregate_score
+        if is_same and not is_part
+        else mean([task.score for task in shared]),
+        [BaselineTask(task.score, task.passed) for task in shared],
         history.plan.panel.judges if history.plan.panel else [],
+        None if is_same else left_out,
     )
 
 
-def _change(recorded: Suite, suite: Suite, redactor: Redactor) -> str | None:
-    """What is not the same in both, as far as verdicts depend on it."""
-    changed = _changed_tasks(recorded, suite, redactor)
-    if changed:
-        return f"task {changed[0]}"
-    has_rubric = any(task.expected.kind == "rubric" for task in suite.tasks)
-    bars = pass_score(recorded.thresholds), pass_score(suite.thresholds)
-    return "passScore, which decides on rubric tasks" if has_rubric and bars[0] != bars[1] else None
+def _differences(recorded: Suite, suite: Suite, redactor: Redactor) -> LeftOut:
+    """The tasks that are not the same in both; known secrets are not in a recorded one.
 
-
-def _changed_tasks(recorded: Suite, suite: Suite, redactor: Redactor) -> list[str]:
-    """The tasks that are not the same in both; known secrets are not in a recorded one."""
+    A bar that decides on rubric tasks is a part of them.
+    """
     before = {task.task_id: msgspec.json.encode(task) for task in recorded.tasks}
     now = {task.task_id: redactor.redact(msgspec.json.encode(task)) for task in suite.tasks}
-    if before == now and list(before) == list(now):
-        return []
-    different = [task_id for task_id in now if before.get(task_id) != now[task_id]]
-    return different or [task_id for task_id in before if task_id not in now] or list(now)[:1]
+    other_bar = pass_score(recorded.thresholds) != pass_score(suite.thresholds)
+    judged = {task.task_id for task in suite.tasks if task.expected.kind == "rubric" and other_bar}
+    return LeftOut(
+        changed=[
+            each for each in now if each in before and (before[each] != now[each] or each in judged)
+        ],
+        new=[each for each in now if each not in before],
+        removed=[each for each in before if each not in now],
+    )

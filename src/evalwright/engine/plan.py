@@ -124,7 +124,7 @@ class Plan(msgspec.Struct, frozen=True):
             suite.version,
             len(suite.tasks),
             self.modes,
-            baseline.run_id if baseline else None,
+            baseline.run_id if baseline and baseline.left_out is None else None,
         )
         planned = Planned(
             suite,
@@ -156,7 +156,7 @@ def plan_run(
 
         checks, problems = plan_checks(suite, source)
         asked = asked or check_modes(suite, options)
-    modes, unfit = _choose_modes(suite, asked, has_baseline=baseline is not None)
+    modes, unfit = _choose_modes(suite, asked, baseline)
     problems += unfit
     if not problems:
         problems += _unscorable_tasks(suite, modes)
@@ -195,14 +195,16 @@ def plan_run(
 
 
 def _choose_modes(
-    suite: Suite, asked: Sequence[str], *, has_baseline: bool
+    suite: Suite, asked: Sequence[str], baseline: Baseline | None
 ) -> tuple[list[Mode], list[Problem]]:
+    """A baseline makes the mode `regression`, which compares runs of the same suite and version."""
     wanted = dict.fromkeys(asked or (mode for mode in DEFAULT_MODES if mode in suite.modes))
+    has_baseline = baseline is not None and baseline.left_out is None
     if has_baseline:
         wanted["regression"] = None
     problems = [_undeclared(suite, mode) for mode in wanted if mode not in suite.modes]
     if "regression" in wanted and not has_baseline:
-        message = "mode 'regression' needs a run to compare with"
+        message = "mode 'regression' needs a run of the same suite and version to compare with"
         problems.append(Problem("$.modes", message, "name it with --baseline"))
     if not wanted:
         message = f"the suite declares only {', '.join(suite.modes)}, which run only on request"

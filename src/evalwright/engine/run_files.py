@@ -5,7 +5,7 @@ of its own needs nothing else.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import zip_longest
 from pathlib import Path
@@ -43,7 +43,11 @@ def log_for(db: str | None, *named: str | None) -> AbstractContextManager[EventL
 
 def adopt_run(log: EventLog, path: Path) -> str:
     """Add the run of a file to a log, whole or not at all, unless it has it; gives its id."""
-    events = list(_events(path))
+    return add_run(log, list(events_in(read_input(path).splitlines(), os.fspath(path))), str(path))
+
+
+def add_run(log: EventLog, events: Sequence[Event], name: str) -> str:
+    """Add the events of a run to a log that does not have them yet; `name` is for messages."""
     run_id = events[0].run_id
     with log.claim(run_id):
         if not log.edges(run_id):
@@ -52,7 +56,7 @@ def adopt_run(log: EventLog, path: Path) -> str:
             log.flush(run_id).result()
         elif any(one != other for one, other in zip_longest(log.read(run_id), events)):
             raise BadInput(
-                f"{path}: {log.place} has another run {run_id}; read the file into another log "
+                f"{name}: {log.place} has another run {run_id}; read the file into another log "
                 "with --db"
             )
     return run_id
@@ -72,9 +76,10 @@ def _is_first_event(line: bytes) -> bool:
     return envelope.type == RunStarted.TYPE and envelope.sequence == 0
 
 
-def _events(path: Path) -> Iterator[Event]:
+def events_in(lines: Iterable[bytes], name: str) -> Iterator[Event]:
+    """The events of one run from their lines; raises `InvalidDocument`."""
     checker = LogChecker()
-    for number, line in enumerate(read_input(path).splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip() or _frames_an_export(line):
             continue
         checker.take(line, f"line {number}")
@@ -82,7 +87,7 @@ def _events(path: Path) -> Iterator[Event]:
             break
         yield _event(line)
     if problems := checker.finish():
-        raise InvalidDocument(os.fspath(path), problems)
+        raise InvalidDocument(name, problems)
 
 
 def _frames_an_export(line: bytes) -> bool:

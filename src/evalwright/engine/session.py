@@ -235,17 +235,20 @@ class Session:
             if log is None:
                 raise BadInput("--baseline: a baseline is read from a log, and none is given")
             from evalwright.engine.baseline import read_baseline
-            from evalwright.engine.listing import find_run, last_continuation
+            from evalwright.engine.named_baselines import find_baseline
 
-            run_id = last_continuation(log, find_run(log, self.options.baseline))
+            found = find_baseline(log, self.options.baseline, suite.suite_id, self.agent.agent_id)
+            if found.agent_id not in (None, self.agent.agent_id):
+                self._notify(f"{name}: the baseline is of another agent, {found.agent_id}")
             baseline = read_baseline(
                 log,
-                run_id,
+                found.run_id,
                 suite,
                 self.models.redactor,
                 is_part=selection is not None,
                 allow_partial=self.options.allow_partial,
             )
+            baseline = msgspec.structs.replace(baseline, name=found.name, age_s=found.age_s)
         plan = plan_run(suite, name, self.agent, self.options, baseline, source=source)
         if selection is not None:
             tags = [*plan.tags, PARTIAL]

@@ -149,11 +149,14 @@ class Planner:
         if request.options.baseline is None:
             return None
         try:
-            return read_baseline(log, request.options.baseline, suite, self._redactor)
+            baseline = read_baseline(log, request.options.baseline, suite, self._redactor)
         except (RunNotFound, BadInput, DamagedEventLog):
+            baseline = None
+        if baseline is None or baseline.left_out is not None:
             # One message for every reason: it must not reveal which runs other tenants have.
             message = "not a completed run of this suite and version"
-            raise _refused([Problem("$.configurable.baselineRunId", message)]) from None
+            raise _refused([Problem("$.configurable.baselineRunId", message)])
+        return baseline
 
     def _options(
         self, suite: Suite, registered: RegisteredAgent, request: EvalRequest

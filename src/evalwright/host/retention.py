@@ -18,6 +18,7 @@ from evalwright.contracts.annotation import ANNOTATION_KIND
 from evalwright.contracts.errors import EvalwrightError, RunBusy, RunNotFound
 from evalwright.contracts.events import EvalStarted, Event, Planned, RunCompleted, RunStarted
 from evalwright.engine.clock import Clock
+from evalwright.engine.named_baselines import BASELINE_KIND, NamedBaseline
 from evalwright.host.deployments.archive import DEPLOYMENT, GATE
 from evalwright.host.deployments.gate import run_of_gate
 from evalwright.host.deployments.management import WORKFLOW_ID as DEPLOYMENT_WORKFLOW
@@ -57,18 +58,19 @@ class Reference(NamedTuple):
     reason: str  # what the run is to it: "is the baseline of run_…"
 
 
-class _ForkLink(msgspec.Struct, rename="camel"):
+class _RunLink(msgspec.Struct, rename="camel"):
     run_id: str
 
 
 class _OriginLinks(msgspec.Struct, rename="camel"):
-    forked_from: _ForkLink | None = None
+    forked_from: _RunLink | None = None
 
 
 class _PlanLinks(msgspec.Struct, rename="camel"):
     """The part of a plan that names other runs; the rest, which may be long, is skipped."""
 
     origin: _OriginLinks | None = None
+    baseline: _RunLink | None = None
 
 
 class _EvidenceLink(msgspec.Struct, rename="camel"):
@@ -89,17 +91,17 @@ def references_of(log: EventLog, run: RunFacts) -> Iterator[Reference]:
             yield from _evidence_of(run, edges)
         for event in edges:
             if event.type == EvalStarted.TYPE:
-                baseline = event.decode(EvalStarted).baseline_run_id
-                if baseline is not None:
-                    yield Reference(baseline, f"is the baseline of {run.run_id}")
-                yield from _source_of(log, run)
+                yield from _planned_with(log, run)
     except msgspec.MsgspecError:  # damaged: it refers to nothing that can be read
         return
 
 
-def _source_of(log: EventLog, run: RunFacts) -> Iterator[Reference]:
+def _planned_with(log: EventLog, run: RunFacts) -> Iterator[Reference]:
     for event in log.read(run.run_id, (Planned.TYPE,), limit=1):
-        origin = msgspec.json.decode(event.body, type=_PlanLinks).origin
+        links = msgspec.json.decode(event.body, type=_PlanLinks)
+        if links.baseline is not None:
+            yield Reference(links.baseline.run_id, f"is the baseline of {run.run_id}")
+        origin = links.origin
         if origin is not None and origin.forked_from is not None:
             yield Reference(origin.forked_from.run_id, f"is the source of {run.run_id}")
 
@@ -117,7 +119,10 @@ def _evidence_of(run: RunFacts, edges: list[Event]) -> Iterator[Reference]:
 
 
 def references_of_documents(log: EventLog) -> Iterator[Reference]:
-    """The runs that deployments and waiting promotions refer to."""
+    """The runs that named baselines, deployments and waiting promotions refer to."""
+    for tenant, record in log.records.of_all_tenants(BASELINE_KIND):
+        named = msgspec.json.decode(record.body, type=NamedBaseline)
+        yield Reference(named.run_id, f"is the baseline {named.name!r} of tenant {tenant}")
     for tenant, record in log.records.of_all_tenants(DEPLOYMENT):
         refs = msgspec.json.decode(record.body, type=_EvidenceLink)
         what = f"deployment {record.key} of tenant {tenant}"

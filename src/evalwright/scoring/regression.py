@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from evalwright.contracts.planning import Baseline
+from evalwright.contracts.planning import Baseline, LeftOut
 from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.bootstrap import ScoreChange, score_change
 from evalwright.scoring.statistics import (
@@ -13,7 +13,7 @@ from evalwright.scoring.statistics import (
     p_in_words,
     paired_change,
 )
-from evalwright.scoring.thresholds import decimal_sum
+from evalwright.scoring.thresholds import decimal_sum, mean
 
 
 class TaskChange(msgspec.Struct, frozen=True):
@@ -44,6 +44,9 @@ class RegressionReport(msgspec.Struct, frozen=True):
     tasks: tuple[TaskChange, ...]
     pass_change: PairedChange | None
     score_change: ScoreChange | None
+    baseline_name: str | None = None
+    baseline_age_s: int | None = None
+    left_out: LeftOut | None = None  # tasks that only one side has, or has otherwise
 
     @property
     def newly_failing(self) -> tuple[str, ...]:
@@ -121,21 +124,29 @@ class RegressionReport(msgspec.Struct, frozen=True):
 
 
 def compare_to_baseline(summary: EvalSummary, baseline: Baseline) -> RegressionReport:
-    """Set a run beside a baseline of the same suite and version."""
-    if len(summary.tasks) != len(baseline.tasks):
+    """Set a run beside its baseline; of a suite that has changed, the tasks that both have."""
+    results, score = summary.tasks, summary.aggregate_score
+    if baseline.left_out is not None:
+        others = {*baseline.left_out.changed, *baseline.left_out.new}
+        results = [task for task in results if task.task_id not in others]
+        score = mean([task.score for task in results])
+    if len(results) != len(baseline.tasks):
         raise ValueError(
             f"the baseline {baseline.run_id} has {len(baseline.tasks)} tasks and the run has "
-            f"{len(summary.tasks)}: only runs of the same suite and version can be compared"
+            f"{len(results)}: only the same tasks can be compared"
         )
     tasks = tuple(
         TaskChange(now.task_id, before.score, now.score, before.passed, now.passed)
-        for now, before in zip(summary.tasks, baseline.tasks, strict=True)
+        for now, before in zip(results, baseline.tasks, strict=True)
     )
     return RegressionReport(
         baseline_run_id=baseline.run_id,
         baseline_score=baseline.aggregate_score,
-        score=summary.aggregate_score,
-        score_delta=difference(summary.aggregate_score, baseline.aggregate_score),
+        score=score,
+        score_delta=difference(score, baseline.aggregate_score),
+        baseline_name=baseline.name,
+        baseline_age_s=baseline.age_s,
+        left_out=baseline.left_out,
         tasks=tasks,
         pass_change=_pass_change(tasks),
         score_change=score_change([task.difference for task in tasks]),

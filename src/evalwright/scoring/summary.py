@@ -132,7 +132,9 @@ class Tally:
             tasks=results,
             evaluated_model_class=self._model_class,
             total_cost_usd=self.cost.total_usd,
-            regression=_regression(run_id, aggregate, baseline) if baseline else None,
+            regression=_regression(run_id, aggregate, baseline)
+            if baseline and baseline.left_out is None
+            else None,
         )
 
 

@@ -2,6 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
+from evalwright.contracts.planning import LeftOut
+from evalwright.contracts.times import span_in_words
 from evalwright.reports.console import Style, printable
 from evalwright.reports.figures import points_in_words
 from evalwright.scoring.regression import RegressionReport, TaskChange
@@ -19,14 +23,23 @@ def render_regression(report: RegressionReport, style: Style, *, full: bool = Fa
     failing = _named(report.tasks, report.newly_failing)
     passing = _named(report.tasks, report.newly_passing)
     return [
-        style.bold(f"Against the baseline {printable(report.baseline_run_id)}"),
+        style.bold(f"Against the baseline {_called(report)}"),
         *_section("Newly failing", failing, _marked(style.red("✗")), limit),
         *_section("Newly passing", passing, _marked(style.green("✓")), limit),
         *_section("Same verdict, lower score", report.score_drops, _marked("↓"), limit),
         *_still_failing(report),
+        *_not_compared(report.left_out, limit),
         *_statistics(report),
         f"  {_coloured(report, style)}",
     ]
+
+
+def _called(report: RegressionReport) -> str:
+    run_id = printable(report.baseline_run_id)
+    if report.baseline_name is None:
+        return run_id
+    age = span_in_words(report.baseline_age_s or 0)
+    return f"{printable(report.baseline_name)} ({run_id}, {age} old)"
 
 
 def _section(
@@ -52,6 +65,18 @@ def _still_failing(report: RegressionReport) -> list[str]:
     count = len(report.still_failing)
     noun = "task still fails" if count == 1 else "tasks still fail"
     return [f"  {count} {noun}"] if count else []
+
+
+def _not_compared(left_out: LeftOut | None, limit: int | None) -> list[str]:
+    """The tasks that are not compared, because the suite has changed."""
+    if left_out is None:
+        return []
+    lines = []
+    for what, ids in msgspec.structs.asdict(left_out).items():
+        shown = ", ".join(map(printable, ids[:limit]))
+        more = f" and {len(ids) - limit} more" if limit is not None and len(ids) > limit else ""
+        lines += [f"  Not compared, {what} ({len(ids)}): {shown}{more}"] if ids else []
+    return lines or ["  The baseline is of another version; its tasks are the same"]
 
 
 def _statistics(report: RegressionReport) -> list[str]:

@@ -1,0 +1,152 @@
+"""`evalwright baseline`: runs that others are compared with, by name."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from evalwright.cli.output import print_json, tell, write_file
+from evalwright.cli.parameters import db_option, json_option
+from evalwright.contracts.documents import read_input
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.times import span_in_words
+from evalwright.engine.listing import LATEST
+from evalwright.engine.named_baselines import (
+    NamedBaseline,
+    age_of,
+    export_baselines,
+    import_baselines,
+    list_baselines,
+    remove_baselines,
+    set_baseline,
+)
+from evalwright.engine.run_files import log_for
+from evalwright.store.location import existing_log, opened_log
+from evalwright.store.protocol import EventLog
+
+EXAMPLES = """\b
+Examples:
+  evalwright baseline set main
+  evalwright run suite.yaml --agent agent.py:answer --baseline main
+  evalwright baseline export main.jsonl main     # in CI, keep it as an artifact
+  evalwright baseline import main.jsonl
+"""
+
+
+@click.group(epilog=EXAMPLES)
+def command() -> None:
+    """Name the runs that others are compared with.
+
+    A name belongs to a suite and an agent: `main` may be one run of each.
+    """
+
+
+@command.command("set")
+@click.argument("name")
+@click.argument("run", default=LATEST)
+@click.option("--allow-partial", is_flag=True, help="Take a run of a part of its suite.")
+@json_option
+@db_option
+def set_command(*, name: str, run: str, allow_partial: bool, as_json: bool, db: str | None) -> None:
+    """Call RUN, by default the latest, NAME from now on."""
+    with log_for(db, run) as log:
+        named = set_baseline(log, name, run, allow_partial=allow_partial)
+    if as_json:
+        print_json(msgspec.to_builtins(named))
+    else:
+        tell(f"{name}: {named.run_id} of {named.suite_id}, {named.agent_id}")
+
+
+@command.command("list")
+@json_option
+@db_option
+def list_command(*, as_json: bool, db: str | None) -> None:
+    """List all baselines."""
+    with existing_log(db) as log:
+        _show(log, list_baselines(log), as_json=as_json)
+
+
+@command.command("show")
+@click.argument("name")
+@json_option
+@db_option
+def show_command(*, name: str, as_json: bool, db: str | None) -> None:
+    """Show the runs that are called NAME."""
+    with existing_log(db) as log:
+        _show(log, _named(log, name), as_json=as_json)
+
+
+@command.command("rm")
+@click.argument("name")
+@click.option("--suite", help="Only the one of this suite.")
+@click.option("--agent-id", help="Only the one of this agent.")
+@db_option
+def remove_command(*, name: str, suite: str | None, agent_id: str | None, db: str | None) -> None:
+    """Forget NAME; the runs stay in the log."""
+    with existing_log(db) as log:
+        meant = [
+            each
+            for each in _named(log, name)
+            if suite in (None, each.suite_id) and agent_id in (None, each.agent_id)
+        ]
+        if not meant:
+            raise BadInput(f"{name!r} is not set for this suite and agent")
+        remove_baselines(log, meant)
+    tell(f"{name}: forgotten for {', '.join(each.suite_id for each in meant)}")
+
+
+@command.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("names", nargs=-1)
+@db_option
+def export_command(*, file: Path, names: tuple[str, ...], db: str | None) -> None:
+    """Write baselines with their runs to FILE: those of NAMES, or all."""
+    with existing_log(db) as log:
+        chosen = [each for name in names for each in _named(log, name)]
+        chosen = chosen if names else list_baselines(log)
+        if not chosen:
+            raise BadInput("there is no baseline; name a run with `evalwright baseline set`")
+        write_file(file, export_baselines(log, chosen))
+    tell(f"wrote {len(chosen)} {'baseline' if len(chosen) == 1 else 'baselines'} to {file}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@db_option
+def import_command(*, file: Path, db: str | None) -> None:
+    """Add the baselines of FILE and their runs to the log."""
+    source = read_input(file)
+    with opened_log(db) as log:
+        added = import_baselines(log, source, str(file))
+    for each in added:
+        tell(f"{each.name}: {each.run_id} of {each.suite_id}, {each.agent_id}")
+
+
+def _named(log: EventLog, name: str) -> list[NamedBaseline]:
+    found = list_baselines(log, name)
+    if not found:
+        known = ", ".join(sorted({each.name for each in list_baselines(log)})) or "none yet"
+        raise BadInput(f"there is no baseline {name!r} in {log.place} (there are: {known})")
+    return found
+
+
+def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> None:
+    rows = []
+    for each in baselines:
+        facts = log.facts(each.run_id)
+        age = span_in_words(age_of(log, each.run_id))
+        rows.append((each, facts.score, facts.passed, age))
+    if as_json:
+        print_json(
+            [
+                {**msgspec.to_builtins(each), "aggregateScore": score, "passed": passed, "age": age}
+                for each, score, passed, age in rows
+            ]
+        )
+        return
+    for each, score, passed, age in rows:
+        verdict = "passed" if passed else "failed"
+        known = "" if score is None else f"score {score:.4g}, {verdict}, "
+        tell(f"{each.name}  {each.suite_id}  {each.agent_id}  {each.run_id}  {known}{age} old")
+    if not rows:
+        tell("there is no baseline; name a run with `evalwright baseline set NAME`")

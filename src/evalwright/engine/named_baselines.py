@@ -1,0 +1,171 @@
+"""Baselines by name: `main` is the run that the runs of a suite and an agent are compared with."""
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.times import iso_time, microseconds
+from evalwright.engine.history import read_history
+from evalwright.engine.isolation import in_words
+from evalwright.engine.listing import LATEST, find_run, last_continuation
+from evalwright.engine.run_files import add_run, events_in
+from evalwright.store.protocol import EventLog
+from evalwright.store.records import LOCAL_TENANT, RecordChange
+
+BASELINE_KIND = "baseline"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")  # a branch may be one
+_APART = "\n"  # between the parts of a key: none of them has one
+_MOST = 10_000
+
+
+class NamedBaseline(msgspec.Struct, frozen=True, rename="camel"):
+    """A name for a run, of its suite and its agent."""
+
+    name: str
+    suite_id: str
+    agent_id: str
+    run_id: str
+    set_at: str
+
+    @property
+    def key(self) -> str:
+        """Where it is kept."""
+        return _APART.join((self.name, self.suite_id, self.agent_id))
+
+
+class FoundBaseline(NamedTuple):
+    """The run that a user means by a baseline; the rest is known of one that has a name."""
+
+    run_id: str
+    name: str | None = None
+    agent_id: str | None = None
+    age_s: int | None = None
+
+
+class _HeaderOfBaselines(
+    msgspec.Struct, frozen=True, tag="evalwright-baselines", tag_field="format"
+):
+    version: int = 1
+
+
+def set_baseline(log: EventLog, name: str, run: str, *, allow_partial: bool) -> NamedBaseline:
+    """Give a completed run a name; it replaces the one of the same suite and agent."""
+    _check_name(name)
+    run_id = last_continuation(log, find_run(log, run))
+    history = read_history(log, run_id)
+    plan = history.plan
+    if history.status != "completed":
+        raise BadInput(f"run {run_id} is not complete ({history.status}); name one that is")
+    if plan.selection is not None and not allow_partial:
+        raise BadInput(
+            f"run {run_id} is of a part of its suite ({in_words(plan)}), which is no evidence; "
+            "name a run of the whole suite, or allow it with --allow-partial"
+        )
+    now = iso_time(time.time_ns() // 1000)
+    named = NamedBaseline(name, plan.suite.suite_id, plan.agent.agent_id, run_id, now)
+    _write(log, [named])
+    return named
+
+
+def list_baselines(log: EventLog, name: str | None = None) -> list[NamedBaseline]:
+    """All of them, or those of one name, by name, suite and agent."""
+    prefix = "" if name is None else f"{name}{_APART}"
+    found = log.records.list(BASELINE_KIND, LOCAL_TENANT, prefix, limit=_MOST)
+    return [msgspec.json.decode(each.body, type=NamedBaseline) for each in found]
+
+
+def remove_baselines(log: EventLog, baselines: Iterable[NamedBaseline]) -> None:
+    """Forget names; the runs stay."""
+    gone = [RecordChange(BASELINE_KIND, LOCAL_TENANT, each.key, None) for each in baselines]
+    log.records.write(gone).result()
+
+
+def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> FoundBaseline:
+    """The run that `--baseline` means: the one of that name, else a run as any command finds it."""
+    known = list_baselines(log, named) if _NAME.fullmatch(named) else []
+    of_suite = [each for each in known if each.suite_id == suite_id]
+    if not known:
+        return FoundBaseline(last_continuation(log, find_run(log, named)))
+    if not of_suite:
+        suites = ", ".join(sorted({each.suite_id for each in known}))
+        raise BadInput(
+            f"--baseline: {named!r} is set for {suites}, not for {suite_id}; set it with: "
+            f"evalwright baseline set {named} RUN"
+        )
+    own = [each for each in of_suite if each.agent_id == agent_id]
+    if not own and len(of_suite) > 1:
+        agents = ", ".join(each.agent_id for each in of_suite)
+        raise BadInput(
+            f"--baseline: {named!r} is set for {agents}, not for {agent_id}; name one of their runs"
+        )
+    chosen = (own or of_suite)[0]
+    return FoundBaseline(chosen.run_id, named, chosen.agent_id, age_of(log, chosen.run_id))
+
+
+def age_of(log: EventLog, run_id: str) -> int:
+    """How many seconds ago a run began."""
+    return max(0, time.time_ns() // 1000 - log.facts(run_id).started_us) // 1_000_000
+
+
+def export_baselines(log: EventLog, baselines: Sequence[NamedBaseline]) -> Iterator[bytes]:
+    """Baselines and their runs as JSON lines, for another machine."""
+    yield msgspec.json.encode(_HeaderOfBaselines()) + b"\n"
+    for each in baselines:
+        yield msgspec.json.encode(each) + b"\n"
+        for event in log.read(each.run_id):
+            yield event.to_json() + b"\n"
+
+
+def import_baselines(log: EventLog, source: bytes, name: str) -> list[NamedBaseline]:
+    """Add what `export_baselines` wrote: first the runs, then their names."""
+    parts = list(_parts(source.splitlines(), name))
+    for named, lines in parts:
+        events = list(events_in(lines, name))
+        if not events or events[0].run_id != named.run_id:
+            message = f"the events of {named.run_id} do not follow its name"
+            raise InvalidDocument(name, [Problem(named.name, message, "export it again")])
+        add_run(log, events, name)
+    _write(log, [named for named, _ in parts])
+    return [named for named, _ in parts]
+
+
+def _parts(lines: Sequence[bytes], name: str) -> Iterator[tuple[NamedBaseline, list[bytes]]]:
+    header = lines[0] if lines else b""
+    try:
+        is_known = msgspec.json.decode(header, type=_HeaderOfBaselines).version == 1
+    except (msgspec.DecodeError, UnicodeError):
+        is_known = False
+    if not is_known:
+        remedy = "give a file that `evalwright baseline export` wrote"
+        raise InvalidDocument(name, [Problem("line 1", "not a file of baselines", remedy)])
+    starts = [n for n, line in enumerate(lines) if line.startswith(b'{"name":')]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        try:
+            named = msgspec.json.decode(lines[start], type=NamedBaseline)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InvalidDocument(name, [Problem(f"line {start + 1}", str(error))]) from None
+        _check_name(named.name)
+        if _APART in named.key.replace(_APART, "", 2) or not microseconds(named.set_at):
+            raise InvalidDocument(name, [Problem(f"line {start + 1}", "not a baseline")])
+        yield named, list(lines[start + 1 : end])
+
+
+def _write(log: EventLog, baselines: Sequence[NamedBaseline]) -> None:
+    log.records.write(
+        [
+            RecordChange(BASELINE_KIND, LOCAL_TENANT, each.key, msgspec.json.encode(each))
+            for each in baselines
+        ]
+    ).result()
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or name == LATEST or name.startswith("run_"):
+        raise BadInput(
+            f"{name!r} cannot be the name of a baseline; write letters, digits and _ . / + -, "
+            "such as main or release/1.2"
+        )
