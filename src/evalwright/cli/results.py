@@ -1,8 +1,8 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from evalwright.engine.isolation import marks_of
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
-from evalwright.reports.forms import renderer
+from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.scorecard import (
     LIVE,
@@ -36,6 +36,9 @@ from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.reports.run.task_records import RunReading
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +71,7 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
     """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
     runs = show_results(results, log, outcomes)
     if results.forms:
-        write_forms(results, [reported(each) for each in runs])
+        write_forms(results, [reported(results, log, each) for each in runs])
     if results.as_json:
         summaries = [each.summary for each in outcomes]
         results.emit(to_json(summaries[0] if outcomes[0].plan.group is None else summaries))
@@ -78,7 +81,12 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
 def write_forms(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None:
     """Write the reports that are one file."""
     for name, path in results.forms.items():
-        write_file(path, [renderer("run", name)(runs)])
+        if len(runs) == 1 or not FORMS_OF["run"][name].one_each:
+            write_file(path, [renderer("run", name)(runs)])
+            continue
+        for number, run in enumerate(runs, 1):
+            place = path.with_name(f"{path.stem}-{number}{path.suffix}")
+            write_file(place, [renderer("run", name)([run])])
 
 
 def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> "list[ShownRun]":
@@ -114,8 +122,8 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
     return runs
 
 
-def reported(run: ShownRun) -> ReportedRun:
-    """A run as the reports take it."""
+def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
+    """A run as the reports take it; they may read the log while it is open."""
     outcome = run.outcome
     plan = outcome.plan
     return ReportedRun(
@@ -125,21 +133,34 @@ def reported(run: ShownRun) -> ReportedRun:
         run.stories,
         plan.is_live,
         marks_of(plan.tags),
+        task_reader(log, outcome.run_id, show_secrets=results.show_secrets),
     )
+
+
+def task_reader(log: EventLog, run_id: str, *, show_secrets: bool) -> "Callable[[], RunReading]":
+    """Reads all tasks of a run when they are asked for."""
+
+    def read() -> "RunReading":
+        from evalwright.reports.run.task_records import read_tasks
+
+        return read_tasks(log.read(run_id), show_secrets=show_secrets)
+
+    return read
 
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
     if results.forms:
-        write_forms(results, [failed_run(results, failure)])
+        write_forms(results, [failed_run(results, log, failure.run_id, failure.code, str(failure))])
     if results.out is not None:
         write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
 
 
-def failed_run(results: Results, failure: RunFailed) -> FailedRun:
+def failed_run(results: Results, log: EventLog, run_id: str, code: str, message: str) -> FailedRun:
     """A run without a result, as the reports take it."""
-    message = str(failure) if results.show_secrets else without_secrets(str(failure))
-    return FailedRun(failure.run_id, failure.code, message)
+    shown = message if results.show_secrets else without_secrets(message)
+    read = task_reader(log, run_id, show_secrets=results.show_secrets)
+    return FailedRun(run_id, code, shown, read)
 
 
 def continued(log: EventLog, run_id: str) -> str:

@@ -107,9 +107,9 @@ def evaluate_several(
     with opened_log(request.db) as log:
         for number, job in enumerate(jobs, 1):
             ended.append(_work(log, job, f"[{number}/{len(jobs)}] ", runs))
-    results = request.results
-    if results.forms:
-        write_forms(results, runs)
+        results = request.results
+        if results.forms:
+            write_forms(results, runs)
     compared = _side_by_side(ended) if len(variants) > 1 else []
     _tell(results, "\n".join(_closing(ended, compared, Style.of(_stream(results)))))
     if results.as_json:
@@ -176,9 +176,9 @@ def _work(
         words = "\n".join([str(error), *getattr(error, "__notes__", ())])
         say(f"evalwright: {without_secrets(words)}")
         if isinstance(error, RunFailed):
-            runs.append(failed_run(results, error))
+            runs.append(failed_run(results, log, error.run_id, error.code, str(error)))
         return EndedJob(job, (), error)
-    runs += [reported(each) for each in show_results(results, log, outcomes)]
+    runs += [reported(results, log, each) for each in show_results(results, log, outcomes)]
     return EndedJob(job, outcomes)
 
 

@@ -1,14 +1,30 @@
 """`evalwright show`: a run's scorecard, its failures in full, or its events."""
 
 from contextlib import suppress
+from typing import Any
 
 import click
 import msgspec
 
 from evalwright.cli.output import Streams, say, tell, without_secrets, write_stdout
-from evalwright.cli.parameters import db_option, json_option, secrets_option
-from evalwright.cli.results import continued, failed_stories
-from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.cli.parameters import (
+    db_option,
+    form_options,
+    json_option,
+    secrets_option,
+    wanted_forms,
+)
+from evalwright.cli.results import (
+    Results,
+    ShownRun,
+    continued,
+    failed_run,
+    failed_stories,
+    reported,
+    task_reader,
+    write_forms,
+)
+from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
@@ -32,6 +48,8 @@ Examples:
   evalwright show latest
   evalwright show latest --task refund-window
   evalwright show latest --events --json > run.jsonl
+  evalwright show latest --tasks --json > tasks.jsonl
+  evalwright show latest --html run.html
 """
 
 
@@ -39,6 +57,8 @@ Examples:
 @click.argument("run")
 @click.option("--events", "with_events", is_flag=True, help="Show the event log.")
 @click.option("--task", "task_id", help="Show one task: expectation, answer and events.")
+@click.option("--tasks", "with_tasks", is_flag=True, help="Show every task: checks, cost, latency.")
+@form_options("run", "Write a {title} report to this file.")
 @secrets_option
 @json_option
 @db_option
@@ -47,21 +67,51 @@ def command(
     run: str,
     with_events: bool,
     task_id: str | None,
+    with_tasks: bool,
     show_secrets: bool,
     as_json: bool,
     db: str | None,
+    **forms: Any,
 ) -> None:
     """Show RUN (an id, the beginning of one, or `latest`).
 
-    With --json the summary alone is printed, with --events --json the log as JSON lines.
+    With --json the summary alone is printed, with --events --json the log as JSON lines, with
+    --tasks --json a line of JSON for each task.
     """
+    if with_tasks and (with_events or task_id):
+        raise BadInput("--tasks shows every task; give it without --task and --events")
+    results = Results(
+        emit=write_stdout,
+        as_json=as_json,
+        forms=wanted_forms("run", forms),
+        out=None,
+        quiet=False,
+        show_secrets=show_secrets,
+    )
+    results.check_places()
     with log_for(db, run) as log:
         run_id = find_run(log, run)
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
+        if results.forms:
+            write_reports(results, log, continued(log, run_id))
         if with_events or task_id:
             viewer.events(run_id, task_id)
+        elif with_tasks:
+            viewer.tasks(continued(log, run_id))
         else:
             viewer.result(continued(log, run_id))
+
+
+def write_reports(results: Results, log: EventLog, run_id: str) -> None:
+    """Write the reports of a run that are one file each; one without a result has none in it."""
+    try:
+        outcome = project(read_history(log, run_id))
+    except CannotEvaluate as error:
+        code = error.code if isinstance(error, RunFailed) else "incomplete"
+        write_forms(results, [failed_run(results, log, run_id, code, str(error))])
+        return
+    stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
+    write_forms(results, [reported(results, log, ShownRun(outcome, stories, None))])
 
 
 class LogViewer:
@@ -93,6 +143,18 @@ class LogViewer:
             overrides=overrides_of(self._log, run_id, full=True),
         )
         tell(card, styled=True)
+
+    def tasks(self, run_id: str) -> None:
+        """Every task of a run, as far as it came; then raises for a run without a result."""
+        from evalwright.reports.run.task_tables import render_tasks, task_lines
+
+        read = task_reader(self._log, run_id, show_secrets=self._show_secrets)
+        records = [task.record for task in read().tasks]
+        if self._as_json:
+            write_stdout(b"".join(task_lines(records)))
+        else:
+            tell(render_tasks(records, Style.of(Streams.out)), styled=True)
+        project(read_history(self._log, run_id))
 
     def _unscored(self, history: History) -> None:
         """What went wrong in a run without a result; a damaged log is reported elsewhere."""

@@ -192,7 +192,7 @@ class Checking:
             results = run_checks(self._checks[task.task_id], self._examined(answer), told)
             score, passed = verdict_of(results, task.expected.threshold)
         if findings and is_blocking(findings):
-            results.append(_unsafe(findings))
+            results.append(unsafe_check(findings))
             passed = False
         if task.repeat == 1:
             scored = EvalScored(
@@ -233,7 +233,7 @@ def score_of_repetitions(
     )
 
 
-def _unsafe(findings: Sequence[SafetyFinding]) -> CheckResult:
+def unsafe_check(findings: Sequence[SafetyFinding]) -> CheckResult:
     """A finding that no task passes with, as a check that failed; it changes no score."""
     grave = [f"{each.severity} {each.kind}" for each in findings if each.severity in BLOCKING]
     reason = f"safety findings: {', '.join(grave)}"

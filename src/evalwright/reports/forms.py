@@ -29,10 +29,13 @@ class ReportForm(NamedTuple):
     title: str
     suffixes: tuple[str, ...]
     renderer: str  # module and function, in the package of the subject; loaded when wanted
+    one_each: bool = False  # a file for each run, where there are several
 
 
 FORMS = (
     ReportForm("run", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
+    ReportForm("run", "csv", "CSV", (".csv",), "task_tables:render_csv"),
+    ReportForm("run", "markdown", "Markdown", (".md",), "task_tables:render_markdown"),
     ReportForm("comparison", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
     ReportForm("comparison", "sarif", "SARIF", (".sarif",), "sarif:render_sarif"),
     ReportForm("comparison", "markdown", "Markdown", (".md",), "markdown:render_markdown"),

@@ -1,16 +1,22 @@
 """Runs as JUnit: one test case per task, and one for each reason not to ship."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.reports.console import one_line
 from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 from evalwright.reports.run.stories import TaskStory
 
+if TYPE_CHECKING:
+    from evalwright.reports.run.task_records import RunReading, TaskRecord
+
 
 class ReportedRun(NamedTuple):
-    """A run that has a result, with the stories of the tasks that did not pass."""
+    """A run that has a result, with the stories of the tasks that did not pass.
+
+    `read` reads all its tasks; only reports of all of them ask for that.
+    """
 
     run_id: str
     summary: EvalSummary
@@ -18,6 +24,11 @@ class ReportedRun(NamedTuple):
     stories: Sequence[TaskStory]
     nondeterministic: bool = False
     marks: Sequence[str] = ()  # tags that say how far the scores depend on more than the suite
+    read: "Callable[[], RunReading] | None" = None
+
+    def records(self) -> "Sequence[TaskRecord]":
+        """Every task, in the order of the suite."""
+        return [] if self.read is None else [task.record for task in self.read().tasks]
 
 
 class FailedRun(NamedTuple):
@@ -26,6 +37,11 @@ class FailedRun(NamedTuple):
     run_id: str
     code: str
     message: str
+    read: "Callable[[], RunReading] | None" = None
+
+    def records(self) -> "Sequence[TaskRecord]":
+        """Every task, as far as it came."""
+        return [] if self.read is None else [task.record for task in self.read().tasks]
 
 
 def render_junit(runs: Sequence[ReportedRun | FailedRun]) -> bytes:

@@ -1,0 +1,300 @@
+"""A run task by task, read from its log: what was asked, answered, checked, spent and found."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts.events import (
+    CONTENT_FREE,
+    Checked,
+    Decided,
+    EvalScored,
+    Event,
+    Found,
+    InvocationCompleted,
+    InvocationStarted,
+    Judged,
+    Planned,
+    ProviderUsage,
+    Reasoned,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.suite import Task
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.engine.checking import unsafe_check
+from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference
+from evalwright.scoring.rubric import all_votes, criterion_name
+from evalwright.scoring.summary import task_cost
+from evalwright.scoring.thresholds import is_blocking
+
+TRACE_TYPES = frozenset((Reasoned.TYPE, ToolCalled.TYPE, ToolReturned.TYPE))
+
+
+class TaskUsage(msgspec.Struct, frozen=True, rename="camel"):
+    """What the agent took for a task; the cost is null where a call has no price."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cost_usd: float | None
+
+
+class CheckRecord(msgspec.Struct, frozen=True):
+    """One check of an answer, with every field that there is."""
+
+    check: str
+    passed: bool
+    score: float
+    expected: Any
+    actual: Any
+    reason: str
+    weight: float | UnsetType = UNSET  # where it is not 1
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One answer to a task: of a task that is repeated there are several."""
+
+    passed: bool | None
+    score: float | None
+    output: Any
+    checks: list[CheckRecord]
+    latency_ms: int | None
+    error: dict[str, Any] | UnsetType = UNSET
+
+
+class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One task of a run, as `show --tasks --json` prints it.
+
+    What has no score yet is neither passed nor failed. Of a repeated task, the answer is the first
+    that came out as the task did; `repetitions` has all of them.
+    """
+
+    task_id: str
+    passed: bool | None
+    score: float | None
+    input: Any
+    output: Any
+    checks: list[CheckRecord]
+    usage: TaskUsage
+    latency_ms: int | None
+    findings: list[SafetyFinding]
+    error: dict[str, Any] | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    repetitions: list[AttemptRecord] | UnsetType = UNSET
+
+
+class ReadTask(NamedTuple):
+    """A task and how its answer came about: the events between question and answer, the judges."""
+
+    record: TaskRecord
+    trace: Sequence[Event]
+    judged: Sequence[Judged]
+
+
+class RunReading(NamedTuple):
+    """A run as reports of its tasks see it; `is_masked` where something in it was a secret."""
+
+    run_id: str
+    started: Event
+    planned: Planned
+    tasks: Sequence[ReadTask]
+    events: Sequence[Event]
+    is_masked: bool
+
+
+def read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
+    """Read a run from its events; secrets are masked before anything is made of them."""
+    kept: list[Event] = []
+    started = planned = None
+    readers: dict[str, _RecordReader] = {}
+    is_masked = False
+    mask = None if show_secrets else _mask()
+    for event in events:
+        if mask is not None and event.type not in CONTENT_FREE:
+            body = mask(event.body)
+            if body is not event.body:
+                event, is_masked = replace(event, body=body), True  # noqa: PLW2901
+        kept.append(event)
+        reader = readers.get(event.task_id or "")
+        if reader is not None:
+            reader.take(event)
+        elif event.type == RunStarted.TYPE:
+            started = event
+        elif event.type == Planned.TYPE:
+            planned = event.decode(Planned)
+            readers = {task.task_id: _RecordReader(task) for task in planned.suite.tasks}
+    if started is None or planned is None:
+        raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
+    tasks = [reader.end() for reader in readers.values()]
+    return RunReading(started.run_id, started, planned, tasks, kept, is_masked)
+
+
+def _mask() -> Callable[[bytes], bytes]:
+    from evalwright.signals.masking import mask_bytes  # with every detector of secrets
+
+    return lambda body: mask_bytes(body, personal=False)
+
+
+class _AttemptReader:
+    """One invocation, as far as it has come."""
+
+    def __init__(self) -> None:
+        self.decided: bytes | None = None
+        self.completed: InvocationCompleted | None = None
+        self.checked: Checked | None = None
+        self.trace: list[Event] = []
+        self.judged: list[Judged] = []
+        self.usages: list[ProviderUsage] = []
+        self.findings: list[SafetyFinding] = []
+
+    def take(self, event: Event) -> None:
+        """Fold one event in."""
+        kind = event.type
+        if kind in TRACE_TYPES:
+            self.trace.append(event)
+        elif kind == Decided.TYPE:
+            self.decided = event.body
+        elif kind == InvocationCompleted.TYPE:
+            self.completed = event.decode(InvocationCompleted)
+        elif kind == Checked.TYPE:
+            self.checked = event.decode(Checked)
+        elif kind == ProviderUsage.TYPE and self.completed is None:  # else a judge's
+            self.usages.append(event.decode(ProviderUsage))
+        elif kind == Judged.TYPE:
+            self.judged.append(event.decode(Judged))
+        elif kind == Found.TYPE:
+            self.findings += event.decode(Found).findings
+
+    def record(self, task: Task, scored: EvalScored | None) -> AttemptRecord:
+        """The attempt as it is shown; its score is its own where it has one."""
+        said = None if self.decided is None else msgspec.json.decode(self.decided, type=Decided)
+        decision = None if said is None else said.decision
+        failed = self.completed is not None and self.completed.outcome == "failed"
+        error = decision.get("error") if failed and isinstance(decision, dict) else None
+        output = decision if error is None else (error.get("details") or {}).get("answer")
+        own = self.checked or scored
+        if self.checked is not None:
+            checks = [_check_record(each) for each in self.checked.checks]
+        else:
+            checks = [] if error else self._portable_checks(task, output, scored)
+        return AttemptRecord(
+            None if own is None else own.passed,
+            None if own is None else own.score,
+            output,
+            checks,
+            None if self.completed is None else self.completed.latency_ms,
+            UNSET if error is None else error,
+        )
+
+    def _portable_checks(
+        self, task: Task, output: Any, scored: EvalScored | None
+    ) -> list[CheckRecord]:
+        """What a match, a rubric and findings say of an answer, as checks do."""
+        checks = []
+        if (match := task.expected.match) is not None and scored is not None:
+            passed = scored.score == PASSING_GOLDEN_SCORE
+            reason = "" if passed else explain_difference(output, match.strategy, match.value)
+            found = match.strategy, passed, scored.score, match.value, output, reason
+            checks.append(CheckRecord(*found))
+        votes = all_votes("rubric", self.judged)
+        for number, criterion in enumerate(task.expected.rubric or (), 1):
+            if given := votes.get(name := criterion_name(number)):
+                met = 2 * sum(given) > len(given)
+                score, reason = sum(given) / len(given), _reason_of(self.judged, name, met=met)
+                weight = UNSET if criterion.weight == 1 else criterion.weight
+                wanted = criterion.criterion
+                checks.append(CheckRecord("judge", met, score, wanted, output, reason, weight))
+        if is_blocking(self.findings):
+            checks.append(_check_record(unsafe_check(self.findings)))
+        return checks
+
+
+class _RecordReader:
+    """Reads one task from the log."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._scored: EvalScored | None = None
+        self._attempts: list[_AttemptReader] = []
+
+    def take(self, event: Event) -> None:
+        """Fold one event in; what was said of an attempt that was begun anew does not count."""
+        if event.type == EvalScored.TYPE:
+            self._scored = event.decode(EvalScored)
+            return
+        attempts = self._attempts
+        if event.type == InvocationStarted.TYPE and attempts:
+            is_ended = self._task.repeat > 1 and attempts[-1].checked is not None
+            if not is_ended:
+                attempts.pop()
+        if event.type == InvocationStarted.TYPE or not attempts:
+            attempts.append(_AttemptReader())
+        attempts[-1].take(event)
+
+    def end(self) -> ReadTask:
+        """The task so far."""
+        task, scored = self._task, self._scored
+        attempts = self._attempts or [_AttemptReader()]
+        records = [attempt.record(task, scored) for attempt in attempts]
+        verdict = None if scored is None else scored.passed
+        alike = (place for place, each in enumerate(records) if each.passed == verdict)
+        place = next(alike, len(records) - 1)
+        shown = records[place]
+        record = TaskRecord(
+            task.task_id,
+            verdict,
+            None if scored is None else scored.score,
+            task.input,
+            shown.output,
+            shown.checks,
+            _usage([usage for each in attempts for usage in each.usages]),
+            shown.latency_ms if scored is None else scored.latency_ms,
+            [finding for each in attempts for finding in each.findings],
+            shown.error,
+            task.tags or UNSET,
+            records if task.repeat > 1 else UNSET,
+        )
+        return ReadTask(record, attempts[place].trace, attempts[place].judged)
+
+
+def _usage(usages: Sequence[ProviderUsage]) -> TaskUsage:
+    if not usages:
+        return _NO_USAGE
+    given, taken = sum(u.input_tokens for u in usages), sum(u.output_tokens for u in usages)
+    total = sum(u.total_tokens or u.input_tokens + u.output_tokens for u in usages)
+    return TaskUsage(len(usages), given, taken, total, task_cost(usages))
+
+
+_NO_USAGE = TaskUsage(0, 0, 0, 0, 0.0)
+
+
+def _check_record(result: CheckResult) -> CheckRecord:
+    return CheckRecord(
+        result.check,
+        result.passed,
+        result.score,
+        result.expected,
+        result.actual,
+        result.reason,
+        UNSET if result.weight == 1 else result.weight,
+    )
+
+
+def _reason_of(judged: Sequence[Judged], question: str, *, met: bool) -> str:
+    """The first reason that speaks for the outcome."""
+    said = (
+        verdict.reason
+        for answer in judged
+        if answer.subject == "rubric"
+        for verdict in answer.verdicts
+        if verdict.question == question and verdict.met == met
+    )
+    return next(said, "")

@@ -1,0 +1,180 @@
+"""The tasks of a run as lines of JSON, a table on a console, CSV and Markdown; failures first."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts.jsonvalue import NotJson, stringify
+from evalwright.reports.console import Style, one_line
+from evalwright.reports.csv_cells import csv_document, csv_text
+from evalwright.reports.figures import NOTHING, dollars
+from evalwright.reports.markdown import inline, table
+from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.side_by_side import aligned
+from evalwright.reports.run.task_records import CheckRecord, TaskRecord
+
+_SHORT = 100
+_MARKS = {True: "✓", False: "✗", None: "?"}
+_VERDICTS = {True: "passed", False: "failed", None: "no score"}
+_COLUMNS = (
+    "taskId",
+    "passed",
+    "score",
+    "input",
+    "output",
+    "failedChecks",
+    "reason",
+    "expected",
+    "actual",
+    "costUsd",
+    "totalTokens",
+    "latencyMs",
+    "findings",
+    "error",
+    "tags",
+    "checks",
+    "runId",
+)
+
+
+def task_lines(records: Sequence[TaskRecord]) -> Iterator[bytes]:
+    """One line of JSON for each task, in the order of the suite."""
+    for record in records:
+        yield msgspec.json.encode(record) + b"\n"
+
+
+def failures_first(records: Sequence[TaskRecord]) -> list[TaskRecord]:
+    """Tasks that failed, then those without a score, then those that passed."""
+    return sorted(records, key=lambda record: (record.passed is True, record.passed is None))
+
+
+def failed_checks(record: TaskRecord) -> list[CheckRecord]:
+    """The checks of the answer that did not pass."""
+    return [check for check in record.checks if not check.passed]
+
+
+def why(record: TaskRecord) -> str:
+    """Why a task did not pass, in one line: an error, or the checks that failed."""
+    if record.error is not UNSET:
+        return f"error: {record.error.get('code')}: {record.error.get('message', '')}"
+    if record.passed is None:
+        return "no score"
+    failed = failed_checks(record)
+    told = [f"{each.check}: {each.reason}" if each.reason else each.check for each in failed]
+    if record.repetitions is not UNSET:
+        passed = sum(each.passed is True for each in record.repetitions)
+        told.insert(0, f"{passed} of {len(record.repetitions)} repetitions passed")
+    return "; ".join(told)
+
+
+def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
+    """A table for a console."""
+    ordered = failures_first(records)
+    rows = [("task", "score", "latency", "cost", ""), *map(_cells, ordered)]
+    head, *lines = aligned(rows)
+    colours = {True: style.green, False: style.red, None: style.yellow}
+    marked = [
+        f"{colours[record.passed](_MARKS[record.passed])} {line}"
+        for record, line in zip(ordered, lines, strict=True)
+    ]
+    return "\n".join([style.dim(f"  {head}"), *marked])
+
+
+def _cells(record: TaskRecord) -> tuple[str, ...]:
+    return (
+        record.task_id,
+        NOTHING if record.score is None else f"{record.score:.4g}",
+        NOTHING if record.latency_ms is None else f"{record.latency_ms:,} ms",
+        _cost(record),
+        one_line(why(record), _SHORT),
+    )
+
+
+def _cost(record: TaskRecord) -> str:
+    known = record.usage.calls and record.usage.cost_usd is not None
+    return dollars(record.usage.cost_usd or 0.0) if known else NOTHING
+
+
+def render_csv(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+    """A row for each task of each run, in the order of the suite."""
+    return csv_document(
+        _COLUMNS, (_row(run.run_id, record) for run in runs for record in run.records())
+    )
+
+
+def _row(run_id: str, record: TaskRecord) -> list[str]:
+    failed, usage = failed_checks(record), record.usage
+    first = failed[0] if failed else None
+    error = record.error
+    return [
+        csv_text(record.task_id),
+        "" if record.passed is None else str(record.passed).lower(),
+        _number(record.score),
+        csv_text(_text(record.input)),
+        csv_text(_text(record.output)),
+        csv_text(", ".join(each.check for each in failed)),
+        csv_text("; ".join(each.reason for each in failed if each.reason)),
+        "" if first is None else csv_text(_text(first.expected)),
+        "" if first is None else csv_text(_text(first.actual)),
+        _number(usage.cost_usd),
+        str(usage.total_tokens),
+        _number(record.latency_ms),
+        ", ".join(f"{each.severity} {each.kind}" for each in record.findings),
+        "" if error is UNSET else csv_text(f"{error.get('code')}: {error.get('message', '')}"),
+        "" if record.tags is UNSET else csv_text(", ".join(record.tags)),
+        csv_text(msgspec.json.encode(record.checks).decode()),
+        csv_text(run_id),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.10g}"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    try:
+        return stringify(value)
+    except NotJson:  # nested too deeply to be sorted
+        return msgspec.json.encode(value).decode()
+
+
+def render_markdown(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+    """A heading, the verdict and a table of tasks for each run."""
+    lines = [line for run in runs for line in _section(run)]
+    return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
+
+
+def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
+    if isinstance(run, FailedRun):
+        yield f"## No result: {inline(run.code)}"
+        yield from ("", f"{inline(run.message)} Run `{run.run_id}`.", "")
+    else:
+        summary = run.summary
+        verdict = "Passed" if summary.passed and not run.reasons else "Failed"
+        yield f"## {verdict}: {inline(f'{summary.suite_id}@{summary.suite_version}')}"
+        counts = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
+        yield from ("", f"Score {summary.aggregate_score:.4g}, {counts}. Run `{run.run_id}`.", "")
+        yield from (f"- {inline(reason)}" for reason in run.reasons)
+        yield from [""] * bool(run.reasons)
+    head = ("Result", "Task", "Score", "Latency", "Cost", "Why", "Expected", "Actual")
+    yield from table(head, map(_markdown_cells, failures_first(run.records())))
+    yield ""
+
+
+def _markdown_cells(record: TaskRecord) -> list[str]:
+    failed = failed_checks(record)
+    first = failed[0] if failed else None
+    task, score, latency, cost, _ = _cells(record)
+    return [
+        f"{_MARKS[record.passed]} {_VERDICTS[record.passed]}",
+        inline(task),
+        score,
+        latency,
+        inline(cost),
+        inline(one_line(why(record))),
+        "" if first is None else inline(one_line(_text(first.expected))),
+        "" if first is None else inline(one_line(_text(first.actual))),
+    ]

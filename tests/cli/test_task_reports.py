@@ -1,0 +1,99 @@
+"""Every task of a run: lines of JSON, a table, CSV and Markdown, from the command line."""
+
+import csv
+import json
+
+import pytest
+
+from cli.test_masked_output import TOKEN
+from subjects.command import Evalwright
+
+SUITE = """
+evalwright: 1
+name: desk
+agent: agent.py:answer
+tasks:
+  - id: formula
+    input: { question: "=1+1" }
+    checks: [ { contains: shipped }, { does_not_call: shop.delete } ]
+  - id: fine
+    input: { question: It is shipped }
+    checks: [ { contains: shipped } ]
+  - id: broken
+    input: { question: break }
+    checks: [ { contains: shipped } ]
+  - id: leak
+    input: { question: leak }
+    checks: [ { contains: shipped } ]
+"""
+AGENT = f"""
+def answer(task):
+    question = task.input["question"]
+    if question == "break":
+        raise ValueError("too hard")
+    return "take {TOKEN}" if question == "leak" else question
+"""
+KILLED = """
+import os, time
+
+def answer(task):
+    if task.input["question"] == "break":
+        time.sleep(0.2)
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def ran(evalwright: Evalwright) -> Evalwright:
+    (evalwright.folder / "suite.yaml").write_text(SUITE)
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    assert evalwright("run", "suite.yaml", "--quiet").code == 1
+    return evalwright
+
+
+def test_tasks_are_shown_as_a_table_and_as_lines_of_json(ran: Evalwright) -> None:
+    done = ran("show", "latest", "--tasks", "--json")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 0
+    assert [line["taskId"] for line in lines] == ["formula", "fine", "broken", "leak"]
+    assert [line["passed"] for line in lines] == [False, True, False, False]
+    assert [check["check"] for check in lines[0]["checks"]] == ["contains", "does_not_call"]
+    assert TOKEN not in done.out
+    assert TOKEN in ran("show", "latest", "--tasks", "--json", "--show-secrets").out
+    table = ran("show", "latest", "--tasks").out
+    assert "contains: “shipped” is not in the output" in table
+    assert TOKEN not in table
+
+
+def test_tasks_cannot_be_shown_with_one_task(ran: Evalwright) -> None:
+    done = ran("show", "latest", "--tasks", "--task", "fine")
+    assert done.code == 2
+    assert "without --task" in done.err
+
+
+def test_csv_and_markdown_hold_every_task_and_no_formula(ran: Evalwright) -> None:
+    ran("show", "latest", "--csv", "tasks.csv", "--markdown", "tasks.md")
+    with (ran.folder / "tasks.csv").open(newline="") as file:
+        rows = {row["taskId"]: row for row in csv.DictReader(file)}
+    assert list(rows) == ["formula", "fine", "broken", "leak"]
+    assert rows["formula"]["output"] == "'=1+1"
+    assert rows["formula"]["failedChecks"] == "contains"
+    assert rows["broken"]["error"] == "agent_error: ValueError: too hard"
+    text = (ran.folder / "tasks.md").read_text()
+    assert text.startswith("## Failed: local.evals.desk")
+    assert TOKEN not in (ran.folder / "tasks.csv").read_text() + text
+
+
+def test_a_run_writes_them_too(ran: Evalwright) -> None:
+    done = ran("run", "suite.yaml", "--quiet", "--csv", "tasks.csv")
+    assert done.code == 1
+    assert (ran.folder / "tasks.csv").read_text().count("\n") == 5
+
+
+def test_a_run_without_a_result_shows_how_far_it_came(ran: Evalwright) -> None:
+    (ran.folder / "agent.py").write_text(KILLED)
+    ran("run", "suite.yaml", "--quiet", "--concurrency", "1")
+    done = ran("show", "latest", "--tasks", "--json", "--markdown", "tasks.md")
+    assert done.code == 3
+    assert {json.loads(line)["passed"] for line in done.out.splitlines()} >= {None}
+    assert (ran.folder / "tasks.md").read_text().startswith("## No result: incomplete")
