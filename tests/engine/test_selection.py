@@ -182,3 +182,17 @@ def test_a_part_is_compared_with_the_same_part_of_a_whole_run(workshop: Workshop
     baseline = read_baseline(workshop.log, run_id, part, is_part=True)
     assert [task.passed for task in baseline.tasks] == [True, False]
     assert baseline.aggregate_score == 0.5
+
+
+def test_a_part_that_is_resumed_stays_the_same_part(workshop: Workshop) -> None:
+    part, selection = select(a_suite(tasks=3), Wanted(limit=2), "suite.yaml")
+
+    def broken(_task: Any) -> str:
+        raise ValueError("not there yet")
+
+    failed = workshop.run(part, broken, selection=selection, tags=("partial",))
+    assert failed.failure is not None
+    resumed = workshop.resume(failed.run_id, lambda _: "yes")
+    assert resumed.summary.task_count == 2
+    assert resumed.of("run.started")[0]["tags"] == ["partial"]
+    assert resumed.of("evalwright.planned")[0]["selection"] == {"of": 3, "by": ["--limit 2"]}

@@ -55,6 +55,8 @@ class Transport:
     """The connections to one address, one pool for each event loop."""
 
     def __init__(self, url: str, headers: MakeHeaders, timeout_s: float) -> None:
+        import aiohttp  # noqa: F401 - a tenth of a second, which no task shall wait for
+
         self._url = url
         self._headers = headers
         self._timeout_s = timeout_s
