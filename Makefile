@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log mutants walk docs coverage clean
+.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -74,6 +74,9 @@ bench-load: setup ## measure what hostile clients of a host do to the others
 
 bench-log: setup ## measure the log by weight (large suites) and by length (10 million events, 4 GB of disk)
 	$(BIN)/python benchmarks/host/log_size.py
+
+bench-rows: setup ## measure rows of a CSV file becoming tasks: CPU, and memory of 100,000 beside 10,000
+	$(BIN)/python benchmarks/rows/bench.py
 
 mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (takes an hour)
 	@$(SYNC) --group mutants

@@ -43,6 +43,7 @@ _EXAMPLES = {
     "agentId": "for example vendor.acme.support.resolver",
     "modelClass": "reasoning, writing, coding, research, classification or general",
     "python": "for example tools/orders.py:lookup",
+    "evalwright": "the version of the form of wide suites; this version of Evalwright knows 1",
     "url": "for example https://tools.example.com/orders",
 }
 

@@ -16,6 +16,11 @@ Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 Score = Annotated[float, Meta(ge=0, le=1)]
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
 
+_NOT_PORTABLE = Problem(
+    "$.evalwright",
+    "a wide suite, where a portable one is needed",
+    "write it as one with `evalwright export SUITE --openwop OUT`",
+)
 _STRATEGY = "$.expected.match.strategy"
 WEIGHT_TOLERANCE = 1e-6
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
@@ -150,6 +155,8 @@ def _read(
     """Read task by task, so that a large suite is in memory once and not as plain values too."""
     try:
         members = msgspec.json.decode(source, type=dict[str, msgspec.Raw])
+        if is_wide(members):
+            return None, [_NOT_PORTABLE]
         raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
         tasks, problems = _read_tasks(raw_tasks, strategies)

@@ -64,20 +64,14 @@ def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[P
 
 def check_wide(document: Any, source: bytes, name: str) -> list[Problem]:
     """Every rule that a wide suite breaks, its data and its references among them, by line."""
-    from evalwright.engine.wide.loader import wide_from
+    from evalwright.engine.wide.loader import wide_problems
     from evalwright.engine.wide.places import placed
     from evalwright.engine.wide.references import missing_agent
 
-    problems = []
-    agent = document.get("agent")
+    agent, problems = document.get("agent"), list[Problem]()
     if isinstance(agent, str) and (missing := missing_agent(agent, Path(name).parent)):
-        found = [Problem("$.agent", missing.message, missing.remedy)]
-        problems += placed(found, source, document)
-    try:
-        wide_from(source, name, document)
-    except InvalidDocument as error:
-        problems += error.problems
-    return problems
+        problems = [Problem("$.agent", missing.message, missing.remedy)]
+    return placed(problems, source, document) + wide_problems(document, source, name)
 
 
 def _is_prompt_result(document: Any) -> bool:

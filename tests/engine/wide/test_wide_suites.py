@@ -223,6 +223,31 @@ tasks:
         with pytest.raises(InvalidDocument, match=r"'one' is already used by \$.tasks\[0\]"):
             wide(tasks=[task(), task()])
 
+    def test_equal_values_in_a_matrix_would_make_the_same_task_twice(self):
+        with pytest.raises(InvalidDocument, match="'one-a' is already used"):
+            wide(tasks=[task(vars={"v": ["a", "a"]}, matrix=True)])
+
+    def test_a_problem_of_the_defaults_names_the_task_that_has_it(self, tmp_path):
+        text = """\
+evalwright: 1
+defaults: { checks: [ { contains: "{{ expected }}" } ] }
+tasks:
+  - { id: first, input: Hi, expected: Hello }
+  - { id: second, input: Hi }
+"""
+        (problem,) = problems_of(tmp_path, text)
+        assert problem.startswith("line 5, task second, $.tasks[1], $.defaults.checks[0].contains")
+
+    def test_a_bomb_of_aliases_is_refused(self, tmp_path):
+        bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+            f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+        )
+        assert "more than 5000000 values" in problems_of(tmp_path, f"evalwright: 1\n{bomb}")[0]
+
+    def test_weights_that_sum_to_nothing_are_refused(self):
+        with pytest.raises(InvalidDocument, match="the weights sum to 0"):
+            wide(tasks=[task(weight=0)])
+
     def test_without_the_mark_a_file_is_a_portable_suite(self, tmp_path):
         problems = problems_of(tmp_path, SHOP.replace("evalwright: 1\n", ""))
 
@@ -233,3 +258,14 @@ class TestOnAHost:
     def test_the_agent_of_a_document_is_refused(self):
         with pytest.raises(InvalidDocument, match=r"\$.agent: code is not run here"):
             wide(agent="agent.py:answer", tasks=[task()])
+
+    def test_own_code_is_refused_wherever_it_stands(self):
+        checks = [{"any": [{"equals": 1}, {"not": {"python": "checks.py:is_polite"}}]}]
+        with pytest.raises(InvalidDocument, match=r"checks\[0\]: code is not run here"):
+            wide(tasks=[task(checks=checks)])
+
+    def test_a_short_document_cannot_stand_for_too_much(self, monkeypatch):
+        monkeypatch.setattr("evalwright.engine.wide.loader.MOST_SENT", 10_000)
+        vars_ = {"long": "a" * 1000, "n": list(range(20))}
+        with pytest.raises(InvalidDocument, match="written out, its tasks take more than"):
+            wide(tasks=[task(vars=vars_, matrix=True, input="{{ long }}")])

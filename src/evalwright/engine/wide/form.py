@@ -1,7 +1,7 @@
 """The form of a wide suite as a JSON Schema: what editors complete, and what files are checked by.
 
-The file `contracts/schemas/wide-suite.schema.json` is written from here:
-`evalwright schema wide-suite`.
+The file `contracts/schemas/wide-suite.schema.json` is written from here, by
+`REWRITE_SNAPSHOTS=1 pytest tests/engine/wide/test_form.py`.
 """
 
 from typing import Any

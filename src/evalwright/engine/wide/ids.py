@@ -29,9 +29,10 @@ class Ids:
 
     def claim(self, task_id: str, number: int) -> str | None:
         """Take an id for a task; where it was taken before, the place of that."""
-        code = (len(self._places) - 1) << _NUMBER | number
-        earlier = self._taken.setdefault(hash(task_id), code)
-        if earlier == code:
+        key = hash(task_id)
+        earlier = self._taken.get(key)
+        if earlier is None:
+            self._taken[key] = (len(self._places) - 1) << _NUMBER | number
             return None
         return self._places[earlier >> _NUMBER](earlier & (1 << _NUMBER) - 1)
 

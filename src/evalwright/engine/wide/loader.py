@@ -1,5 +1,6 @@
 """Reading wide suites: from a file, or from a document that was sent to a host."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.documents import without_collecting
-from evalwright.contracts.errors import InvalidDocument
+from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.planning import SuiteSource
 from evalwright.contracts.schema import WIDE_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
@@ -27,6 +28,8 @@ from evalwright.engine.wide.templates import Templates
 
 MODES: list[Mode] = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
 VERSION = "0.0.0"
+MOST_SENT = 64 << 20  # bytes of tasks, where no files are read
+MOST_RENDERED = 100_000  # templates, there
 _ELSEWHERE = ("http://", "https://", "cmd:")
 
 
@@ -69,17 +72,9 @@ def load_wide(
 
     A host allows neither the user's own code nor files.
     """
-    problems = check_schema(document, WIDE_OUTLINE)
-    if problems:
-        raise InvalidDocument(name, problems)
-    reading = WideReading(
-        document, folder or Path(), allow_code=allow_code, allow_files=allow_files
-    )
-    try:
-        with without_collecting():
-            tasks = list(reading.tasks())
-    except TooManyProblems:
-        tasks = []
+    reading = read_document(document, name, folder, allow_code=allow_code, allow_files=allow_files)
+    with without_collecting():
+        tasks = list(reading.sound_tasks())
     if reading.problems.found:
         raise InvalidDocument(name, reading.problems.found)
     suite = _suite(document, tasks, name)
@@ -87,6 +82,41 @@ def load_wide(
     agent = document.get("agent")
     found = agent and found_from(agent, folder or Path())
     return WideSuite(suite, source, found, tuple(reading.notices))
+
+
+def read_document(
+    document: Any, name: str, folder: Path | None, *, allow_code: bool, allow_files: bool
+) -> "WideReading":
+    """A reading of a document that has the form of a wide suite; raises `InvalidDocument`."""
+    problems = check_schema(document, WIDE_OUTLINE)
+    if problems:
+        raise InvalidDocument(name, problems)
+    return WideReading(document, folder or Path(), allow_code=allow_code, allow_files=allow_files)
+
+
+def wide_problems(document: Any, source: bytes, path: str | Path) -> list[Problem]:
+    """Every problem of a wide suite by line; its tasks are looked at one by one, and not kept."""
+    try:
+        reading = read_document(
+            document, str(path), Path(path).parent, allow_code=True, allow_files=True
+        )
+    except InvalidDocument as error:
+        return placed(error.problems, source, document)
+    for _ in reading.sound_tasks():
+        pass
+    return placed(reading.problems.found, source, document)
+
+
+def _bounded(tasks: Iterator[Task], problems: Problems) -> Iterator[Task]:
+    """Tasks of a document that was sent: a short one may stand for very many."""
+    size = 0
+    for task in tasks:
+        size += len(msgspec.json.encode(task))
+        if size > MOST_SENT:
+            message = f"written out, its tasks take more than {MOST_SENT >> 20} MiB"
+            problems.add("$", message, "send fewer")
+            return
+        yield task
 
 
 def content_hash(suite: Suite) -> str:
@@ -130,9 +160,22 @@ class WideReading:
         self._folder = folder
         self._allow_code = allow_code
         self._allow_files = allow_files
-        self._templates = Templates()
+        self._templates = Templates(document, math.inf if allow_files else MOST_RENDERED)
         self._ids = Ids(lambda index: f"$.tasks[{index}]")
         self.notices: list[str] = []
+
+    def sound_tasks(self) -> Iterator[Task]:
+        """All tasks, as long as there is any use in looking for more problems."""
+        made, has_weight, count = self.tasks(), False, 0
+        try:
+            for task in made if self._allow_files else _bounded(made, self.problems):
+                has_weight, count = has_weight or task.weight > 0, count + 1
+                yield task
+            if count and not has_weight:
+                message = "the weights sum to 0, so there is no score"
+                self.problems.add("$.tasks", message, "raise one")
+        except TooManyProblems:
+            return
 
     def tasks(self) -> Iterator[Task]:
         """All tasks: those that stand in the document, then those of its data."""

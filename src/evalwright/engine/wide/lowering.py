@@ -216,7 +216,9 @@ def tasks_of_entry(
             task_id = f"{task_id}-{suffix}" if suffix else task_id
             yield recipe.task(task_id, given, reference, values, recipe.tags)
         except BadTemplate as bad:
-            problems.add(bad.path, bad.message, bad.remedy)
+            is_own = bad.path.startswith(recipe.path)
+            place = bad.path if is_own else f"{recipe.path}, {bad.path}"
+            problems.add(place, bad.message, bad.remedy)
 
 
 def _combinations(

@@ -5,6 +5,7 @@ text with `{{` or `{%` becomes a text. What a template may use is checked before
 there are no calls, no blocks that keep text, and only filters whose results are bounded.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -59,22 +60,31 @@ class BadTemplate(Exception):
 
 
 class Templates:
-    """Compiles values with templates in them, each once."""
+    """Compiles values with templates in them, each once.
 
-    def __init__(self) -> None:
+    A document without any mark of a template is not searched value by value.
+    """
+
+    def __init__(self, document: Any = None, most_rendered: float = math.inf) -> None:
+        self._left = most_rendered
+        text = b"{{" if document is None else msgspec.json.encode(document)
+        self._may_be = b"{{" in text or b"{%" in text
         self._written = 0  # characters of the text that is being rendered
         self._names: dict[str, str] = {}
 
     def compile(self, value: Any, path: JsonPath = "$") -> Render | None:
         """What renders a value; None for one without templates. Raises `BadTemplate`."""
+        return self._compile(value, path) if self._may_be else None
+
+    def _compile(self, value: Any, path: JsonPath) -> Render | None:
         if isinstance(value, str):
             return self._text(value, path) if "{{" in value or "{%" in value else None
         if isinstance(value, dict | list) and not _may_have_templates(value):
             return None
         if isinstance(value, dict):
-            return _object(value, {k: self.compile(v, child(path, k)) for k, v in value.items()})
+            return _object(value, {k: self._compile(v, child(path, k)) for k, v in value.items()})
         if isinstance(value, list):
-            return _array(value, [self.compile(v, child(path, n)) for n, v in enumerate(value)])
+            return _array(value, [self._compile(v, child(path, n)) for n, v in enumerate(value)])
         return None
 
     def _text(self, text: str, path: JsonPath) -> Render:
@@ -101,7 +111,7 @@ class Templates:
         render = self._environment.render_template
 
         def rendered(values: Mapping[str, Any]) -> str:
-            self._written = 0
+            self._begin()
             return _bounded(render(name, **values))
 
         return rendered
@@ -110,6 +120,7 @@ class Templates:
         evaluate = self._environment.eval_expr
 
         def evaluated(values: Mapping[str, Any]) -> Any:
+            self._begin()
             value = evaluate(code, **values)
             if value is None and code.strip() not in _CONSTANTS:
                 self._environment.render_str(f"{{{{ {code} }}}}", **values)  # is it undefined?
@@ -127,6 +138,12 @@ class Templates:
             fuel=_FUEL,
         )
         return environment
+
+    def _begin(self) -> None:
+        self._written = 0
+        self._left -= 1
+        if self._left < 0:
+            raise BadTemplate("there are too many texts to render", "send fewer tasks")
 
     def _emit(self, value: Any) -> Any:
         """A value as it stands in a text."""
