@@ -61,6 +61,8 @@ TARGETS = {
     ("startup", "evalwright --version", "wall_seconds"): 0.12,
     ("startup", "evalwright --help", "wall_seconds"): 0.15,
     ("readback", "evalwright show", "wall_seconds"): 0.4,
+    ("checks", "evalwright", "cpu_seconds"): 2.0,
+    ("checks", "evalwright", "rescore_cpu_seconds"): 2.0,
 }
 
 

@@ -1,4 +1,4 @@
-"""The five measurements, each a list of probes that are taken in turn."""
+"""The measurements, each a list of probes that are taken in turn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,10 +83,17 @@ def readback(field: Field) -> list[Probe]:
     return probes
 
 
+def checks(field: Field) -> list[Probe]:
+    """Five deterministic checks on each answer; then the same answers scored again."""
+    take = partial(field.ours.checked, "instant_async", TASKS)
+    return [Probe("evalwright", field.repeat, take)]
+
+
 MEASUREMENTS: dict[str, Callable[[Field], list[Probe]]] = {
     "instant": instant,
     "latency": latency,
     "memory": memory,
     "startup": startup,
     "readback": readback,
+    "checks": checks,
 }

@@ -14,7 +14,7 @@ from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 from measure import NotMeasuredError, Place, Usage
 from subjects import PAUSE
-from suites import suite_file
+from suites import checked_suite_file, suite_file
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("evalwright")
@@ -59,14 +59,23 @@ class Ours:
             self.run(agent, tasks)
         return asdict(self.show(agent, tasks)[0])
 
-    def run(self, agent: str, tasks: int, *options: str) -> Usage:
+    def checked(self, agent: str, tasks: int) -> dict[str, float]:
+        suite = checked_suite_file(self.place.scratch, tasks)
+        used = self.run(agent, tasks, suite=suite)
+        database = self.database(agent, tasks)
+        log = ["--db", str(database), "--quiet", "--json"]
+        again = self.command("rescore", "latest", *log, output=database.with_name("again"))
+        check(database.with_name("again"), tasks)
+        return {"cpu_seconds": used.cpu_seconds, "rescore_cpu_seconds": again.cpu_seconds}
+
+    def run(self, agent: str, tasks: int, *options: str, suite: Path | None = None) -> Usage:
         database = self.database(agent, tasks)
         shutil.rmtree(database.parent, ignore_errors=True)
         database.parent.mkdir()
-        suite = str(suite_file(self.place.scratch, tasks))
+        suite = suite or suite_file(self.place.scratch, tasks)
         subject = ["--agent", f"benchmarks/subjects.py:{agent}"]
         log = ["--db", str(database), "--quiet", "--json"]
-        used = self.command("run", suite, *subject, *log, *options)
+        used = self.command("run", str(suite), *subject, *log, *options)
         check(self.show(agent, tasks)[1], tasks)
         return used
 

@@ -127,6 +127,9 @@ class Checking:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self._checks = planned.by_task
         self._asking = Asking(panel, planned.code, plan.settings.task_timeout_s)
+        self._asking_tasks = {
+            task_id for task_id, checks in self._checks.items() if any(each.asks for each in checks)
+        }
         self._code = planned.code
         self._agent_id = agent_id
         self._done = {task_id: list(each) for task_id, each in done.items()}
@@ -138,7 +141,7 @@ class Checking:
 
     def asks(self, answer: Answer) -> bool:
         """Whether the checks of an answer have to be told something first."""
-        return any(check.asks for check in self._checks[answer.task.task_id])
+        return answer.task.task_id in self._asking_tasks
 
     async def ask(
         self, answer: Answer, known: Sequence[Judged], record: Callable[[Payload], None]

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from evalwright.models.providers import ModelName
 
 
+GARBAGE_AT = 20_000  # objects; tasks leave hardly any, and looking for it takes time
+
+
 def unheard(_notice: str) -> None:
     """Ignore a notice."""
 
@@ -283,6 +286,8 @@ class Session:
         """
         begins = observer.run_begins if observer else lambda _: None
         outcomes: list[Outcome] = []
+        usual = gc.get_threshold()
+        gc.set_threshold(GARBAGE_AT, *usual[1:])
         gc.freeze()  # what was there before the tasks need not be looked at again and again
         try:
             first = pending[0]
@@ -309,6 +314,7 @@ class Session:
                     observer.run_ended(outcome)
         finally:
             gc.unfreeze()
+            gc.set_threshold(*usual)
             await self.close()
         return outcomes
 

@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.agents.load import ARCHIVES
-from evalwright.contracts.documents import parse_document, read_input, value_to_json
+from evalwright.contracts.documents import (
+    parse_document,
+    read_input,
+    value_to_json,
+    without_collecting,
+)
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_wide
@@ -46,11 +51,14 @@ def read_subject(
         wide = plain_data.read_data_suite(name, choice)
         return SuiteSubject(wide.suite, agent, wide.source, wide.notices)
     source = read_input(name)
-    if b"evalwright" in source and is_wide(document := parse_document(source, name)):
-        from evalwright.engine.wide.loader import wide_from
+    if b"evalwright" in source:
+        with without_collecting():
+            document = parse_document(source, name)
+        if is_wide(document):
+            from evalwright.engine.wide.loader import wide_from
 
-        wide = wide_from(source, name, document)
-        return SuiteSubject(wide.suite, agent or wide.agent, wide.source, wide.notices)
+            wide = wide_from(source, name, document)
+            return SuiteSubject(wide.suite, agent or wide.agent, wide.source, wide.notices)
     return SuiteSubject(read_suite(source, name), agent)
 
 
