@@ -2,6 +2,7 @@
 
 import math
 import re
+import string
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -24,11 +25,14 @@ _DEFAULT_SHARE = 1e-9
 
 _SPACES = "\u00a0\u2009\u202f"
 _NUMBER = re.compile(
-    rf"(?P<digits>\d++(?:[.,'\u2019{_SPACES}]\d++)*+|\.\d++)"
-    r"(?P<exponent>[eE][-+\u2212]?\d{1,3}+(?!\w))?(?P<percent>\s?%)?"
+    rf"(\d++(?:[.,'\u2019{_SPACES}]\d++)*+|\.\d++)"
+    r"([eE][-+\u2212]?\d{1,3}+(?!\w))?(\s?%)?"
 )
-_SIGNS = {"-": "-", "\u2212": "-"}
+_MINUS = "\u2212"
+_SIGNS = {"-": "-", _MINUS: "-"}
 _CURRENCIES = "$\u20ac\u00a3\u00a5\u20b9"
+_MARKS = frozenset(_CURRENCIES) | _SIGNS.keys()
+_LETTERS = frozenset(string.ascii_letters + "_")
 _GROUPS = re.compile(rf"\d{{1,3}}(?:([,.'\u2019{_SPACES}])\d{{3}})(?:\1\d{{3}})*")
 _INDIAN = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}")
 _SEPARATORS = re.compile(rf"[,.'\u2019{_SPACES}]")
@@ -58,7 +62,9 @@ class _Range(NamedTuple):
     said: str
 
     def fits(self, found: _NamedNumber) -> bool:
-        return any(self.low <= each <= self.high for each in found.readings())
+        if found.share is not None and self.low <= found.share <= self.high:
+            return True
+        return self.low <= found.value <= self.high
 
     def distance(self, found: _NamedNumber) -> float:
         return min(max(self.low - each, each - self.high, 0) for each in found.readings())
@@ -89,7 +95,8 @@ def _look_at_text(examined: Examined, wanted: _Range, which: str, expected: Any)
         reason = f"{len(numbers)} numbers are in the output, and one was wanted"
         return Look(False, 0.0, expected, shown(examined.output), reason)
     if which == "any":
-        chosen = min(numbers, key=wanted.distance)
+        fitting = next(filter(wanted.fits, numbers), None)
+        chosen = fitting or min(numbers, key=wanted.distance)
     else:
         chosen = numbers[-1] if which == "last" else numbers[0]
     if wanted.fits(chosen):
@@ -148,15 +155,17 @@ def numbers_in(text: str) -> Sequence[_NamedNumber]:
 
 def _numbers(text: str) -> Iterator[_NamedNumber]:
     for match in _NUMBER.finditer(text):
-        before = text[max(0, match.start() - 3) : match.start()]
-        glued = before[-1:].isascii() and (before[-1:].isalpha() or before[-1:] == "_")
-        exponent = (match["exponent"] or "").replace("\u2212", "-")
-        parts = _plain_digits(match["digits"])
-        for part in parts:
-            value = float(f"{_sign(before)}{part}{exponent}" if len(parts) == 1 else part)
+        digits, exponent, percent = match.groups()
+        start = match.start()
+        before = text[start - 1 : start]
+        sign = _sign(text[max(0, start - 3) : start]) if before in _MARKS else ""
+        parts = [digits] if digits.isdigit() else _plain_digits(digits)
+        if len(parts) == 1 and (sign or exponent):
+            parts = [f"{sign}{parts[0]}{(exponent or '').replace(_MINUS, '-')}"]
+        for value in map(float, parts):
             if math.isfinite(value):
-                share = None if match["percent"] is None else value / 100
-                yield _NamedNumber(value, glued, share)
+                share = None if percent is None else value / 100
+                yield _NamedNumber(value, before in _LETTERS, share)
 
 
 def _sign(before: str) -> str:

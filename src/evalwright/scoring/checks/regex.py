@@ -15,6 +15,7 @@ from evalwright.scoring.checks.base import (
 )
 from evalwright.scoring.checks.quoting import shown
 
+_MOST_MATCHED = 10_000  # bytes of a match that is shown
 _FLAG = {"type": "boolean"}
 
 
@@ -31,14 +32,11 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     where = "the whole output does not match" if full else "the output has no match of"
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        text = examined.text
-        try:
-            found = matches(text)
-        except UnicodeEncodeError:  # a lone surrogate
-            found = matches(text.encode("utf-8", "replace").decode())
+        found = matches(examined.text.encode("utf-8", "replace"))
         if found is None:
             return Look(False, 0.0, pattern, shown(examined.output), f"{where} {pattern}")
-        return Look(True, 1.0, pattern, shown(found.group(), brief=True))
+        matched = found.group()[:_MOST_MATCHED].decode("utf-8", "replace")
+        return Look(True, 1.0, pattern, shown(matched, brief=True))
 
     return Prepared("regex", look)
 
@@ -51,10 +49,12 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:  # noqa: FBT001
     options.case_sensitive = not ignore_case
     options.log_errors = False
     try:
-        return re2.compile(pattern, options)
+        # Texts are searched as bytes: for others the library counts characters, which takes longer.
+        return re2.compile(pattern.encode(), options)
     except re2.error as error:
         said = error.args[0] if error.args else error
-        raise ValueError(said.decode() if isinstance(said, bytes) else str(said)) from None
+        told = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise ValueError(told) from None
 
 
 def _remedy(pattern: str) -> str:

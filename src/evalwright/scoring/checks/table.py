@@ -140,6 +140,12 @@ class _Preparation(NamedTuple):
 
 def _name(document: Any) -> str:
     """The check that a document names; fields of it may stand beside."""
+    if (
+        isinstance(document, dict)
+        and len(document) == 1
+        and (name := next(iter(document))) in CHECKS
+    ):
+        return str(name)
     if not isinstance(document, dict) or not document:
         remedy = "write it as `contains: shipped`"
         raise RefusedCheck("a check is an object with its name and its argument", remedy)
