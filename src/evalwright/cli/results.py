@@ -19,7 +19,7 @@ from evalwright.cli.output import (
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
-from evalwright.engine.isolation import marks_of
+from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
@@ -204,6 +204,7 @@ def _repeats_card(runs: Sequence[ShownRun], style: Style) -> str:
     lines.append(f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}")
     if plan.is_live:
         lines.append(f"  {style.yellow(LIVE)}")
+    lines += [f"  {style.yellow(each)}" for each in explained(plan)]
     assert plan.group is not None
     return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
 
