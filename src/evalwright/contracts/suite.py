@@ -155,7 +155,7 @@ def _read(
     """Read task by task, so that a large suite is in memory once and not as plain values too."""
     try:
         members = msgspec.json.decode(source, type=dict[str, msgspec.Raw])
-        if is_wide(members):
+        if "evalwright" in members:
             return None, [_NOT_PORTABLE]
         raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}

@@ -277,7 +277,7 @@ class TestBadRows:
         ("content", "told"),
         [
             ("question,answer\nHi,a,b\n", "line 2, column answer: 3 cells, but the first line"),
-            ("question,answer\nHi,x\nHo,\n", "line 3, $.data[0].checks[0].contains: an empty text"),
+            ("question,answer\nHi,x\nHo,\n", "line 3, column answer, $.data[0].checks[0]"),
             ('question,answer\nHi,"x"y\n', "line 2: text after a closing quote"),
             ('question,answer\nHi,"x\n', "a quote is not closed"),
             ("question,question\nHi,x\n", "line 1: two columns are called 'question'"),

@@ -80,6 +80,7 @@ class DataReading:
         if fields is None:
             return
         take = taker(fields)
+        self._recipe.columns = fields
         for number, row in islice(chain([first], opened.rows), self._entry.get("limit")):
             try:
                 yield self._task(row, take(row), opened, number)

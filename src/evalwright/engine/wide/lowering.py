@@ -1,6 +1,7 @@
 """From the entries of a wide suite to tasks: defaults, variables, templates, checks."""
 
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from evalwright.scoring.checks.table import prepare_checks
 
 MOST_COMBINED = 10_000  # tasks of one matrix
 MOST_PROBLEMS = 1000
+_NAMED = re.compile(r"\{\{ *(?:row\.)?([\w.]+)")
 _ANY_TEXT = frozenset({"contains", "ends_with", "equals", "starts_with"})
 # The very objects that an encoder leaves out as defaults.
 _DEFAULTS = dict(
@@ -81,6 +83,7 @@ class Recipe:
         fixtures = chosen["fixtures"]
         self._fixtures = fixtures and msgspec.convert(fixtures, Fixtures)
         self._constant: Expected | None = None
+        self.columns: Mapping[str, str] = {}  # of the fields of rows
         self.input = self.compiled("input")
         self.expected = self.compiled("expected")
 
@@ -109,7 +112,7 @@ class Recipe:
         """One task, of the row `number` where it is of one; raises `BadTemplate`."""
         expected = self._constant
         if expected is None:
-            expected = self._checks(values, lambda: place(number) if place else "")
+            expected = self._checks(values, lambda check: self._row(place, number, check))
         return Task(
             task_id,
             given,
@@ -128,7 +131,7 @@ class Recipe:
         is_constant = self.checks.is_constant and self._more.is_constant
         return not (is_constant and self.input is None and self.expected is None)
 
-    def _checks(self, values: Mapping[str, Any], where: Callable[[], str]) -> Expected:
+    def _checks(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> Expected:
         own = self.checks.rendered(values, where)
         made = Expected(
             kind="checks",
@@ -139,14 +142,21 @@ class Recipe:
             self._constant = made
         return made
 
-    def refuse_check(self, check: Any, path: str, where: Callable[[], str] | None = None) -> None:
-        """Note what is wrong with a check; `where` is the row that it was rendered for."""
+    def _row(self, place: Callable[[int], str] | None, number: int, check: Any) -> str:
+        """The row that a check was rendered for, with the column that it is about."""
+        if place is None:
+            return ""
+        names = set(_NAMED.findall(msgspec.json.encode(check).decode()))
+        about = {self.columns.get(name, name) for name in names}
+        return f"{place(number)}, column {about.pop()}" if len(about) == 1 else place(number)
+
+    def refuse_check(self, check: Any, path: str, row: str = "") -> None:
+        """Note what is wrong with a check; `row` is the one that it was rendered for."""
         prepared, found = prepare_checks([check], "$", _signal_kinds(check))
         for ask in (ask for each in prepared for ask in each.asks if isinstance(ask, CodeAsk)):
             self._problems.see_code(ask.function, path)
         for problem in found:
             place = path + problem.path.removeprefix("$[0]")
-            row = where() if where else ""
             self._problems.add(f"{row}, {place}" if row else place, problem.message, problem.remedy)
 
 
@@ -165,7 +175,7 @@ class CheckList:
                 recipe.refuse_check(document, place)
         self.is_constant = not any(render for _, render, _ in self._parts)
 
-    def rendered(self, values: Mapping[str, Any], where: Callable[[], str]) -> list[Any]:
+    def rendered(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> list[Any]:
         """The checks for one task; raises `BadTemplate`."""
         if self.is_constant:
             return self.documents
@@ -176,7 +186,7 @@ class CheckList:
                 continue
             check = render(values)
             if not _is_surely_right(check):
-                self._recipe.refuse_check(check, place, where)
+                self._recipe.refuse_check(check, place, where(document))
             checks.append(check)
         return checks
 

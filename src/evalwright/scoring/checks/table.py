@@ -264,7 +264,7 @@ def checks_schema() -> dict[str, Any]:
         for name, kind in CHECKS.items()
     }
     for name in CHECKS:
-        for field in _beside(name):
+        for field in sorted(_beside(name)):
             _allow_beside(properties, field, name)
     properties[WEIGHT] = {
         "description": "How much the check counts in the score of the task; 1 unless given.",
