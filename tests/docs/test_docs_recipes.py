@@ -20,6 +20,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 RECIPES = (
     "A signal kind",
     "A golden strategy",
+    "A check",
     "A model provider",
     "A trace importer",
     "A lint rule",
@@ -165,6 +166,20 @@ def test_a_strategy_is_validated_matched_and_explained(
     report = (tmp_path / "report" / "compare-report.json").read_text("utf-8")
     [failed] = json.loads(report)["items"][0]["failed_assertions"]["new"]
     assert failed["message"].endswith('"A-17" does not match "B-[0-9]+"')
+
+
+def test_a_check_is_validated_and_made(evalwright: Evalwright, tmp_path: Path) -> None:
+    suite = "evalwright: 1\nname: desk\ntasks: [{id: a, input: Hi, checks: [{words: %s}]}]\n"
+    (tmp_path / "good.yaml").write_text(suite % 2)
+    (tmp_path / "short.yaml").write_text(suite % 1)
+    (tmp_path / "bad.yaml").write_text(suite % "many")
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'Hello there'\n")
+    assert "words: 100" in evalwright("validate", "bad.yaml").stderr
+    ran = evalwright("run", "good.yaml", "--agent", "agent.py:answer")
+    assert ran.returncode == 0, ran.stderr
+    failed = evalwright("run", "short.yaml", "--agent", "agent.py:answer")
+    assert failed.returncode == 1
+    assert "2 words, at most 1 are wanted" in failed.stdout
 
 
 def test_a_provider_is_asked_with_its_own_path_and_header(
