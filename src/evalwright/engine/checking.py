@@ -67,19 +67,25 @@ def plan_checks(
     with without_collecting():
         checks, problems = _prepare_suite(suite)
     judged: str | None = None
-    code: OwnChecks | None = None
+    code = OwnChecks(Path(source.folder)) if source is not None else None
     for index, task in enumerate(suite.tasks):
         for ask in _asks(checks.get(task.task_id, ())):
             if isinstance(ask, JudgeAsk):
                 judged = judged or task.task_id
             elif isinstance(ask, CodeAsk) and with_code:
-                code = code or OwnChecks(Path(source.folder if source else ""))
-                try:
-                    code.load(ask.function)
-                except Unusable as unusable:
-                    message = f"task {task.task_id!r}: {unusable.message}"
-                    problems.append(Problem(f"$.tasks[{index}].checks", message, unusable.remedy))
+                problems += _load(ask, code, task, f"$.tasks[{index}].checks")
     return PlannedChecks(checks, judged, code), problems
+
+
+def _load(ask: CodeAsk, code: OwnChecks | None, task: Task, path: str) -> list[Problem]:
+    """Load the user's own code, which is found from the folder of its suite alone."""
+    try:
+        if code is None:
+            raise Unusable(f"{ask.function}: code is not run here", "use the other checks")
+        code.load(ask.function)
+    except Unusable as unusable:
+        return [Problem(path, f"task {task.task_id!r}: {unusable.message}", unusable.remedy)]
+    return []
 
 
 def _asks(checks: Iterable[Prepared]) -> list[Ask]:

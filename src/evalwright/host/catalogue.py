@@ -13,10 +13,11 @@ from evalwright.agents.load import load_agent
 from evalwright.agents.manifest import agent_of, read_parts
 from evalwright.agents.protocol import Agent
 from evalwright.agents.wire import AnswerLimits
+from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.pack import PACK_KIND
-from evalwright.contracts.suite import ModelClass, Suite, parse_suite
+from evalwright.contracts.suite import ModelClass, Suite, is_wide, parse_suite
 from evalwright.host.principal import tenant_of
 from evalwright.host.settings import AgentSettings, HostSettings
 from evalwright.host.versions import version_key
@@ -162,7 +163,7 @@ class Catalogue:
     def suite(self, place: str, ref: str) -> Suite | None:
         """A suite that a place has."""
         source = self.suite_source(place, ref)
-        return None if source is None else parse_suite(source, ref)
+        return None if source is None else read_published(source, ref)
 
     def suite_refs(self, place: str, after: str = "", limit: int = 1000) -> list[str]:
         """The references of the suites that a place has, in order."""
@@ -330,6 +331,15 @@ class _NoFiles:
 
 def _digest(source: bytes) -> bytes:
     return hashlib.sha256(source).hexdigest().encode()
+
+
+def read_published(source: bytes, name: str) -> Suite:
+    """A suite, portable or wide, from its JSON; of a wide one neither code nor files are used."""
+    if b'"evalwright"' in source and is_wide(document := parse_json(source, name)):
+        from evalwright.engine.wide.loader import load_wide
+
+        return load_wide(document, name=name).suite
+    return parse_suite(source, name)
 
 
 def _ref(suite: Suite) -> str:

@@ -68,6 +68,8 @@ class ExecutorMaker:
         self, run: RunHandle, agent: Agent, history: History
     ) -> EvaluationExecutor:
         """The executor of an evaluation, as far as its history goes."""
+        # A log may have been moved here: the code that it names is not run.
+        history.plan = msgspec.structs.replace(history.plan, source=None)
         means = await self._means(history.plan)
         pace = Pace(self._turns, run.tenant)
         return EvaluationExecutor(run.log, agent, history, self._clock, means, pace)

@@ -39,6 +39,7 @@ UNTOLD = [
     "agent.toolCalled",
     "agent.toolReturned",
     "evalwright.judged",
+    "evalwright.checked",
     "evalwright.planned",
     "run.annotated",
     "eval.unheardOf",

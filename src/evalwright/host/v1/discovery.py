@@ -56,6 +56,10 @@ _ALWAYS: dict[str, Any] = {
 }
 
 
+# Suites with `evalwright: 1` are taken, without what would run or read something of the host's.
+_WIDE_SUITES = {"supported": True, "versions": [1], "refused": ["agent", "file", "python"]}
+
+
 def capabilities(host: Host) -> dict[str, Any]:
     """The discovery document."""
     settings = host.settings
@@ -80,6 +84,7 @@ def capabilities(host: Host) -> dict[str, Any]:
                 "backoff": "exponential",
             },
         },
+        "x-evalwright": {"wideSuites": _WIDE_SUITES},
         **host.extension.capabilities,
     }
 

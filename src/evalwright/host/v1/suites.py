@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 from starlette.responses import Response
 
 from evalwright.contracts.schema import SUITE, load_schema
-from evalwright.contracts.suite import parse_suite, weight_warnings
+from evalwright.contracts.suite import weight_warnings
+from evalwright.host.catalogue import read_published
 from evalwright.host.errors import MOST_PROBLEMS, ApiError, shown_problem
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
@@ -29,6 +30,11 @@ _PUBLISHED = opened(
 )
 
 
+_PORTABLE = {
+    key: value for key, value in load_schema(SUITE).items() if key not in ("$schema", "$id")
+}
+
+
 def _named(ref: str) -> dict[str, str]:
     suite_id, _, version = ref.rpartition("@")
     return {"suiteId": suite_id, "version": version, "evalSuiteRef": ref}
@@ -36,7 +42,7 @@ def _named(ref: str) -> dict[str, str]:
 
 async def publish(call: ApiCall) -> Response:
     """Publish the suite in the body."""
-    suite = await call.parse(lambda: parse_suite(call.raw, "body"))
+    suite = await call.parse(lambda: read_published(call.raw, "body"))
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
     catalogue, principal = call.host.catalogue, call.principal
@@ -88,11 +94,7 @@ ROUTES = [
             summary="Publish the suite in the body.",
             tag=TAG,
             parameters=(IDEMPOTENCY_KEY,),
-            body={
-                key: value
-                for key, value in load_schema(SUITE).items()
-                if key not in ("$schema", "$id")
-            },
+            body={"anyOf": [_PORTABLE, {"type": "object", "required": ["evalwright"]}]},
             answers={
                 200: ResponseDoc("The same suite was already published.", _PUBLISHED),
                 201: ResponseDoc("The suite is published.", _PUBLISHED),
