@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from doc_pages import ROOT, headings, section
+import yaml
+from doc_pages import ROOT, blocks, headings, section
 
 from evalwright.contracts.documents import to_json
 from evalwright.contracts.report import Signal, SignalDetails
@@ -22,6 +23,7 @@ from evalwright.scoring.checks.base import (
 from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks
 
 PAGE = ROOT / "docs" / "checks.md"
+GUIDE = ROOT / "docs" / "write-evals.md"
 _CELL = re.compile(r"^`(.*)`$")
 _RESULT = re.compile(r"(?P<verdict>passes|fails)(?: with (?P<score>[\d.]+))?(?:: (?P<reason>.*))?")
 
@@ -88,3 +90,24 @@ def test_an_example_is_as_it_says(check: str, about: str, given: str, result: st
 
 def test_every_check_has_a_section_and_every_section_a_check() -> None:
     assert sorted(title for level, title in headings(PAGE) if level == 3) == sorted(CHECKS)
+
+
+def test_the_guide_runs_every_check() -> None:
+    """Its suites are files that the commands below them run."""
+    commands = " ".join(block.text for block in blocks(GUIDE) if block.language == "console")
+    files = {block.options["title"]: block for block in blocks(GUIDE) if "title" in block.options}
+    suites = [
+        yaml.safe_load(block.text)
+        for name, block in files.items()
+        if f"evalwright run {name}" in commands and block.language == "yaml"
+    ]
+    assert set(CHECKS) <= {name for suite in suites for name in _keys(suite)}
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _keys(item)

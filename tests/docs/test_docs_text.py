@@ -91,6 +91,7 @@ def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
         "tool-gateway",
         "tools",
         "wide-suites",
+        "write-evals",
     ],
 )
 def test_a_page_asks_for_a_fresh_folder_before_its_first_file(page: str) -> None:

@@ -39,7 +39,7 @@ def test_judges_are_asked_the_criteria_of_a_check(workshop: Workshop) -> None:
 
 
 def test_checks_that_need_a_judge_are_refused_without_one(workshop: Workshop) -> None:
-    with pytest.raises(InvalidDocument, match="'task-1' has a check, which needs a judge"):
+    with pytest.raises(InvalidDocument, match="'task-1' is judged by a check, which needs a judge"):
         workshop.run(of_checks(a_checked_task("task-1", GREETS)), says("Hello!"))
 
 

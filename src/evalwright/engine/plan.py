@@ -277,7 +277,7 @@ def _judge_problems(
     is_judged = rubric is not None or checked is not None
     if is_judged and not options.judges:
         by = f"task {rubric.task_id!r} is scored by a rubric" if rubric else ""
-        message = f"{by or f'task {checked!r} has a check'}, which needs a judge"
+        message = f"{by or f'task {checked!r} is judged by a check'}, which needs a judge"
         problems.append(Problem("--judge", message, "name a model with --judge provider:model"))
     if not is_judged and options.judges and "adversarial" not in modes:
         message = "nothing in this run is judged: no task has a rubric, and it is not adversarial"
