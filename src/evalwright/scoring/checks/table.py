@@ -37,6 +37,7 @@ from evalwright.scoring.checks import (
     starts_with,
 )
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Prepared, RefusedCheck
+from evalwright.scoring.checks.quoting import LONGEST, shown
 
 MOST_NESTED = 32  # levels of checks within checks
 WEIGHT = "weight"
@@ -69,6 +70,36 @@ CHECKS: dict[str, CheckKind] = {
         all_,
         at_least,
     )
+}
+
+# What other tools call it, where the name is not near enough to ours.
+_ELSEWHERE = {
+    "icontains": "write contains with ignore_case: true",
+    "icontains_any": "write contains_any with ignore_case: true",
+    "icontains_all": "write contains_all with ignore_case: true",
+    "exact": "write equals",
+    "exact_match": "write equals",
+    "match": "write regex, or equals",
+    "pattern": "write regex",
+    "is_json": "write json: {valid: true, strict: true}",
+    "contains_json": "write json: {valid: true}",
+    "json_schema": "write json: {schema: …}",
+    "cost": "write max: {cost_usd: …}",
+    "latency": "write max: {latency_ms: …}",
+    "levenshtein": "write similar with by: edit",
+    "rouge_n": "write similar with by: rouge_l",
+    "rouge": "write similar with by: rouge_l",
+    "llm_rubric": "write judge",
+    "rubric": "write judge",
+    "g_eval": "write judge",
+    "factuality": "write judge_against with as: factuality",
+    "model_graded_closedqa": "write judge",
+    "answer_relevance": "write judge_against with as: relevance",
+    "context_faithfulness": "write judge_against with as: grounded_in",
+    "tool_called": "write calls",
+    "must_include": "write contains_all",
+    "must_not_include": "write not: {contains_any: […]}",
+    "javascript": "write it in Python, and name it with python: file.py:function",
 }
 
 
@@ -153,9 +184,7 @@ def _name(document: Any) -> str:
     names = [key for key in keys if key in CHECKS]
     if not names:
         first = keys[0] if keys else WEIGHT
-        close = get_close_matches(first, CHECKS, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"one of {', '.join(CHECKS)}"
-        raise RefusedCheck(f"no check is called {first!r}", remedy)
+        raise RefusedCheck(f"no check is called {first!r}", _remedy_for(first))
     for name in names:
         if set(keys) - {name} <= _beside(name):
             return name
@@ -167,6 +196,18 @@ def _name(document: Any) -> str:
     close = get_close_matches(other, known, 1)
     remedy = f"did you mean {close[0]}?" if close else f"beside it may stand {', '.join(known)}"
     raise RefusedCheck(f"{names[0]} has no field {other!r}", remedy, f"$.{other}")
+
+
+def _remedy_for(name: str) -> str:
+    plain = name.lower().replace("-", "_")
+    negated = plain.startswith("not_")
+    plain = plain.removeprefix("not_")
+    known = plain if plain in CHECKS else None
+    if plain in _ELSEWHERE or (known and (negated or plain != name)):
+        remedy = _ELSEWHERE.get(plain, f"write {known}")
+        return f"{remedy}, within not: {{…}}" if negated else remedy
+    close = get_close_matches(plain, CHECKS, 1)
+    return f"did you mean {close[0]}?" if close else f"one of {', '.join(CHECKS)}"
 
 
 @cache
@@ -182,6 +223,8 @@ def _beside(name: str) -> frozenset[str]:
 
 def _argument(document: dict[str, Any], kind: CheckKind) -> Any:
     argument = document[kind.name]
+    if len(document) == 1:
+        return argument
     beside = {key: document[key] for key in document if key not in (kind.name, WEIGHT)}
     if not beside:
         return argument
@@ -200,6 +243,8 @@ def _check_argument(argument: Any, kind: CheckKind) -> None:
         problems = _form_schema(kind.name, msgspec.json.encode(form)).problems(argument) or problems
         first = problems[0]
         raise RefusedCheck(first.message, remedy, first.path)
+    if isinstance(argument, list) and kind.name == "contains":
+        remedy = "write contains_all, or contains_any"
     raise RefusedCheck(f"{kind.name} cannot be {_described(argument)}", remedy)
 
 
@@ -299,15 +344,15 @@ def run_checks(
     """What each check says of an answer."""
     results = []
     for check in prepared:
-        seen = check.look(examined, answers)
+        passed, score, expected, actual, reason, _ = check.look(examined, answers)
         results.append(
             CheckResult(
                 check.name,
-                seen.passed,
-                seen.score,
-                seen.expected,
-                seen.actual,
-                seen.reason,
+                passed,
+                score,
+                shown(expected),
+                actual,
+                reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
                 check.weight,
             )
         )
