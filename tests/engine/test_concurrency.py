@@ -109,8 +109,11 @@ def test_a_display_that_breaks_does_not_stop_the_run(workshop: Workshop) -> None
 class BusyClock(SystemClock):
     """Asked for the time of day with each event, it keeps the event loop busy."""
 
+    def __init__(self, seconds: float = 0.05) -> None:
+        self._seconds = seconds
+
     def now_us(self) -> int:
-        time.sleep(0.05)
+        time.sleep(self._seconds)
         return super().now_us()
 
 
@@ -125,6 +128,19 @@ def test_the_latency_of_an_agent_is_without_the_stalls_of_the_event_loop(
     latencies = sorted(result.latency_ms or 0 for result in recording.summary.tasks)
     assert latencies[0] >= 8
     assert latencies[4] <= 16, latencies
+
+
+def test_an_async_agent_does_not_wait_for_what_is_done_about_all_the_others(
+    workshop: Workshop,
+) -> None:
+    async def answer(_task: Any) -> str:
+        await asyncio.sleep(0.008)
+        return "yes"
+
+    clock = BusyClock(0.002)
+    recording = workshop.run(a_suite(tasks=150), answer, concurrency=50, clock=clock)
+    latencies = sorted(result.latency_ms or 0 for result in recording.summary.tasks)
+    assert latencies[140] <= 100, latencies
 
 
 def test_the_latency_of_an_agent_that_failed_is_its_own_too(workshop: Workshop) -> None:

@@ -78,6 +78,7 @@ class PythonAgent:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             called
         )
+        self.runs_apart = not self._is_async  # in threads, not in the event loop
         self._threads = Threads()
 
     async def invoke(self, invocation: Invocation) -> Any:

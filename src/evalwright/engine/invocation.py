@@ -86,6 +86,8 @@ class Invoker:
         has_budget: bool = False,
     ) -> None:
         self._agent = agent
+        # Agents in the event loop wait while it works; so it never does all of its work at once.
+        self._turns = None if getattr(agent, "runs_apart", False) else asyncio.Lock()
         self._facts = facts
         self._recorder = recorder
         self._clock = clock
@@ -119,6 +121,9 @@ class Invoker:
         invocation.allowed_tools = self._agent.allowed_tools
         self._record_start(task.task_id, self._started(invocation))
         output, error, latency_ms = await self._ask(invocation)
+        if self._turns is not None:
+            async with self._turns:
+                await asyncio.sleep(0)
         usages = list(invocation.usages)
         answer = Answer(
             task, output, error, latency_ms, usages, invocation.schema_valid, len(usages), deeds
