@@ -88,6 +88,13 @@ def test_bounds_belong_to_what_is_allowed():
     assert not passes({"number": {"value": 0.3, "within": 0.1}}, 0.4001)
 
 
+def test_numbers_that_a_file_gave_as_texts_are_taken():
+    assert passes({"number": "1,234.5"}, 1234.5)
+    assert passes({"number": {"value": "7", "within": "0.5"}}, 7.5)
+    assert passes({"number": {"between": ["0", "1"]}}, 0.5)
+    assert said({"number": "7"}, 8).reason == "8 is not 7"
+
+
 @pytest.mark.parametrize(
     ("argument", "path", "message"),
     [

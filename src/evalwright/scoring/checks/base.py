@@ -129,8 +129,8 @@ class Examined:
             expected=self.expected,
             calls=self.calls,
             spent=self.spent,
-            make_trace=lambda: self.trace,  # type: ignore[arg-type,return-value]
-            find_signals=lambda: self.signals,  # type: ignore[arg-type,return-value]
+            make_trace=self._make_trace,
+            find_signals=self._find_signals,
         )
 
     @cached_property

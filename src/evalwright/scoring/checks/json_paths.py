@@ -111,6 +111,8 @@ def _fenced(text: str) -> Iterator[str]:
 
 
 def _parsed(text: str) -> Any:
+    if text[:1].isalpha() and text[:1] not in "tfn":  # not even the beginning of JSON
+        return ABSENT
     try:
         return parse(text)
     except NotJson:

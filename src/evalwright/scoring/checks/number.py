@@ -116,7 +116,7 @@ _PLACES = {"any": "nearest", "last": "last", "first": "first", "only": "only one
 
 def _wanted(options: dict[str, Any]) -> _Range:
     if "between" in options:
-        low, high = options["between"]
+        low, high = (_number_of(each, "$.between") for each in options["between"])
         if low > high:
             remedy = f"write [{high}, {low}]"
             raise RefusedCheck("the lower bound is above the upper one", remedy, "$.between")
@@ -126,9 +126,7 @@ def _wanted(options: dict[str, Any]) -> _Range:
             )
         room = _ROUNDING * max(abs(low), abs(high))
         return _Range(low - room, high + room, f"between {low} and {high}")
-    value = options["value"]
-    if isinstance(value, str):
-        value = _number_of(value)
+    value = _number_of(options["value"], "$.value")
     within = options.get("within")
     if isinstance(within, str):
         share = float(within.rstrip("% "))
@@ -139,12 +137,14 @@ def _wanted(options: dict[str, Any]) -> _Range:
     return _Range(value - room, value + room, said)
 
 
-def _number_of(text: str) -> float:
-    """A number that a template or a column of a file gave as text."""
-    numbers = numbers_in(text)
+def _number_of(value: float | str, place: str) -> float:
+    """A number, which a template or a column of a file may have given as text."""
+    if not isinstance(value, str):
+        return value
+    numbers = numbers_in(value)
     if len(numbers) != 1:
-        raise RefusedCheck(f"{text[:80]!r} is not a number", "write a number", "$.value")
-    return numbers[0].value
+        raise RefusedCheck(f"{value[:80]!r} is not a number", "write a number", place)
+    return numbers[0].shown
 
 
 def numbers_in(text: str) -> Sequence[_NamedNumber]:
@@ -218,7 +218,7 @@ CHECK = CheckKind(
                 ["between"],
                 between={
                     "type": "array",
-                    "items": {"type": "number"},
+                    "items": _NUMERIC,
                     "minItems": 2,
                     "maxItems": 2,
                 },
