@@ -185,6 +185,9 @@ def complaint_about(call: Call) -> Answer | None:
         reason = _anthropic_complaint(call)
     elif call.path.endswith("/chat/completions"):
         reason = _openai_complaint(call.body)
+    elif call.path.endswith("/embeddings"):
+        has_all = bool(call.body.get("model")) and bool(call.body.get("input"))
+        reason = None if has_all else "model and input are required"
     else:
         return failing(404, f"no such path: {call.path}")
     return failing(400, f"invalid request: {reason}") if reason else None

@@ -1,5 +1,6 @@
 """Checks that ask: judges, and functions of the user's own."""
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from engine.test_checked_runs import a_checked_task, of_checks, says
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.planning import RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite
-from evalwright.engine.execution import start_run
+from evalwright.engine.execution import Means, start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
+from evalwright.models.protocol import ModelError, Request
+from evalwright.models.scripted import ScriptedModel
 from subjects.judges import JUDGE, Judge, a_judge
 from subjects.runs import Recording, Workshop, as_agent
 
@@ -216,3 +219,49 @@ def test_a_function_that_cannot_be_called_is_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(InvalidDocument, match=why):
         own.run({"python": check})
+
+
+# Meanings.
+
+MEANS = {"similar": {"to": "It has been shipped.", "by": "embedding", "at_least": 0.9}}
+
+
+def embedder(vectors: dict[str, list[float]]) -> tuple[Means, list[str]]:
+    asked: list[str] = []
+
+    def embed(request: Request) -> str:
+        text = request.messages[0].content
+        asked.append(text)
+        if text not in vectors:
+            raise ModelError("timeout", "too slow")
+        return json.dumps(vectors[text])
+
+    return Means(embedder=ScriptedModel("scripted:vectors", embed)), asked
+
+
+def test_texts_are_compared_by_the_angle_between_their_embeddings(workshop: Workshop) -> None:
+    means, asked = embedder(
+        {"It has been shipped.": [1, 0], "It is on its way.": [0.9, 0.1], "No.": [0, 1]}
+    )
+    suite = of_checks(a_checked_task("near", MEANS), a_checked_task("far", MEANS))
+    answers = {"near": "It is on its way.", "far": "No."}
+    recording = workshop.run(
+        suite, lambda task: answers[task.id], means=means, embedding_model="scripted:vectors"
+    )
+    assert recording.score("near")["passed"] is True
+    assert recording.score("far")["score"] == 0
+    assert len(asked) == 3
+
+
+def test_a_check_by_meaning_is_refused_without_a_model(workshop: Workshop) -> None:
+    with pytest.raises(InvalidDocument, match="needs embeddings"):
+        workshop.run(of_checks(a_checked_task("task-1", MEANS)), says("Hello!"))
+
+
+def test_a_model_that_gives_no_vector_leaves_the_task_without_a_score(workshop: Workshop) -> None:
+    means, _ = embedder({})
+    suite = of_checks(a_checked_task("task-1", MEANS))
+    failed = workshop.run(suite, says("Hello!"), means=means, embedding_model="scripted:vectors")
+    assert failed.failure is not None
+    assert "model of embeddings scripted:vectors: too slow" in str(failed.failure)
+    assert not failed.of("eval.scored")

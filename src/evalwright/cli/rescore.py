@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from evalwright.cli.evaluation import ProgressObserver, RunRequest
 from evalwright.cli.output import reserve_stdout, say, warn, write_stdout
@@ -53,6 +54,11 @@ Examples:
     type=click.IntRange(1, MAX_JUDGE_SAMPLES),
     show_default="1",
     help="How often each judge is asked about an answer.",
+)
+@click.option(
+    "--embedding-model",
+    metavar="NAME",
+    help="A model of embeddings, for checks by meaning; by default that of the run.",
 )
 @click.option(
     "--cassette",
@@ -120,14 +126,13 @@ def _notices(planned: Rescore, subject: SuiteSubject | None) -> list[str]:
 
 
 def _rescore(request: RunRequest, log: EventLog, planned: Rescore) -> int:
-    plan, options = planned.plan, request.options
-    if plan.panel is not None:
-        options = RunOptions(
-            judges=tuple(plan.panel.judges),
-            judge_samples=plan.panel.samples,
-            cassette=options.cassette,
-            record=options.record,
-        )
+    plan, panel = planned.plan, planned.plan.panel
+    options = msgspec.structs.replace(
+        request.options,
+        judges=tuple(panel.judges) if panel else (),
+        judge_samples=panel.samples if panel else None,
+        embedding_model=plan.settings.embedding_model,
+    )
     session = Session(RecordedAgent(plan.agent), options, config=request.config, notify=warn)
     outcomes = ProgressObserver(request, log).run(session, [planned])
     return write_results(request.results, log, outcomes)

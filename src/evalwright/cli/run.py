@@ -161,6 +161,11 @@ Examples:
     help="How often each judge is asked about an answer.",
 )
 @click.option(
+    "--embedding-model",
+    metavar="NAME",
+    help="A model of embeddings, for checks by meaning: provider:model.",
+)
+@click.option(
     "--allow-self-judge", is_flag=True, help="Let the model of the agent judge its own answers."
 )
 @click.option(

@@ -41,6 +41,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     tools: str | None = None  # the file that describes live tools
     gateway: bool = False
     cassette: str | None = None
+    embedding_model: str | None = None  # for checks that compare meanings
     record: bool = False  # calls that the cassette does not hold are made, and added to it
     fail_on: tuple[FailOn, ...] = ()
     flaky_as: Literal["fail", "warn"] | None = None

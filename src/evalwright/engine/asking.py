@@ -10,12 +10,15 @@ import msgspec
 from evalwright.contracts.events import Judged, Payload
 from evalwright.contracts.suite import Task
 from evalwright.engine.judge_prompt import PROMPT_VERSION, questions_of
-from evalwright.engine.judging import Panel
+from evalwright.engine.judging import JudgeFailed, Panel
 from evalwright.engine.own_checks import OwnChecks
+from evalwright.models.embeddings import embedding_request, vector_of
+from evalwright.models.protocol import Model, ModelError
 from evalwright.scoring.checks.base import (
     Answers,
     Ask,
     CodeAsk,
+    EmbeddingAsk,
     Examined,
     JudgeAsk,
     JudgeSays,
@@ -38,9 +41,15 @@ class Asking:
     """Answers the asks of checks; what judges have said is not asked again."""
 
     def __init__(
-        self, panel: Panel | None, code: OwnChecks | None, timeout_s: float | None
+        self,
+        panel: Panel | None,
+        code: OwnChecks | None,
+        embedder: Model | None,
+        timeout_s: float | None,
     ) -> None:
         self._panel = panel
+        self._embedder = embedder
+        self._vectors: dict[str, list[float]] = {}  # by text
         self._code = code
         self._timeout_s = timeout_s
         self._said: dict[str, list[Judged]] = {}
@@ -72,7 +81,22 @@ class Asking:
             return await self._judged(ask, task, examined, record)
         if isinstance(ask, CodeAsk) and self._code is not None:
             return await self._code.call(ask.function, task, examined, self._timeout_s)
+        if isinstance(ask, EmbeddingAsk) and self._embedder is not None:
+            texts = (ask.text, examined.text)
+            return [await self._vector(text, self._embedder, record) for text in texts]
         return Unanswered("nobody can be asked for it here")
+
+    async def _vector(self, text: str, model: Model, record: Record) -> list[float]:
+        async with self._turns.setdefault(text, asyncio.Lock()):
+            if text not in self._vectors:
+                try:
+                    reply = await model.ask(embedding_request(text))
+                    record(reply.usage)
+                    self._vectors[text] = vector_of(reply, model.name)
+                except ModelError as error:
+                    message = f"model of embeddings {model.name}: {error.message}"
+                    raise JudgeFailed(error.code, message) from error
+        return self._vectors[text]
 
     async def _judged(self, ask: JudgeAsk, task: Task, examined: Examined, record: Record) -> Any:
         reference = material(ask, examined)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -26,13 +26,13 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.asking import Asking
 from evalwright.engine.invocation import Answer, Repetition
-from evalwright.engine.judging import Panel
 from evalwright.engine.own_checks import OwnChecks, Unusable
 from evalwright.engine.plan import Plan
 from evalwright.scoring.checks.base import (
     Answers,
     Ask,
     CodeAsk,
+    EmbeddingAsk,
     Examined,
     JudgeAsk,
     MadeCall,
@@ -43,6 +43,9 @@ from evalwright.scoring.checks.table import prepare_checks, run_checks, verdict_
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
 
+if TYPE_CHECKING:
+    from evalwright.engine.execution import Means
+
 SuiteChecks = Mapping[str, Sequence[Prepared]]  # by task
 
 
@@ -51,6 +54,7 @@ class PlannedChecks(msgspec.Struct, frozen=True):
 
     by_task: SuiteChecks
     judged: str | None = None  # the first task with a check that asks a judge
+    embedded: str | None = None  # the first task with a check that needs a model of embeddings
     code: OwnChecks | None = None
 
 
@@ -67,14 +71,17 @@ def plan_checks(
     with without_collecting():
         checks, problems = _prepare_suite(suite)
     judged: str | None = None
+    embedded: str | None = None
     code = OwnChecks(Path(source.folder)) if source is not None else None
     for index, task in enumerate(suite.tasks):
         for ask in _asks(checks.get(task.task_id, ())):
             if isinstance(ask, JudgeAsk):
                 judged = judged or task.task_id
+            elif isinstance(ask, EmbeddingAsk):
+                embedded = embedded or task.task_id
             elif isinstance(ask, CodeAsk) and with_code:
                 problems += _load(ask, code, task, f"$.tasks[{index}].checks")
-    return PlannedChecks(checks, judged, code), problems
+    return PlannedChecks(checks, judged, embedded, code), problems
 
 
 def _load(ask: CodeAsk, code: OwnChecks | None, task: Task, path: str) -> list[Problem]:
@@ -123,7 +130,7 @@ class Checking:
         self,
         plan: Plan,
         agent_id: str,
-        panel: Panel | None,
+        means: "Means",
         done: Mapping[str, Sequence[Repetition]],
     ) -> None:
         planned = plan.checks
@@ -132,7 +139,9 @@ class Checking:
             if problems:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self._checks = planned.by_task
-        self._asking = Asking(panel, planned.code, plan.settings.task_timeout_s)
+        self._asking = Asking(
+            means.panel, planned.code, means.embedder, plan.settings.task_timeout_s
+        )
         self._asking_tasks = {
             task_id for task_id, checks in self._checks.items() if any(each.asks for each in checks)
         }

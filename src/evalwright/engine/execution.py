@@ -32,6 +32,7 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.verdict import reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
+from evalwright.models.protocol import Model
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
@@ -73,6 +74,7 @@ class Means(msgspec.Struct, frozen=True):
 
     surroundings: Surroundings = msgspec.field(default_factory=Surroundings)
     panel: Panel | None = None
+    embedder: Model | None = None  # for checks that compare meanings
     may_go_on: MayGoOn | None = None  # waited for before each task
 
 
@@ -102,7 +104,7 @@ class Execution:
         if any(task.expected.kind == "checks" for task in self._plan.suite.tasks):
             from evalwright.engine.checking import Checking  # most suites have none
 
-            self._checking = Checking(self._plan, agent.agent_id, means.panel, history.repetitions)
+            self._checking = Checking(self._plan, agent.agent_id, means, history.repetitions)
         self._review = None
         if means.panel is not None or self._checking is not None:
             self._review = Review(self._plan, means.panel, self._checking)
@@ -340,7 +342,12 @@ class Execution:
 
     async def _fail_unfinished(self) -> None:
         if not self._answered:
-            await self._fail("agent_unavailable", self._unavailable_message())
+            first = self._first_error.message if self._first_error else "unknown"
+            await self._fail(
+                "agent_unavailable",
+                f"agent {self._agent.agent_id} ({self._plan.agent.ref}) failed in all "
+                f"{len(self._withheld)} invocations; the first: {first}",
+            )
         task_id, failure = self._unjudged[0]
         await self._fail(
             "judge_failed",
@@ -369,13 +376,6 @@ class Execution:
         error = ErrorDetail(code, message, details, retryable=True)
         await self._recorder.flush(RunFailure(error, self._duration_ms()))
         raise errors.RunFailed(self._recorder.run_id, code, message)
-
-    def _unavailable_message(self) -> str:
-        first = self._first_error
-        return (
-            f"agent {self._agent.agent_id} ({self._plan.agent.ref}) failed in all "
-            f"{len(self._withheld)} invocations; the first: {first.message if first else 'unknown'}"
-        )
 
     def _duration_ms(self) -> int:
         return max(0, self._clock.now_us() - self._history.started_at_us) // 1000

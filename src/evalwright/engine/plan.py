@@ -245,6 +245,10 @@ def _option_problems(
     checks: "PlannedChecks | None",
 ) -> list[Problem]:
     problems = _judge_problems(suite, modes, options, checks.judged if checks else None)
+    if checks is not None and checks.embedded and not options.embedding_model:
+        message = f"task {checks.embedded!r} has a check by meaning, which needs embeddings"
+        remedy = "name a model with --embedding-model, or leave out `by: embedding`"
+        problems.append(Problem("--embedding-model", message, remedy))
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
         problems.append(Problem("--read-only", message, "use it with --mode live-shadow"))

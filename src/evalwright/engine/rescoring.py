@@ -147,7 +147,11 @@ def _plan(
             options, judges=tuple(panel.judges), judge_samples=panel.samples
         )
     options = msgspec.structs.replace(
-        options, modes=modes, allow_mismatch=True, allow_self_judge=True
+        options,
+        modes=modes,
+        embedding_model=options.embedding_model or before.settings.embedding_model,
+        allow_mismatch=True,
+        allow_self_judge=True,
     )
     return plan_run(suite, name, RecordedAgent(before.agent), options, source=where)
 

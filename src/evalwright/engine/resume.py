@@ -23,7 +23,15 @@ from evalwright.store.protocol import EventLog
 # Options that may change when a run is resumed; below, flags that differ from their field.
 CHANGEABLE = frozenset(
     {"concurrency", "task_timeout_s", "run_timeout_s", "max_cost_usd", "task_cost_usd"}
-    | {"known_costs_only", "read_only", "tools", "gateway", "cassette", "allow_self_judge"}
+    | {
+        "known_costs_only",
+        "read_only",
+        "tools",
+        "gateway",
+        "cassette",
+        "allow_self_judge",
+        "embedding_model",
+    }
 )
 _FLAGS = {"modes": "--mode", "tags": "--tag", "judges": "--judge"}
 

@@ -137,6 +137,14 @@ class ModelPool:
             self._loaded[name] = self._providers.load(name, self.cassette)
         return SharedModel(self._loaded[name])
 
+    def load_embedder(self, name: str) -> Model:
+        """A model of embeddings by its name; raises `BadInput` like `load`."""
+        self.is_used = True
+        model = self._loaded[f"{name} embeddings"] = self._providers.load(
+            name, self.cassette, embeds=True
+        )
+        return SharedModel(model)
+
     def panel(self, judges: Sequence[str], samples: int) -> Panel:
         """The judges of a run."""
         return Panel([self.load(judge) for judge in judges], samples)
@@ -217,6 +225,9 @@ class Session:
         self._panel = None
         if options.judges:
             self._panel = self.models.panel(options.judges, options.judge_samples or 1)
+        self._embedder = None
+        if options.embedding_model is not None:
+            self._embedder = self.models.load_embedder(options.embedding_model)
         self._toolbox = NO_TOOLS
 
     def plan(
@@ -299,6 +310,8 @@ class Session:
                 live=plan.is_live,
                 read_only=self.options.read_only,
             )
+            if self._embedder is not None:
+                means = msgspec.structs.replace(means, embedder=self._embedder)
             self._toolbox = means.surroundings.toolbox
             if self._gateway is not None:
                 await self._gateway.start()

@@ -28,16 +28,19 @@ class Providers:
         self._notify = notify
         self._channels: dict[str, Channel] = {}
 
-    def load(self, name: str, cassette: Cassette | None = None) -> Model:
-        """A model by its name; raises `BadInput` for an unknown provider or a missing key."""
+    def load(self, name: str, cassette: Cassette | None = None, *, embeds: bool = False) -> Model:
+        """A model by its name; raises `BadInput` for an unknown provider or a missing key.
+
+        One that `embeds` gives the vectors of texts in place of answers.
+        """
         known = known_providers(self._config)
         parsed = parse_name(name, known)
         if cassette is not None and not cassette.record:
             return cassette.player(str(parsed))
-        model = self._load(parsed, known[parsed.provider])
+        model = self._load(parsed, known[parsed.provider], embeds=embeds)
         return model if cassette is None else cassette.wrap(model)
 
-    def _load(self, name: ModelName, provider: Provider) -> Model:
+    def _load(self, name: ModelName, provider: Provider, *, embeds: bool) -> Model:
         from evalwright.models.dialects import LocalDialect, load_dialect
         from evalwright.models.prices import meter
 
@@ -46,12 +49,17 @@ class Providers:
             return dialect.load(name.model, meter(name, provider, self._config))
         from evalwright.models.calling import CalledModel, Channel
 
-        channel = self._channels.get(provider.name)
+        if embeds:
+            from evalwright.models.embeddings import embedding_dialect
+
+            dialect = embedding_dialect(dialect, provider.name)
+        shared_by = f"{provider.name} embeddings" if embeds else provider.name
+        channel = self._channels.get(shared_by)
         if channel is None:
             endpoint = find_endpoint(provider, self._config, self._environment)
             if endpoint.detour and self._notify:
                 self._notify(endpoint.detour)
-            channel = self._channels[provider.name] = Channel(endpoint, dialect)
+            channel = self._channels[shared_by] = Channel(endpoint, dialect)
         return CalledModel(channel, name.model, meter(name, provider, self._config))
 
 
