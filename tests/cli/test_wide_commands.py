@@ -101,11 +101,14 @@ def test_a_suite_is_not_exported_over_itself(evalwright: Evalwright, folder) -> 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (("agent.py:answer", "agent.py:anwser"), "line 2, $.agent: agent.py has no 'anwser'"),
-        (("agent.py:answer", "agnt.py:answer"), "line 2, $.agent: there is no file agnt.py"),
-        (("contains: Rome", "python: agent.py:polite"), "line 6, task where, $.tasks[0].checks[0]"),
-        (("contains: Rome", "regex: (a"), "line 6, task where, $.tasks[0].checks[0].regex"),
-        (("contains: Rome", "no_signals: [nope]"), "line 6, task where, $.tasks[0].checks[0]"),
+        (("agent.py:answer", "agent.py:anwser"), "$.agent: line 2: agent.py has no 'anwser'"),
+        (("agent.py:answer", "agnt.py:answer"), "$.agent: line 2: there is no file agnt.py"),
+        (
+            ("contains: Rome", "python: agent.py:polite"),
+            "$.tasks[0].checks[0]: line 6, task where: ",
+        ),
+        (("contains: Rome", "regex: (a"), "$.tasks[0].checks[0].regex: line 6, task where: "),
+        (("contains: Rome", "no_signals: [nope]"), "no_signals[0]: line 6, task where: "),
         (("tasks:", "data: [ { file: nope.csv, checks: [ { equals: 1 } ] } ]\ntasks:"), "nope.csv"),
     ],
 )

@@ -13,7 +13,7 @@ from evalwright.contracts.documents import (
     value_to_json,
     without_collecting,
 )
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.planning import SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_wide
 from evalwright.scoring.golden import read_suite
@@ -59,7 +59,12 @@ def read_subject(
 
             wide = wide_from(source, name, document)
             return SuiteSubject(wide.suite, agent or wide.agent, wide.source, wide.notices)
-    return SuiteSubject(read_suite(source, name), agent)
+    try:
+        return SuiteSubject(read_suite(source, name), agent)
+    except InvalidDocument as error:
+        from evalwright.engine.wide.places import told_by_line
+
+        raise told_by_line(error, source) from None
 
 
 def _packed_subject(name: str, agent: str | None) -> SuiteSubject:

@@ -59,7 +59,9 @@ def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[P
     if isinstance(document, dict) and _is_tools_file(document):
         parse_tools(source, name)
         return "tools file", []
-    return SUITE_KIND, check_suite(document)
+    from evalwright.engine.wide.places import placed
+
+    return SUITE_KIND, placed(check_suite(document), source, document)
 
 
 def check_wide(document: Any, source: bytes, name: str) -> list[Problem]:

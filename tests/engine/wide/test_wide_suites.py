@@ -202,10 +202,10 @@ tasks:
 """
         undefined, unknown, empty = problems_of(tmp_path, text)
 
-        assert undefined.startswith("line 4, task first, $.tasks[0].input: qestion is undefined")
+        assert undefined.startswith("$.tasks[0].input: line 4, task first: qestion is undefined")
         assert "did you mean question?" in undefined
-        assert unknown.startswith("line 8, task first, $.tasks[0].checks[1]")
-        assert empty.startswith("line 9, task second, $.tasks[1]: no checks")
+        assert unknown.startswith("$.tasks[0].checks[1]: line 8, task first: ")
+        assert empty.startswith("$.tasks[1]: line 9, task second: no checks")
 
     @pytest.mark.parametrize(
         ("wrong", "near"), [("chekcs", "checks"), ("passRate", "pass_rate"), ("tag", "tags")]
@@ -213,7 +213,7 @@ tasks:
     def test_an_unknown_field_is_told_with_the_one_that_was_meant(self, tmp_path, wrong, near):
         text = f"evalwright: 1\ntasks:\n  - id: a\n    input: Hi\n    {wrong}: []\n"
 
-        assert problems_of(tmp_path, text)[0].startswith("line 5, task a, $.tasks[0]")
+        assert problems_of(tmp_path, text)[0].startswith("$.tasks[0]: line 5, task a: ")
         assert f"did you mean {near}?" in problems_of(tmp_path, text)[0]
 
     def test_another_version_of_the_form_is_refused(self, tmp_path):
@@ -236,7 +236,9 @@ tasks:
   - { id: second, input: Hi }
 """
         (problem,) = problems_of(tmp_path, text)
-        assert problem.startswith("line 5, task second, $.tasks[1], $.defaults.checks[0].contains")
+        assert problem.startswith(
+            "$.tasks[1], $.defaults.checks[0].contains: line 5, task second: "
+        )
 
     def test_a_bomb_of_aliases_is_refused(self, tmp_path):
         bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -4,7 +4,8 @@ import re
 
 import yaml
 
-from evalwright.contracts.errors import Problem
+from evalwright.contracts.documents import parse_document
+from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import child, parse
 
 MOST_SEARCHED = 20 << 20  # bytes
@@ -77,10 +78,12 @@ def _pointed(problem: Problem) -> str:
 
 
 def _with_place(problem: Problem, line: int, document: object) -> Problem:
+    if not problem.path.startswith("$"):
+        return problem  # it has a place of its own
     task = _task_id(problem.path, document)
     parts = [*([f"line {line}"] if line else []), *([f"task {task}"] if task else [])]
-    where = ", ".join([*parts, problem.path])
-    return Problem(where, problem.message, problem.remedy)
+    where = f"{', '.join(parts)}: " if parts else ""
+    return Problem(problem.path, where + problem.message, problem.remedy)
 
 
 def _task_id(path: str, document: object) -> str | None:
@@ -89,5 +92,14 @@ def _task_id(path: str, document: object) -> str | None:
     if found is None or not isinstance(tasks, list):
         return None
     task = tasks[int(found[1])]
-    task_id = task.get("id") if isinstance(task, dict) else None
+    task_id = (task.get("id") or task.get("taskId")) if isinstance(task, dict) else None
     return task_id if isinstance(task_id, str) else None
+
+
+def told_by_line(error: InvalidDocument, source: bytes) -> InvalidDocument:
+    """The same error of a file, with the lines of its problems where it can be read at all."""
+    try:
+        document = parse_document(source, error.name)
+    except InvalidDocument:
+        return error
+    return InvalidDocument(error.name, placed(error.problems, source, document))
