@@ -163,7 +163,7 @@ def _meant(near: Sequence[str], known: Sequence[str]) -> str:
 def _none_left(option: str, run_id: str, found: Collection[str]) -> str:
     what = "ended in an error" if option == "--errors" else "failed"
     if not found:
-        return f"no task {what} in run {run_id}, so {option} selects none"
+        return f"no task {what} in run {run_id}, so {option} selects none; name another run"
     return f"none of the tasks that {what} in run {run_id} is selected otherwise"
 
 

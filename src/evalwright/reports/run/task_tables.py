@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from evalwright.contracts.jsonvalue import NotJson, stringify
+from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.csv_cells import csv_document, csv_text
 from evalwright.reports.figures import NOTHING, dollars
@@ -157,8 +158,9 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
         yield f"## {verdict}: {inline(f'{summary.suite_id}@{summary.suite_version}')}"
         counts = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
         yield from ("", f"Score {summary.aggregate_score:.4g}, {counts}. Run `{run.run_id}`.", "")
-        yield from (f"- {inline(reason)}" for reason in run.reasons)
-        yield from [""] * bool(run.reasons)
+        notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
+        yield from (f"- {inline(note)}" for note in notes)
+        yield from [""] * bool(notes)
     head = ("Result", "Task", "Score", "Latency", "Cost", "Why", "Expected", "Actual")
     yield from table(head, map(_markdown_cells, failures_first(run.records())))
     yield ""
