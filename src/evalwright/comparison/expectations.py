@@ -167,10 +167,14 @@ def _refusal(schema: Any) -> str:
     if outside is not None:
         return f"the schema refers to {outside!r}; only references within it (#…) are followed"
     try:
-        jsonschema_rs.validator_for(schema)
+        jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
     except (ValueError, RecursionError) as error:
         return f"not a valid JSON Schema: {str(error)[:300]}"
     return ""
+
+
+def _fetch_nothing(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside the schema")
 
 
 def _outside_reference(value: Any, depth: int = 0) -> str | None:
