@@ -5,19 +5,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
 
 from evalwright.comparison.cases import SuiteCases
+from evalwright.comparison.own_records import RepeatedTask, step_of, why_failed
 from evalwright.comparison.run_folder import FoundResponse, ListedResponse, Unreadable
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
+    Checked,
     Decided,
     EvalScored,
     EvalStarted,
     Event,
+    Found,
     InvocationCompleted,
     InvocationStarted,
+    Judged,
     Payload,
     Planned,
     ProviderUsage,
@@ -26,7 +29,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.suite import Task
+from evalwright.contracts.suite import Suite, Task
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
 from evalwright.trace.model import text_of
@@ -38,7 +41,13 @@ if TYPE_CHECKING:
 NONDETERMINISTIC = "evalwright (live-shadow: nondeterministic)"
 
 _FRAME = (RunStarted.TYPE, EvalStarted.TYPE, Planned.TYPE, *TERMINAL_TYPES)
-_INDEXED = (InvocationStarted.TYPE, InvocationCompleted.TYPE, ProviderUsage.TYPE, EvalScored.TYPE)
+_INDEXED = (
+    InvocationStarted.TYPE,
+    InvocationCompleted.TYPE,
+    ProviderUsage.TYPE,
+    Checked.TYPE,
+    EvalScored.TYPE,
+)
 _SHOWN: dict[str, type[Payload]] = {
     kind.TYPE: kind
     for kind in (
@@ -48,6 +57,9 @@ _SHOWN: dict[str, type[Payload]] = {
         ProviderUsage,
         Decided,
         InvocationCompleted,
+        Judged,
+        Found,
+        Checked,
         EvalScored,
     )
 }
@@ -61,19 +73,26 @@ _FAILURE_CLASSES = {
 
 
 class _LastAttempt(NamedTuple):
-    """The events of a task's last invocation: from `first` to `last`, once it came to an end."""
+    """The events of a task's last invocation: from `first` to `last`, once it came to an end.
 
+    A task that is repeated has one for each repetition.
+    """
+
+    task_id: str
     first: int
-    last: int | None
-    number: int
+    last: int | None = None
+    number: int = 0
+    repetition: int = 1
 
 
 class LoggedRun:
     """A run that Evalwright recorded. A run that has not ended is compared as far as it got.
 
-    A task has a response once an invocation for it came to an end.
+    A task has a response once an invocation for it came to an end; one that is repeated has as many
+    responses as repetitions.
     """
 
+    has_verdicts = True
     root = None
     meta_fault = None
 
@@ -81,13 +100,16 @@ class LoggedRun:
         self._reader = reader
         self.run_id = run_id
         log = reader.opened()
-        self._attempts: dict[str, _LastAttempt] = {}
+        self._attempts: dict[str, _LastAttempt] = {}  # by the name of the response
         self._scored: list[str] = []
         self._ready: dict[str, dict[str, Any]] = {}
         try:
-            models = self._index(log)
             frame = {event.type: event for event in log.read(self.run_id, _FRAME)}
             planned = frame[Planned.TYPE].decode(Planned)
+            self._repeated = {
+                task.task_id: RepeatedTask(task) for task in planned.suite.tasks if task.repeat > 1
+            }
+            models = self._index(log)
             started = frame[EvalStarted.TYPE].decode(EvalStarted)
             self._meta = _meta(frame, planned, started, models)
         except KeyError as error:
@@ -95,6 +117,7 @@ class LoggedRun:
             raise DamagedEventLog(message) from error
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
+        self.suite = planned.suite
         self.cases = SuiteCases(planned.suite.tasks)
         self._tasks = {task.task_id: task for task in planned.suite.tasks}
         self.meta = {key: self._meta[key] for key in self._meta if key != "selected_case_ids"}
@@ -107,16 +130,24 @@ class LoggedRun:
         models = set()
         for event in log.read(self.run_id, _INDEXED):
             task_id, place = event.task_id or "", event.sequence
-            known = self._attempts.get(task_id) or _LastAttempt(place, None, 0)
+            repeated = self._repeated.get(task_id)
+            name = repeated.name if repeated else task_id
+            known = self._attempts.get(name) or _LastAttempt(task_id, place)
             if event.type == InvocationStarted.TYPE:
-                self._attempts[task_id] = _LastAttempt(place, None, known.number + 1)
+                at = repeated.at if repeated else 1
+                self._attempts[name] = _LastAttempt(task_id, place, None, known.number + 1, at)
             elif event.type == ProviderUsage.TYPE:
                 if known.last is None and known.number:
                     models.add(event.decode(ProviderUsage).model)
+            elif event.type == EvalScored.TYPE and repeated:
+                repeated.scored = event.decode(EvalScored)
+                self._scored += repeated.names()
             else:
-                self._attempts[task_id] = known._replace(last=place)
+                self._attempts[name] = known._replace(last=place)
                 if event.type == EvalScored.TYPE:
-                    self._scored.append(task_id)
+                    self._scored.append(name)
+                elif event.type == Checked.TYPE and repeated:
+                    repeated.at += 1
         return sorted(models)
 
     def meta_bytes(self) -> bytes:
@@ -129,9 +160,10 @@ class LoggedRun:
 
     def listed(self) -> Iterator[ListedResponse]:
         """The tasks in the order of their scores, then those that ended without one."""
-        for task_id in dict.fromkeys([*self._scored, *self._attempts]):
-            if task_id in self._tasks and self._attempts[task_id].last is not None:
-                yield ListedResponse(task_id, None, task_id)
+        for name in dict.fromkeys([*self._scored, *self._attempts]):
+            attempt = self._attempts[name]
+            if attempt.task_id in self._tasks and attempt.last is not None:
+                yield ListedResponse(attempt.task_id, None, name)
 
     def selected(self) -> Iterator[str]:
         """Every task of the suite."""
@@ -159,30 +191,33 @@ class LoggedRun:
         alone = last - first > _WIDEST
         found: dict[str, list[Event]] = {}
         for event in log.read(self.run_id, tuple(_SHOWN), first - 1, last - first + 1):
-            attempt = self._attempts.get(event.task_id or "", _NEVER)
-            within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
-            if within and (attempt is wanted or not alone):
-                found.setdefault(event.task_id or "", []).append(event)
+            task_id = event.task_id or ""
+            repeated = self._repeated.get(task_id)
+            for name in repeated.names() if repeated else (task_id,):
+                attempt = self._attempts.get(name, _NEVER)
+                within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
+                if within and (attempt is wanted or not alone):
+                    found.setdefault(name, []).append(event)
         try:
             said = {
-                task_id: [(event.at_us, event.decode(_SHOWN[event.type])) for event in events]
-                for task_id, events in found.items()
-                if task_id in self._tasks
+                name: [(event.at_us, event.decode(_SHOWN[event.type])) for event in events]
+                for name, events in found.items()
+                if self._attempts[name].task_id in self._tasks
             }
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
-        self._ready = {
-            task_id: _AnsweredTask(self._tasks[task_id], self._attempts[task_id].number).response(
-                payloads
-            )
-            for task_id, payloads in said.items()
-        }
+        self._ready = {name: self._answered(name).response(said[name]) for name in said}
+
+    def _answered(self, name: str) -> "_AnsweredTask":
+        attempt = self._attempts[name]
+        task, repeated = self._tasks[attempt.task_id], self._repeated.get(attempt.task_id)
+        return _AnsweredTask(self.suite, task, attempt, repeated)
 
     def _damaged(self, log: "EventLog", error: Exception) -> DamagedEventLog:
         return DamagedEventLog(f"{log.place}: run {self.run_id} cannot be read: {error!r}")
 
 
-_NEVER = _LastAttempt(-1, None, 0)
+_NEVER = _LastAttempt("", -1)
 
 
 def _meta(
@@ -224,13 +259,16 @@ def _meta(
 class _AnsweredTask(msgspec.Struct):
     """The last invocation for a task, from what its events say."""
 
+    suite: Suite
     task: Task
-    attempt: int
+    attempt: _LastAttempt
+    repeated: RepeatedTask | None
     usages: list[ProviderUsage] = []
     judged: bool = False  # calls of a judge count for the task, not for the agent
-    outcome: str | None = None
+    completed: InvocationCompleted | None = None
     decided: Decided | None = None
-    scored: EvalScored | None = None
+    scored: Checked | EvalScored | None = None
+    evidence: list[Payload] = []  # that a verdict rests on
 
     def response(self, said: Sequence[tuple[int, Payload]]) -> dict[str, Any]:
         """The response object of the task."""
@@ -239,12 +277,13 @@ class _AnsweredTask(msgspec.Struct):
             if isinstance(payload, Decided):
                 self.decided, decided_us = payload, at_us
             elif isinstance(payload, InvocationCompleted):
-                self.outcome = payload.outcome
-            elif isinstance(payload, EvalScored):
-                self.scored = payload
+                self.completed = payload
+            elif isinstance(payload, _VERDICTS):
+                self.scored = payload if isinstance(payload, _SCORES) else self.scored
+                self.evidence.append(payload)
             elif not isinstance(payload, ProviderUsage):
-                steps.append({"ts": _ms(at_us), **_step(payload)})
-            elif self.outcome is None:
+                steps.append({"ts": _ms(at_us), **step_of(payload)})
+            elif self.completed is None:
                 self.usages.append(payload)
             else:
                 self.judged = True
@@ -269,7 +308,8 @@ class _AnsweredTask(msgspec.Struct):
 
     @property
     def _failed(self) -> bool:
-        return self.outcome == "failed" or self.decided is None
+        failed = self.completed is not None and self.completed.outcome == "failed"
+        return failed or self.decided is None
 
     def _failure(self) -> dict[str, Any]:
         decision = self.decided.decision if self.decided else None
@@ -279,7 +319,7 @@ class _AnsweredTask(msgspec.Struct):
         return _present(
             {
                 "class": _FAILURE_CLASSES.get(code, code),
-                "attempt": self.attempt,
+                "attempt": self.attempt.number,
                 "is_transient": error.get("retryable"),
                 "error_name": code,
                 "error_message": error.get("message"),
@@ -289,63 +329,48 @@ class _AnsweredTask(msgspec.Struct):
     def _measures(self) -> dict[str, Any]:
         """What it cost, and the score where there is one."""
         scored, usages = self.scored, self.usages
-        cost = scored.cost_usd if scored and not self.judged else None
+        whole = scored if isinstance(scored, EvalScored) else None  # nothing was repeated
+        cost = whole.cost_usd if whole and not self.judged else None
+        took = self.completed.latency_ms if self.completed and self.repeated else None
         usage = {
-            "duration_ms": scored.latency_ms if scored else None,
+            "duration_ms": whole.latency_ms if whole else took,
             "input_tokens": sum(each.input_tokens for each in usages) if usages else None,
             "output_tokens": sum(each.output_tokens for each in usages) if usages else None,
             "cost_usd": task_cost(usages) if cost is None and usages else cost,
         }
         if scored is None:  # an answer that nobody could judge has not passed
-            unjudged = {} if self._failed else {"scored": {"passed": False}}
+            unjudged = {} if self._failed else {"scored": {"passed": False, **self._of_several()}}
             return {"usage": _present(usage), **unjudged}
         match = self.task.expected.match
         score = {
             "score": scored.score,
             "passed": scored.passed,
-            "threshold": PASSING_GOLDEN_SCORE if match else None,
+            "threshold": PASSING_GOLDEN_SCORE if match else self.task.expected.threshold,
             "strategy": match.strategy if match else None,
             "expected": match.value if match else None,
         }
-        return {"usage": _present(usage), "scored": _present(score)}
+        if not scored.passed:
+            score |= why_failed(self.suite, self.task, self.evidence, self._output)
+        return {"usage": _present(usage), "scored": {**_present(score), **self._of_several()}}
 
+    @property
+    def _output(self) -> Any:
+        return self.decided.decision if self.decided and not self._failed else None
 
-def _step(payload: Payload) -> dict[str, Any]:
-    if isinstance(payload, ToolCalled):
-        args = None if payload.inputs is UNSET else payload.inputs
+    def _of_several(self) -> dict[str, Any]:
+        """Of a task that is repeated: which repetition it is, and what they came to together."""
+        if self.repeated is None:
+            return {}
+        scored = self.repeated.scored
         return {
-            "type": "tool_call",
-            "call_id": payload.call_id,
-            "tool": payload.tool_name,
-            "args": args,
+            "repetition": self.attempt.repetition,
+            "repetitions": self.task.repeat,
+            "task_passed": scored is not None and scored.passed,
         }
-    if isinstance(payload, ToolReturned):
-        return _result(payload)
-    assert isinstance(payload, Reasoned)
-    return {
-        "type": "message",
-        "role": "assistant",
-        "content": payload.reasoning,
-        "reasoning": True,
-    }
 
 
-def _result(returned: ToolReturned) -> dict[str, Any]:
-    """A tool's result; its status is `ok`, `error` or `timeout`, where the log says which."""
-    result: dict[str, Any] = {
-        "type": "tool_result",
-        "call_id": returned.call_id,
-        "tool": returned.tool_name,
-        "payload": None if returned.outcome is UNSET else returned.outcome,
-    }
-    if returned.error is not UNSET:
-        result["status"] = "timeout" if "timeout" in returned.error.code else "error"
-        result["error_message"] = returned.error.message
-    elif returned.status is not UNSET:
-        result["status"] = "ok" if returned.status == "ok" else "error"
-    if returned.duration_ms is not UNSET:
-        result["latency_ms"] = returned.duration_ms
-    return result
+_SCORES = (Checked, EvalScored)
+_VERDICTS = (Judged, Found, *_SCORES)
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from evalwright.comparison.alignment import AlignedStep, align
-from evalwright.comparison.cases import Case, file_stem, parse_case
+from evalwright.comparison.cases import Case, SuiteCases, file_stem, parse_case
 from evalwright.comparison.inputs import Inputs
 from evalwright.comparison.matching import PlannedCase
 from evalwright.comparison.run_folder import (
@@ -154,12 +154,20 @@ class Comparer:
 
     def _judge(self, read: _ReadCase) -> _JudgedCase:
         case = parse_case(read.raw, read.planned.id)
+        runs, responses = self.inputs, read.responses
+        is_suite = isinstance(runs.cases, SuiteCases)
         checked: list[list[CheckedResponse]] = [
             [
-                check(case, each.value, each.shown, clean=self.masked and each.shown is each.value)
+                check(
+                    case,
+                    each.value,
+                    each.shown,
+                    clean=self.masked and each.shown is each.value,
+                    decided=is_suite and run.has_verdicts,
+                )
                 for each in of
             ]
-            for of in (read.responses.baseline, read.responses.new)
+            for run, of in ((runs.baseline, responses.baseline), (runs.new, responses.new))
         ]
         sides = judge_sides(case, BothSides(*checked), self.suppressions, self._today)
         return _JudgedCase(read, case, sides)

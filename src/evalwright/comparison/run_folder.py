@@ -62,6 +62,10 @@ class ComparedRun(Protocol):
     """One side of a comparison: a run directory, a file of traces, or a run of the event log."""
 
     @property
+    def has_verdicts(self) -> bool:
+        """Whether a response with a score brings the verdict of the run's own suite."""
+
+    @property
     def root(self) -> Path | None:
         """The directory that the run is in, where it is in one; nothing is written to it."""
 
@@ -102,6 +106,8 @@ class RunFolder:
     answers. Captured bodies may be in the folders above, up to `top`, and in the
     `_runner_failures` of those in `above`.
     """
+
+    has_verdicts = False
 
     def __init__(self, root: Path, listing: Path | None = None) -> None:
         self.root = root

@@ -51,13 +51,17 @@ _Value = TypeVar("_Value")
 
 
 class CheckedResponse(msgspec.Struct, frozen=True):
-    """One response held against its case; `clean` when a scan of it found nothing sensitive."""
+    """One response held against its case; `clean` when a scan of it found nothing sensitive.
+
+    Of a task that is repeated, `task_passed` is the verdict on all its repetitions.
+    """
 
     trace: Trace
     failures: tuple[FailedAssertion, ...]
     fault: str | None
     timed: bool
     clean: bool
+    task_passed: bool | None = None
 
 
 class SideResult(msgspec.Struct, frozen=True):
@@ -89,10 +93,12 @@ def check(
     shown: Json | Unreadable | None = None,
     *,
     clean: bool = False,
+    decided: bool = False,
 ) -> CheckedResponse:
     """Hold one response against its case; messages quote it as it is `shown`, where that differs.
 
-    A message quotes parts of long texts, and masking cannot recognise part of a secret.
+    A message quotes parts of long texts, and masking cannot recognise part of a secret. Where the
+    verdict of an own run has `decided`, what passed there passes here.
     """
     if isinstance(response, Unreadable):
         return _without_response(case, f"the response is not used: {response.reason}")
@@ -101,24 +107,72 @@ def check(
     trace = decode_trace(response, case.id, case.prompt)
     failures = failed_assertions(case, trace)
     scored, named = response.get("scored"), response.get("case_id")
-    if isinstance(scored, dict) and scored.get("passed") is False:  # Evalwright's own verdict
-        failures.insert(0, _missed_score(scored, response if shown is None else shown))
+    scored = scored if isinstance(scored, dict) else {}
+    if scored.get("passed") is False:  # Evalwright's own verdict
+        failures = _by_own_verdict(trace, response, response if shown is None else shown) + failures
+    elif decided and scored.get("passed") is True:
+        failures = []
+    if "repetition" in scored:
+        failures = [_of_repetition(scored, each) for each in failures]
+    task_passed = scored.get("task_passed") is True if "task_passed" in scored else None
     fault = None
     if isinstance(named, str) and named not in ("", case.id) and "base_case_id" not in response:
         fault = f"the response says that it is of case {named[:200]!r}"
     timed = response.get("ts_synthetic") is not True
-    return CheckedResponse(trace, tuple(failures), fault, timed, clean)
+    return CheckedResponse(
+        trace, tuple(failures), fault, timed, clean, task_passed if decided else None
+    )
 
 
-def _missed_score(scored: Json, shown: Json | Unreadable) -> FailedAssertion:
-    threshold, score = scored.get("threshold"), scored.get("score")
+def _by_own_verdict(
+    trace: Trace, response: Json, shown: Json | Unreadable
+) -> list[FailedAssertion]:
+    """Why a task of an own run did not pass: its failed checks, and its score where that is low."""
+    parts: dict[str, Json] = shown if isinstance(shown, dict) else {}
+    scored = parts.get("scored")
+    scored = scored if isinstance(scored, dict) else {}
+    failed = scored.get("failed")
+    named = [_named(each) for each in failed if isinstance(each, dict)] if failed else []
+    output = parts.get("final_output")
+    if output != response.get("final_output"):
+        named = [_uncut(each) for each in named]
+    said = response["scored"]
+    score, bar = said.get("score"), said.get("threshold")
+    is_low = isinstance(score, int | float) and isinstance(bar, int | float) and score < bar
+    if trace.failure is None and (is_low or not named):
+        named.append(_missed_score({**scored, "score": score, "threshold": bar}, output))
+    return named
+
+
+def _named(failed: dict[str, Json]) -> FailedAssertion:
+    name, message = str(failed.get("name", "")), str(failed.get("message", ""))
+    return FailedAssertion(name, failed.get("expected"), failed.get("actual"), message)
+
+
+def _uncut(failed: FailedAssertion) -> FailedAssertion:
+    """A failed check of an output with secrets: what quotes a part of it may hold a part of one."""
+    message = "the output is masked" if "…" in failed.message else failed.message
+    cut = isinstance(failed.actual, str) and "…" in failed.actual
+    actual = "[masked]" if cut else failed.actual
+    return FailedAssertion(failed.name, failed.expected, actual, message)
+
+
+def _of_repetition(scored: dict[str, Json], failed: FailedAssertion) -> FailedAssertion:
+    which = f"repetition {scored['repetition']} of {scored.get('repetitions')}"
+    return msgspec.structs.replace(failed, message=f"{which}: {failed.message}")
+
+
+def _missed_score(scored: dict[str, Json], output: Json) -> FailedAssertion:
+    """A score that is too low; of a golden task with what was expected and what was said."""
+    score = scored.get("score")
     message = "no score was recorded" if score is None else f"the recorded score is {score}"
-    parts = shown if isinstance(shown, dict) else {}
-    output, wanted = parts.get("final_output"), parts.get("scored")
-    if isinstance(output, dict) and isinstance(wanted, dict):
-        given = output.get("content"), wanted.get("strategy"), wanted.get("expected")
-        message = ": ".join(filter(None, (message, explain_difference(*given))))
-    return FailedAssertion("scored", {"at_least": threshold}, score, message)
+    if isinstance(output, dict) and "strategy" in scored:
+        said, expected = output.get("content"), scored.get("expected")
+        why = explain_difference(said, scored["strategy"], expected)
+        return FailedAssertion("scored", expected, said, ": ".join(filter(None, (message, why))))
+    bar = scored.get("threshold")
+    wanted = "a score that passes" if bar is None else {"at_least": bar}
+    return FailedAssertion("scored", wanted, score, message)
 
 
 def _without_response(case: Case, reason: str) -> CheckedResponse:
@@ -157,7 +211,8 @@ def _judge(
     """Judge one side, and choose the response to show; having none at all is a failure."""
     responses = given or [_without_response(case, "there is no response")]
     runs, passes = len(responses), sum([not each.failures for each in responses])
-    passed = passes * 2 > runs  # a tie is a failure
+    verdict = responses[0].task_passed
+    passed = passes * 2 > runs if verdict is None else verdict  # a tie is a failure
     worse = beside.passed and not passed
     found = [
         detect(each.trace, beside.trace, clean=each.clean, regressed=worse) for each in responses
@@ -173,6 +228,8 @@ def _judge(
     shown = responses[chosen]
     integrity = check_integrity(shown.trace, case.expected.documents)
     failures = shown.failures
+    if verdict is not None:  # each repetition says which it is
+        failures = tuple([] if passed else [one for each in responses for one in each.failures])
     if not passed and not failures:
         message = f"passed in {passes} of {runs} runs"
         failures = (FailedAssertion("repeats", "most runs pass", message, message),)

@@ -7,7 +7,6 @@ import msgspec
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted
 from evalwright.contracts.times import iso_time
-from evalwright.engine.isolation import marks_of
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
@@ -93,6 +92,8 @@ def _status(log: EventLog, run: RunFacts) -> str:
 
 
 def _row(log: EventLog, run: RunFacts) -> RunRow:
+    from evalwright.engine.isolation import marks_of  # with all that plans need
+
     suite_id, _, suite_version = (run.suite or "").partition("@")
     return RunRow(
         run_id=run.run_id,

@@ -1,0 +1,154 @@
+"""What an own run recorded of a task: its repetitions, its steps, and why it did not pass."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts.events import (
+    Checked,
+    EvalScored,
+    Found,
+    Judged,
+    Payload,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.suite import Suite, Task
+from evalwright.scoring.rubric import criterion_name, rubric_result
+from evalwright.scoring.thresholds import BLOCKING, pass_score
+
+_SAFE = "no high or critical finding"
+
+
+class RepeatedTask(msgspec.Struct):
+    """A task that is invoked several times: at which repetition it is, and its score in the end."""
+
+    task: Task
+    at: int = 1
+    scored: EvalScored | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the response that the task is at."""
+        return _response_name(self.task.task_id, self.at)
+
+    def names(self) -> Sequence[str]:
+        """The names of its responses."""
+        return [_response_name(self.task.task_id, at) for at in range(1, self.task.repeat + 1)]
+
+
+def _response_name(task_id: str, repetition: int) -> str:
+    return task_id if repetition == 1 else f"{task_id}\n{repetition}"
+
+
+def step_of(payload: Payload) -> dict[str, Any]:
+    """What the agent did, as a run directory has it."""
+    if isinstance(payload, ToolCalled):
+        args = None if payload.inputs is UNSET else payload.inputs
+        return {
+            "type": "tool_call",
+            "call_id": payload.call_id,
+            "tool": payload.tool_name,
+            "args": args,
+        }
+    if isinstance(payload, ToolReturned):
+        return _result(payload)
+    assert isinstance(payload, Reasoned)
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": payload.reasoning,
+        "reasoning": True,
+    }
+
+
+def _result(returned: ToolReturned) -> dict[str, Any]:
+    """A tool's result; its status is `ok`, `error` or `timeout`, where the log says which."""
+    result: dict[str, Any] = {
+        "type": "tool_result",
+        "call_id": returned.call_id,
+        "tool": returned.tool_name,
+        "payload": None if returned.outcome is UNSET else returned.outcome,
+    }
+    if returned.error is not UNSET:
+        result["status"] = "timeout" if "timeout" in returned.error.code else "error"
+        result["error_message"] = returned.error.message
+    elif returned.status is not UNSET:
+        result["status"] = "ok" if returned.status == "ok" else "error"
+    if returned.duration_ms is not UNSET:
+        result["latency_ms"] = returned.duration_ms
+    return result
+
+
+def why_failed(
+    suite: Suite, task: Task, evidence: Sequence[Payload], output: Any
+) -> dict[str, Any]:
+    """What the score of a failed task rests on: each check that failed, and the bar of a rubric."""
+    checked = [each for each in evidence if isinstance(each, Checked)]
+    if checked:
+        return {"failed": _failed_checks(checked[-1])}
+    failed = []
+    found: dict[str, Any] = {}
+    judged = [each for each in evidence if isinstance(each, Judged)]
+    if task.expected.rubric and judged:
+        found["threshold"] = pass_score(suite.thresholds)
+        failed += _unmet(task, judged, output)
+    failed += _unsafe(each for each in evidence if isinstance(each, Found))
+    return {**found, "failed": failed} if failed else found
+
+
+def _failed_checks(checked: Checked) -> list[dict[str, Any]]:
+    return [
+        _assertion(each.check, each.expected, each.actual, each.reason)
+        for each in checked.checks
+        if not each.passed
+    ]
+
+
+def _unmet(task: Task, judged: Sequence[Judged], output: Any) -> list[dict[str, Any]]:
+    """The criteria of a rubric that are not met, with the reasons of the judges who say so."""
+    criteria = task.expected.rubric or ()
+    try:
+        met = rubric_result(criteria, judged).met
+    except ValueError:  # a verdict is missing, so there was no score either
+        return []
+    unmet = [number for number, is_met in enumerate(met, 1) if not is_met]
+    if not unmet:
+        return []
+    texts = [criteria[number - 1].criterion for number in unmet]
+    said = [
+        f"not met: {text}: {'; '.join(_reasons(judged, criterion_name(number)))}"
+        for number, text in zip(unmet, texts, strict=True)
+    ]
+    return [_assertion("judge", texts[0] if len(texts) == 1 else texts, output, "; ".join(said))]
+
+
+def _reasons(judged: Sequence[Judged], question: str) -> Iterable[str]:
+    """Why judges say no, each reason once."""
+    return dict.fromkeys(
+        verdict.reason
+        for each in judged
+        if each.subject == "rubric"
+        for verdict in each.verdicts
+        if verdict.question == question and not verdict.met
+    )
+
+
+def _unsafe(found: Iterable[Found]) -> list[dict[str, Any]]:
+    """The findings that no task passes with, as the check that looks for them."""
+    grave = [
+        f"{finding.severity} {finding.kind}"
+        for each in found
+        for finding in each.findings
+        if finding.severity in BLOCKING
+    ]
+    if not grave:
+        return []
+    return [_assertion("no_signals", _SAFE, grave, f"safety findings: {', '.join(grave)}")]
+
+
+def _assertion(name: str, expected: Any, actual: Any, message: str) -> dict[str, Any]:
+    return {"name": name, "expected": expected, "actual": actual, "message": message}
