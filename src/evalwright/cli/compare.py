@@ -4,7 +4,7 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,9 +13,11 @@ from evalwright.cli.output import Streams, check_place, reserve_stdout, say, tel
 from evalwright.cli.parameters import db_option, form_options, json_option, wanted_forms
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.figures import short_significance
-from evalwright.reports.folder.build import CompareOptions, WrittenReport, compare_runs
 from evalwright.reports.forms import renderer
 from evalwright.store.location import open_existing_log
+
+if TYPE_CHECKING:
+    from evalwright.reports.folder.build import CompareOptions, WrittenReport
 
 _PROGRESS_EVERY = 500
 _STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -65,6 +67,8 @@ def command(
     The report is one folder that opens anywhere: report.html, compare-report.json, a page for
     each case, and copies of the data behind it. Secrets and personal data are masked.
     """
+    from evalwright.reports.folder.build import CompareOptions, compare_runs  # not to complete
+
     forms = wanted_forms("comparison", asked)
     options = CompareOptions(**asked)
     _check_forms(forms, options.out)
@@ -130,7 +134,7 @@ def _write_forms(out: Path, forms: dict[str, Path]) -> None:
         write_file(path, [renderer("comparison", name)(report)])
 
 
-def _tell(options: CompareOptions, report: WrittenReport) -> None:
+def _tell(options: "CompareOptions", report: "WrittenReport") -> None:
     summary = report.summary
     lines = [summary.verdict]
     if summary.significance is not msgspec.UNSET:

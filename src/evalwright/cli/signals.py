@@ -3,15 +3,17 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_file
-from evalwright.comparison.materialize import blocks, name_of
 from evalwright.contracts.errors import BadInput
-from evalwright.signals.scan import BaselineTraces, ScannedTrace, scan_traces
 from evalwright.trace.understood import NOTHING
+
+if TYPE_CHECKING:
+    from evalwright.signals.scan import BaselineTraces, ScannedTrace
 
 
 @click.command(epilog="Example: evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz")
@@ -35,6 +37,9 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
     paired with the baseline by its base_case_id, else its case_id, else by what the user asked.
     Exit code 2 when a record could not be read; its line then has an "error".
     """
+    from evalwright.comparison.materialize import blocks, name_of  # not to complete a command
+    from evalwright.signals.scan import BaselineTraces, scan_traces
+
     if out is not None:
         check_place(out)
         _keep_inputs(out, traces, baseline)
@@ -56,7 +61,7 @@ def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secre
     return 2 if lines.faults or (known and known.faults) else 0
 
 
-def _pairing(traces: Path, known: BaselineTraces | None) -> Iterator[str]:
+def _pairing(traces: Path, known: "BaselineTraces | None") -> Iterator[str]:
     if known is None:
         return
     if not known.paired:
@@ -75,7 +80,7 @@ def _keep_inputs(out: Path, *inputs: Path | None) -> None:
 class ScanLines:
     """The lines of the result; counts what could not be read, and what was passed over."""
 
-    def __init__(self, path: Path, scanned: Iterator[ScannedTrace]) -> None:
+    def __init__(self, path: Path, scanned: "Iterator[ScannedTrace]") -> None:
         self._path = path
         self._scanned = scanned
         self.count = 0
