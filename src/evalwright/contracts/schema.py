@@ -26,7 +26,7 @@ MANIFEST = "agent-manifest"
 MANIFEST_FIELDS = "agent-manifest without its choice of prompts"
 TOOLS = "tools"
 WIDE = "wide-suite"
-WIDE_OUTLINE = "wide-suite without the arguments of its checks"  # the checks tell more of these
+WIDE_OUTLINE = "wide-suite without the arguments of checks, and without short forms of data"
 
 _PART_OF = {
     SUITE_OUTLINE: SUITE,
@@ -61,7 +61,8 @@ def load_schema(name: str) -> dict[str, Any]:
     if name == MANIFEST_FIELDS:
         del schema["oneOf"]
     elif name == WIDE_OUTLINE:
-        schema["$defs"]["check"] = {"type": "object"}
+        schema["$defs"]["check"] = {"type": "object", "examples": [{"contains": "shipped"}]}
+        schema["properties"]["data"] = {"type": "array", "items": {"$ref": "#/$defs/data"}}
     elif name in (SUITE_OUTLINE, SUITE_TASK):
         task: dict[str, Any] = schema["properties"]["tasks"].pop("items")
         return task if name == SUITE_TASK else schema
@@ -215,6 +216,8 @@ def _remedy(error: "ValidationError", schema: Any) -> str:
     name = error.instance_path[-1] if error.instance_path else None
     if name in _EXAMPLES:
         return _EXAMPLES[str(name)]
+    if "examples" in schema:
+        return f"for example {msgspec.json.encode(schema['examples'][0]).decode()}"
     return "schema rule " + "/".join(str(part) for part in error.schema_path)
 
 

@@ -246,6 +246,22 @@ tasks:
         )
         assert "more than 5000000 values" in problems_of(tmp_path, f"evalwright: 1\n{bomb}")[0]
 
+    @pytest.mark.parametrize(
+        ("document", "told"),
+        [
+            ({"data": []}, r"\$: there are no tasks"),
+            ({"data": [{"map": {"inptu": "q"}}]}, r"\$\.data\[0\]\.map.*input\.question"),
+            ({"data": [{"fiel": "q.csv"}]}, r"\$\.data\[0\].*did you mean file\?"),
+            ({"tasks": [{"id": "A B", "input": 1}]}, r"\$\.tasks\[0\]\.id.*refund-window"),
+            ({"tasks": [{"input": 1, "checks": {"equals": 1}}]}, r'for example \[\{"contains"'),
+            ({"tasks": [{"input": 1, "checks": ["equals"]}]}, r'for example \{"contains"'),
+            ({"tasks": [{"input": 1, "matrix": 3}]}, r"\$\.tasks\[0\]\.matrix.*for example true"),
+        ],
+    )
+    def test_what_has_another_form_is_told_with_an_example(self, document, told):
+        with pytest.raises(InvalidDocument, match=told):
+            wide(**document)
+
     def test_weights_that_sum_to_nothing_are_refused(self):
         with pytest.raises(InvalidDocument, match="the weights sum to 0"):
             wide(tasks=[task(weight=0)])

@@ -28,7 +28,11 @@ def wide_schema() -> dict[str, Any]:
         "properties": fields,
         "$defs": {
             "check": checks_schema()["$defs"]["check"],
-            "checks": _list({"$ref": "#/$defs/check"}, "What a good answer is; all must pass."),
+            "checks": {
+                **_list({"$ref": "#/$defs/check"}, "What a good answer is; all must pass."),
+                "examples": [[{"contains": "shipped"}]],
+            },
+            "data": _data(),
             "fixtures": portable["tasks"]["items"]["properties"]["fixtures"],
         },
     }
@@ -52,10 +56,14 @@ def _top(portable: dict[str, Any]) -> dict[str, Any]:
             "description": "Files with a task in each row.",
             "anyOf": [
                 {"type": "string", "minLength": 1},
-                _list({"anyOf": [{"type": "string", "minLength": 1}, _data()]}, "Several."),
+                _list({"anyOf": [{"type": "string"}, {"$ref": "#/$defs/data"}]}, "Several."),
             ],
         },
-        "tasks": {**_list(_task(), "What the agent is asked."), "minItems": 1},
+        "tasks": {
+            **_list(_task(), "What the agent is asked."),
+            "minItems": 1,
+            "examples": [[{"input": "Hello", "checks": [{"contains": "help"}]}]],
+        },
     }
 
 
@@ -67,6 +75,7 @@ def _task() -> dict[str, Any]:
             "type": "string",
             "pattern": "^[a-z0-9][a-z0-9-]*$",
             "maxLength": 128,
+            "examples": ["refund-window"],
         },
         "description": _text("What the task is for."),
         "input": {"description": "What the agent receives; texts may be templates."},
@@ -77,6 +86,7 @@ def _task() -> dict[str, Any]:
             "description": "One task for each combination of the lists in `vars`: true, or the "
             "names of those to combine.",
             "anyOf": [{"type": "boolean"}, _list({"type": "string"}, "Names of vars.")],
+            "examples": [True],
         },
     }
     return {**_closed(fields, "One task."), "required": ["input"]}
@@ -100,7 +110,11 @@ def _data() -> dict[str, Any]:
             "guessed from the usual names of columns if left out.",
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "propertyNames": {"pattern": r"^(input(\..+)?|expected(\..+)?|id|tags)$"},
+            "propertyNames": {
+                "pattern": r"^(input(\..+)?|expected(\..+)?|id|tags)$",
+                "examples": ["input.question"],
+            },
+            "examples": [{"input.question": "question", "expected": "answer"}],
         },
         "input": {"description": "What the agent receives, as a template with the columns."},
         "expected": {"description": "A reference answer, as a template with the columns."},

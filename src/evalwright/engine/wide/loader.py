@@ -88,10 +88,18 @@ def read_document(
     document: Any, name: str, folder: Path | None, *, allow_code: bool, allow_files: bool
 ) -> "WideReading":
     """A reading of a document that has the form of a wide suite; raises `InvalidDocument`."""
+    if isinstance(document, dict) and "data" in document:
+        document = {**document, "data": _entries(document["data"])}
     problems = check_schema(document, WIDE_OUTLINE)
     if problems:
         raise InvalidDocument(name, problems)
     return WideReading(document, folder or Path(), allow_code=allow_code, allow_files=allow_files)
+
+
+def _entries(data: Any) -> Any:
+    """The entries of `data`, of which each may be only the name of a file."""
+    listed = data if isinstance(data, list) else [data]
+    return [{"file": each} if isinstance(each, str) else each for each in listed]
 
 
 def wide_problems(document: Any, source: bytes, path: str | Path) -> list[Problem]:
@@ -171,6 +179,8 @@ class WideReading:
             for task in made if self._allow_files else _bounded(made, self.problems):
                 has_weight, count = has_weight or task.weight > 0, count + 1
                 yield task
+            if not count and not self.problems.found:
+                self.problems.add("$", "there are no tasks", "add some to `tasks` or `data`")
             if count and not has_weight:
                 message = "the weights sum to 0, so there is no score"
                 self.problems.add("$.tasks", message, "raise one")
@@ -187,9 +197,8 @@ class WideReading:
             for task in tasks_of_entry(entry, document.get("vars", {}), recipe, self.problems):
                 self._claim(task.task_id, index)
                 yield task
-        data = document.get("data", [])
-        for index, entry in enumerate([data] if isinstance(data, str) else data):
-            yield from self._rows({"file": entry} if isinstance(entry, str) else entry, index)
+        for index, entry in enumerate(document.get("data", [])):
+            yield from self._rows(entry, index)
 
     def _missing_code(self, function: str) -> Missing | None:
         if self._allow_code:
