@@ -57,6 +57,30 @@ def test_a_suite_is_published_run_and_reported(remote, suite):
     assert "PASSED" in done.out
 
 
+WIDE = """\
+evalwright: 1
+agent: agent.py:answer
+defaults: { checks: [ { equals: "yes" } ], repeat: 2 }
+tasks: [ { id: first, input: 1 }, { id: second, input: 2 } ]
+"""
+
+
+def test_a_wide_suite_is_run_on_a_host_too(remote):
+    (remote.evalwright.folder / "desk.yaml").write_text(WIDE)
+    done = remote("desk.yaml", "--agent", AGENT_ID)
+    assert done.code == 0, done.err
+    assert f"local.evals.desk@0.0.0: 2 tasks against {AGENT_ID}" in done.err
+    assert remote("desk.yaml", "--agent", AGENT_ID).code == 0
+
+
+def test_code_and_files_are_refused_before_anything_is_sent(remote):
+    own = WIDE.replace('{ equals: "yes" }', "{ python: checks.py:is_polite }")
+    (remote.evalwright.folder / "desk.yaml").write_text(own)
+    done = remote("desk.yaml", "--agent", AGENT_ID)
+    assert done.code == 2
+    assert "code is not run here" in done.err
+
+
 @pytest.mark.parametrize(("agent", "ref", "code"), [(AGENT_ID, "yes", 0), (WRONG, "no", 1)])
 def test_results_are_those_of_a_run_on_this_machine(remote, suite, agent, ref, code):
     here, there = remote.evalwright.folder / "here", remote.evalwright.folder / "there"

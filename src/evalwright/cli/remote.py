@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 import msgspec
@@ -23,10 +24,10 @@ from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
 from evalwright.client.following import NOTICE
 from evalwright.contracts import errors
-from evalwright.contracts.documents import read_input
+from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.events import EvalStarted, RunCancelled
 from evalwright.contracts.planning import CONFIGURABLE, to_configurable
-from evalwright.contracts.suite import Suite, parse_suite
+from evalwright.contracts.suite import Suite, is_wide, parse_suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
@@ -140,11 +141,15 @@ class _Watch:
             )
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
-        suite = parse_suite(read_input(request.suite), name)
-        if not request.results.quiet:
-            warn_of_weights(suite, name)
-        ref = f"{suite.suite_id}@{suite.version}"
-        await self._publish(suite, ref, name)
+        source = read_input(request.suite)
+        if b"evalwright" in source and is_wide(document := parse_document(source, name)):
+            ref = await self._publish_wide(document, source, name)
+        else:
+            suite = parse_suite(source, name)
+            if not request.results.quiet:
+                warn_of_weights(suite, name)
+            ref = f"{suite.suite_id}@{suite.version}"
+            await self._publish(suite, ref, name)
         options = request.options
         created = await self._client.create_run(
             ref,
@@ -166,10 +171,33 @@ class _Watch:
             await self._client.publish_suite(suite)
             return
         if published != suite:
-            raise errors.BadInput(
-                f"{name}: {ref} is published on {self._url} with another content; "
-                "give the changed suite a new version"
-            )
+            raise self._other_content(name, ref)
+
+    async def _publish_wide(self, document: dict[str, Any], source: bytes, name: str) -> str:
+        """Publish a wide suite as it is written; the agent is the one that was named."""
+        from evalwright.engine.wide.loader import load_wide
+        from evalwright.engine.wide.places import placed
+
+        sent = {key: value for key, value in document.items() if key != "agent"}
+        try:
+            suite = load_wide(sent, name=name).suite
+        except errors.InvalidDocument as error:
+            raise errors.InvalidDocument(name, placed(error.problems, source, document)) from None
+        ref = f"{suite.suite_id}@{suite.version}"
+        sent |= {"suiteId": suite.suite_id, "version": suite.version}  # the name may be the file's
+        try:
+            await self._client.publish_suite(sent)
+        except HostError as error:
+            if error.code == "conflict":
+                raise self._other_content(name, ref) from None
+            raise
+        return ref
+
+    def _other_content(self, name: str, ref: str) -> errors.BadInput:
+        return errors.BadInput(
+            f"{name}: {ref} is published on {self._url} with another content; "
+            "give the changed suite a new version"
+        )
 
     async def _latest(self) -> str:
         async for run in self._client.runs():
