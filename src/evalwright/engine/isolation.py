@@ -6,11 +6,14 @@ lists and reports show the marks.
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.suite import Fixtures, Suite
-from evalwright.engine.plan import Plan
+
+if TYPE_CHECKING:  # lists of runs need the marks, and neither plans nor agents
+    from evalwright.agents.protocol import Agent
+    from evalwright.engine.plan import Plan
 
 NOT_ISOLATED = "not-isolated"
 MEMORY_UNUSED = "memory-unused"
@@ -32,7 +35,7 @@ def marks_of(tags: Iterable[str]) -> list[str]:
     return [tag for tag in tags if tag in EXPLANATIONS]
 
 
-def explained(plan: Plan) -> list[str]:
+def explained(plan: "Plan") -> list[str]:
     """What the marks of a run mean."""
     marks = {mark: EXPLANATIONS[mark] for mark in sorted(EXPLANATIONS.keys() & plan.tags)}
     if plan.selection is not None:
@@ -42,14 +45,14 @@ def explained(plan: Plan) -> list[str]:
     return list(marks.values())
 
 
-def in_words(plan: Plan) -> str:
+def in_words(plan: "Plan") -> str:
     """How much of its suite a run of a part is of, and by what it was chosen."""
     assert plan.selection is not None
     chosen = ", ".join(plan.selection.by)
     return f"{len(plan.suite.tasks)} of {plan.selection.of} tasks, by {chosen}"
 
 
-def isolation_marks(plan: Plan, agent: Agent) -> list[str]:
+def isolation_marks(plan: "Plan", agent: "Agent") -> list[str]:
     """The tags of a run in which the agent may not use the fixtures, or does not use some."""
     if plan.is_live:  # it uses none on purpose
         return []
@@ -60,7 +63,7 @@ def isolation_marks(plan: Plan, agent: Agent) -> list[str]:
     return marks + ([MEMORY_UNUSED] if memory_warnings(plan.suite, agent) else [])
 
 
-def memory_warnings(suite: Suite, agent: Agent) -> list[Problem]:
+def memory_warnings(suite: Suite, agent: "Agent") -> list[Problem]:
     """What to say of tasks whose memory the agent does not read; one line for all of them."""
     if agent.reads_memory:
         return []
