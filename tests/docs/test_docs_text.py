@@ -76,6 +76,7 @@ def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
         "command-line",
         "compare",
         "event-reference",
+        "from-other-tools",
         "host",
         "judges",
         "manifest-agents",
