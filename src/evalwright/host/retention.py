@@ -91,7 +91,11 @@ def references_of(log: EventLog, run: RunFacts) -> Iterator[Reference]:
             yield from _evidence_of(run, edges)
         for event in edges:
             if event.type == EvalStarted.TYPE:
-                yield from _planned_with(log, run)
+                baseline = event.decode(EvalStarted).baseline_run_id
+                named = (
+                    [Reference(baseline, f"is the baseline of {run.run_id}")] if baseline else []
+                )
+                yield from dict.fromkeys((*named, *_planned_with(log, run)))
     except msgspec.MsgspecError:  # damaged: it refers to nothing that can be read
         return
 
