@@ -1,8 +1,11 @@
 """Data files: a task of each row, whatever is in its cells."""
 
+import datetime
 import gzip
 import json
+import sys
 import tracemalloc
+import types
 
 import pytest
 from hypothesis import given
@@ -260,13 +263,29 @@ class TestKindsOfFiles:
 
         assert len(load(tmp_path, file="q.parquet").suite.tasks) == 2
 
+    def test_a_data_set_of_hugging_face_is_read_as_it_arrives(self, tmp_path, monkeypatch):
+        asked = []
+
+        def load_dataset(*names, **options):
+            asked.append((names, options))
+            return iter([{"question": "Hi", "answer": "Hello", "day": datetime.date(2026, 1, 2)}])
+
+        library = types.SimpleNamespace(load_dataset=load_dataset)
+        monkeypatch.setitem(sys.modules, "datasets", library)
+        (made,) = load(
+            tmp_path, huggingface="acme/greetings", subset="short", input="{{ day }}"
+        ).suite.tasks
+
+        assert asked == [(("acme/greetings", "short"), {"split": "test", "streaming": True})]
+        assert (made.input, made.reference) == ("2026-01-02", "Hello")
+
     @pytest.mark.parametrize(
         ("entry", "library"),
         [({"file": "q.parquet"}, "pyarrow"), ({"huggingface": "openai/gsm8k"}, "datasets")],
     )
     def test_without_the_extra_the_remedy_is_told(self, tmp_path, monkeypatch, entry, library):
         (tmp_path / "q.parquet").write_bytes(b"PAR1")
-        monkeypatch.setitem(__import__("sys").modules, library, None)
+        monkeypatch.setitem(sys.modules, library, None)
 
         with pytest.raises(InvalidDocument, match=r"pip install 'evalwright\[data\]'"):
             load(tmp_path, **entry)
@@ -311,6 +330,12 @@ class TestBadRows:
 
         with pytest.raises(InvalidDocument, match=r"did you mean questions\.csv"):
             load(tmp_path, file="question.csv")
+
+    def test_a_line_without_end_is_refused_before_it_fills_the_memory(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("evalwright.engine.wide.rows.MOST_CELL", 1000)
+        (problem,) = problems_of(tmp_path, "question,answer\nHi," + "x" * 5000)
+
+        assert "line 2: longer than 1,000 characters" in problem
 
     def test_a_broken_archive_is_told(self, tmp_path):
         (tmp_path / "q.csv.gz").write_bytes(gzip.compress(b"question,answer\nHi,x\n" * 50)[:-12])

@@ -138,13 +138,12 @@ class DataReading:
     def _id(self, fields: Fields, given: Any, reference: Any, number: int, opened: Opened) -> str:
         named = row_id(fields.id)
         if named is not None:
-            earlier = self._ids.claim(named, number)
-            if earlier is not None:
-                message = f"the id {named!r} is already used by {earlier}"
+            if not self._ids.claim(named, number):
+                message = f"the id {named!r} is already used by {self._ids.place(named)}"
                 self._problems.add(opened.place(number), message, "give every row its own id")
             return named
         made = content_id("row", given, reference)
-        if self._ids.claim(made, number) is None:
+        if self._ids.claim(made, number):
             return made
         if len(self._again) < MOST_NAMED:
             self._again.append(f"{opened.noun} {number}")

@@ -1,6 +1,7 @@
 """Ids of tasks: as they are given, or made from the content, and none of them twice."""
 
 import re
+from array import array
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -20,28 +21,35 @@ class Ids:
 
     def __init__(self, place: Callable[[int], str]) -> None:
         self._places = [place]
-        self._taken: dict[int, int] = {}
+        self._taken: set[int] = set()
+        self._order, self._numbers = array("q"), array("q")  # of what was taken
         self._counts: dict[str, int] = {}
 
     def enter(self, place: Callable[[int], str]) -> None:
         """Begin with another source of tasks; `place` tells where its number n stands."""
         self._places.append(place)
 
-    def claim(self, task_id: str, number: int) -> str | None:
-        """Take an id for a task; where it was taken before, the place of that."""
+    def claim(self, task_id: str, number: int) -> bool:
+        """Take an id for a task; False if it was taken before."""
         key = hash(task_id)
-        earlier = self._taken.get(key)
-        if earlier is None:
-            self._taken[key] = (len(self._places) - 1) << _NUMBER | number
-            return None
-        return self._places[earlier >> _NUMBER](earlier & (1 << _NUMBER) - 1)
+        if key in self._taken:
+            return False
+        self._taken.add(key)
+        self._order.append(key)
+        self._numbers.append((len(self._places) - 1) << _NUMBER | number)
+        return True
+
+    def place(self, task_id: str) -> str:
+        """Where the task stands that took an id."""
+        code = self._numbers[self._order.index(hash(task_id))]
+        return self._places[code >> _NUMBER](code & (1 << _NUMBER) - 1)
 
     def numbered(self, task_id: str, number: int) -> str:
         """The id with the next number that is free."""
         while True:
             count = self._counts[task_id] = self._counts.get(task_id, 1) + 1
             made = f"{task_id}-{count}"
-            if self.claim(made, number) is None:
+            if self.claim(made, number):
                 return made
 
 

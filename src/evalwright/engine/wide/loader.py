@@ -210,9 +210,8 @@ class WideReading:
         return Recipe(entry, defaults, path, self._templates, self.problems)
 
     def _claim(self, task_id: str, index: int) -> None:
-        earlier = self._ids.claim(task_id, index)
-        if earlier is not None:
-            message = f"the id {task_id!r} is already used by {earlier}"
+        if not self._ids.claim(task_id, index):
+            message = f"the id {task_id!r} is already used by {self._ids.place(task_id)}"
             self.problems.add(f"$.tasks[{index}]", message, "give every task its own id")
         elif len(task_id) > MAX_TASK_ID:
             message = f"the id has {len(task_id)} characters; at most {MAX_TASK_ID} are allowed"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TextIO, TypeAlias
 
 import msgspec
 
-from evalwright.contracts.documents import open_input, parse_document
+from evalwright.contracts.documents import MOST_BYTES, open_input, parse_document
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, parse
 
@@ -130,7 +130,7 @@ def _undecodable(file: DataFile) -> str:
 def _read_separated(file: DataFile) -> Iterator[NumberedRow]:
     csv.field_size_limit(MOST_CELL)
     with _text(file) as text:
-        lines = iter(text)
+        lines = _lines(text)
         first = next(lines, "")
         while first and not first.strip():
             first = next(lines, "")
@@ -143,6 +143,16 @@ def _read_separated(file: DataFile) -> Iterator[NumberedRow]:
         except csv.Error as error:
             message, remedy = _reason(error)
             raise BadRows(f"line {table.line_num}", message, remedy) from None
+
+
+def _lines(text: TextIO) -> Iterator[str]:
+    """The lines of a text; none is longer than what fits well into memory."""
+    number = 0
+    while line := text.readline(MOST_CELL):
+        number += 1
+        if len(line) == MOST_CELL:
+            raise BadRows(f"line {number}", f"longer than {MOST_CELL:,} characters", "split it")
+        yield line
 
 
 def _chained(first: str, rest: Iterable[str]) -> Iterator[str]:
@@ -197,11 +207,7 @@ def _refuse_overlong(cells: list[str], columns: list[str], line: int) -> None:
 
 def _read_lines(file: DataFile) -> Iterator[NumberedRow]:
     with _text(file) as text:
-        number = 0
-        while line := text.readline(MOST_CELL):
-            number += 1
-            if len(line) == MOST_CELL:
-                raise BadRows(f"line {number}", f"longer than {MOST_CELL:,} characters")
+        for number, line in enumerate(_lines(text), 1):
             if line.isspace():
                 continue
             try:
@@ -213,7 +219,11 @@ def _read_lines(file: DataFile) -> Iterator[NumberedRow]:
 
 def _read_document(file: DataFile) -> Iterator[NumberedRow]:
     with _text(file) as text:
-        source = text.read().encode()
+        content = text.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        remedy = "write it as JSONL or CSV, which are read row by row"
+        raise BadRows("", f"longer than {MOST_BYTES >> 20} MiB", remedy)
+    source = content.encode()
     try:
         document = parse_document(source, f"{file.path.name}.{file.format}")
     except InvalidDocument as error:
