@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks mutants walk docs coverage clean
+.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks bench-page mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -74,6 +74,9 @@ bench-load: setup ## measure what hostile clients of a host do to the others
 
 bench-checks: setup ## measure checks: each alone, on hostile outputs, and in a run of 10,000 tasks
 	$(BIN)/python benchmarks/checks/bench.py
+
+bench-page: setup ## measure the page of a run of 10,000 tasks: CPU, size, first view
+	$(BIN)/python benchmarks/run_page/bench.py
 
 bench-log: setup ## measure the log by weight (large suites) and by length (10 million events, 4 GB of disk)
 	$(BIN)/python benchmarks/host/log_size.py

@@ -7,11 +7,11 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 # Both are counted from the start of the navigation.
-_MOMENTS = """() => new Promise((done) => {
+_MOMENTS = """(rows) => new Promise((done) => {
   const paint = () => performance.getEntriesByName("first-contentful-paint")[0];
   const look = () => {
-    const rows = document.querySelectorAll("#case-table tbody tr").length;
-    const ready = document.readyState === "complete" && rows > 0 && paint();
+    const stand = document.querySelector(rows) !== null;
+    const ready = document.readyState === "complete" && stand && paint();
     if (ready) requestAnimationFrame(() => done([paint().startTime, performance.now()]));
     else setTimeout(look, 1);
   };
@@ -19,14 +19,14 @@ _MOMENTS = """() => new Promise((done) => {
 })"""
 
 
-def first_view_seconds(report_html: Path) -> float:
+def first_view_seconds(report_html: Path, rows: str = "#case-table tbody tr") -> float:
     """From the start of the navigation until the page is painted and its first rows stand."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(report_html.resolve().as_uri(), wait_until="commit")
-        painted, rows_stand = page.evaluate(_MOMENTS)
+        painted, rows_stand = page.evaluate(_MOMENTS, rows)
         browser.close()
     return float(max(painted, rows_stand)) / 1000
 

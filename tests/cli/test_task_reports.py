@@ -43,8 +43,10 @@ def answer(task):
 """
 
 
-@pytest.fixture
-def ran(evalwright: Evalwright) -> Evalwright:
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Evalwright:
+    """A folder with a run; those who run again take another log."""
+    evalwright = Evalwright(tmp_path_factory.mktemp("ran"))
     (evalwright.folder / "suite.yaml").write_text(SUITE)
     (evalwright.folder / "agent.py").write_text(AGENT)
     assert evalwright("run", "suite.yaml", "--quiet").code == 1
@@ -85,15 +87,45 @@ def test_csv_and_markdown_hold_every_task_and_no_formula(ran: Evalwright) -> Non
 
 
 def test_a_run_writes_them_too(ran: Evalwright) -> None:
-    done = ran("run", "suite.yaml", "--quiet", "--csv", "tasks.csv")
+    done = ran("run", "suite.yaml", "--quiet", "--db", "2.db", "--csv", "tasks.csv")
     assert done.code == 1
     assert (ran.folder / "tasks.csv").read_text().count("\n") == 5
 
 
+def test_a_page_is_a_run_that_other_commands_take(
+    evalwright: Evalwright, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (evalwright.folder / "suite.yaml").write_text(SUITE.partition("  - id: leak")[0])
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    page = evalwright.folder / "run.html"
+    assert evalwright("run", "suite.yaml", "--quiet", "--html", str(page)).code == 1
+    elsewhere = Evalwright(tmp_path_factory.mktemp("elsewhere"))
+    lines = evalwright("show", "latest", "--tasks", "--json").out
+    assert elsewhere("show", str(page), "--tasks", "--json").out == lines
+    report = ("--out", "report", "--json")
+    done = elsewhere("compare", "--baseline", str(page), "--new", str(page), *report)
+    assert json.loads(done.out)["summary"]["new_pass"] == 1
+    page.write_bytes(page.read_bytes().replace(b'id="events">', b'id="events">####'))
+    assert "are damaged" in elsewhere("show", str(page)).err
+
+
+def test_a_page_with_a_masked_secret_cannot_stand_for_the_run(ran: Evalwright) -> None:
+    assert ran("show", "latest", "--html", "run.html").out == ""
+    assert TOKEN not in (ran.folder / "run.html").read_text()
+    done = ran("show", "./run.html")
+    assert done.code == 2
+    assert "secrets are masked in this page" in done.err
+
+
+def test_several_runs_have_a_page_each(ran: Evalwright) -> None:
+    ran("run", "suite.yaml", "--quiet", "--db", "2.db", "--repeat", "2", "--html", "two.html")
+    assert sorted(path.name for path in ran.folder.glob("two*")) == ["two-1.html", "two-2.html"]
+
+
 def test_a_run_without_a_result_shows_how_far_it_came(ran: Evalwright) -> None:
     (ran.folder / "agent.py").write_text(KILLED)
-    ran("run", "suite.yaml", "--quiet", "--concurrency", "1")
-    done = ran("show", "latest", "--tasks", "--json", "--markdown", "tasks.md")
+    ran("run", "suite.yaml", "--quiet", "--concurrency", "1", "--db", "3.db")
+    done = ran("show", "latest", "--db", "3.db", "--tasks", "--json", "--markdown", "tasks.md")
     assert done.code == 3
     assert {json.loads(line)["passed"] for line in done.out.splitlines()} >= {None}
     assert (ran.folder / "tasks.md").read_text().startswith("## No result: incomplete")

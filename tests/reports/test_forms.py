@@ -16,6 +16,7 @@ from evalwright.reports.comparison.machine import read_machine_report
 from evalwright.reports.forms import FORMS, FORMS_OF, ReportForm, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.stories import task_stories
+from evalwright.reports.run.task_records import read_tasks
 from reported import report_of
 from reports.prompts.prompt_samples import a_context, a_result
 
@@ -27,10 +28,15 @@ def name_of(form: ReportForm) -> str:
 def a_run() -> list[Any]:
     suite = a_suite(2)
     answers = {"task-2": "no"}
-    tally, stories = a_tally(suite, answers), task_stories(suite, a_log(suite, answers))
+    log = a_log(suite, answers)
+
+    def read() -> Any:
+        return read_tasks(log, show_secrets=False)
+
+    tally, stories = a_tally(suite, answers), task_stories(suite, log)
     return [
-        ReportedRun("run_a", tally.summary(), ["too low"], stories),
-        FailedRun("run_b", "agent_unavailable", "nobody answers"),
+        ReportedRun("run_a", tally.summary(), ["too low"], stories, read=read),
+        FailedRun("run_b", "agent_unavailable", "nobody answers", read),
     ]
 
 

@@ -94,8 +94,9 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
 
     What nobody wants to see is not read.
     """
-    with_stories = bool(results.forms or results.out or not results.quiet)
-    most = None if results.forms or results.out else MOST_FAILURES
+    needs_all = "junit" in results.forms or results.out is not None
+    with_stories = needs_all or not results.quiet
+    most = None if needs_all else MOST_FAILURES
     with_agreement = bool(results.out or not results.quiet)
     runs = [
         ShownRun(

@@ -92,25 +92,30 @@ def command(
     with log_for(db, run) as log:
         run_id = find_run(log, run)
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
-        if results.forms:
-            write_reports(results, log, continued(log, run_id))
         if with_events or task_id:
             viewer.events(run_id, task_id)
-        elif with_tasks:
-            viewer.tasks(continued(log, run_id))
-        else:
-            viewer.result(continued(log, run_id))
+        if with_tasks or results.forms or not (with_events or task_id):
+            history = read_history(log, continued(log, run_id))
+            if results.forms:
+                write_reports(results, log, history)
+            if with_tasks:
+                viewer.tasks(history)
+            elif as_json or not results.forms:
+                viewer.result(history)
+            project(history)  # one without a result ends with its exit code
 
 
-def write_reports(results: Results, log: EventLog, run_id: str) -> None:
+def write_reports(results: Results, log: EventLog, history: History) -> None:
     """Write the reports of a run that are one file each; one without a result has none in it."""
     try:
-        outcome = project(read_history(log, run_id))
+        outcome = project(history)
     except CannotEvaluate as error:
         code = error.code if isinstance(error, RunFailed) else "incomplete"
-        write_forms(results, [failed_run(results, log, run_id, code, str(error))])
+        write_forms(results, [failed_run(results, log, history.run_id, code, str(error))])
         return
-    stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
+    stories: list[TaskStory] = []
+    if "junit" in results.forms:  # the others tell of all tasks
+        stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
     write_forms(results, [reported(results, log, ShownRun(outcome, stories, None))])
 
 
@@ -122,9 +127,8 @@ class LogViewer:
         self._as_json = as_json
         self._show_secrets = show_secrets
 
-    def result(self, run_id: str) -> None:
+    def result(self, history: History) -> None:
         """The scorecard of a run, or its summary."""
-        history = read_history(self._log, run_id)
         try:
             outcome = project(history)
         except CannotEvaluate:
@@ -140,21 +144,20 @@ class LogViewer:
             Style.of(Streams.out),
             agreement=agreement(self._log, outcome),
             full=True,
-            overrides=overrides_of(self._log, run_id, full=True),
+            overrides=overrides_of(self._log, history.run_id, full=True),
         )
         tell(card, styled=True)
 
-    def tasks(self, run_id: str) -> None:
-        """Every task of a run, as far as it came; then raises for a run without a result."""
+    def tasks(self, history: History) -> None:
+        """Every task of a run, as far as it came."""
         from evalwright.reports.run.task_tables import render_tasks, task_lines
 
-        read = task_reader(self._log, run_id, show_secrets=self._show_secrets)
+        read = task_reader(self._log, history.run_id, show_secrets=self._show_secrets)
         records = [task.record for task in read().tasks]
         if self._as_json:
             write_stdout(b"".join(task_lines(records)))
         else:
             tell(render_tasks(records, Style.of(Streams.out)), styled=True)
-        project(read_history(self._log, run_id))
 
     def _unscored(self, history: History) -> None:
         """What went wrong in a run without a result; a damaged log is reported elsewhere."""

@@ -1,10 +1,13 @@
-"""A run that is named by its files: what `run --out` left, its events, or an exported run.
+"""A run that is named by its files: what `run --out` left, its events, its page, or an export.
 
 Such a run is added to the log once and is one of its runs from then on, so a machine without a log
 of its own needs nothing else.
 """
 
+import base64
+import binascii
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import zip_longest
@@ -22,6 +25,9 @@ from evalwright.store.protocol import EventLog, NewEvent
 
 EVENTS_FILE = "events.jsonl"
 _FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
+_PAGE = b'<html lang="en" data-evalwright="run">'  # the second line of the page of a run
+_PAGE_EVENTS = b'<script type="application/vnd.evalwright.events+zlib" id="events">'
+_MOST_EVENTS = 2**30  # bytes of events in a page
 
 
 def run_file(named: str) -> Path | None:
@@ -43,7 +49,9 @@ def log_for(db: str | None, *named: str | None) -> AbstractContextManager[EventL
 
 def adopt_run(log: EventLog, path: Path) -> str:
     """Add the run of a file to a log, whole or not at all, unless it has it; gives its id."""
-    return add_run(log, list(events_in(read_input(path).splitlines(), os.fspath(path))), str(path))
+    data = read_input(path)
+    lines = _events_of_page(data, path) if _PAGE in data[:100] else data.splitlines()
+    return add_run(log, list(events_in(lines, os.fspath(path))), str(path))
 
 
 def add_run(log: EventLog, events: Sequence[Event], name: str) -> str:
@@ -65,7 +73,26 @@ def add_run(log: EventLog, events: Sequence[Event], name: str) -> str:
 def _begins_a_run(path: Path) -> bool:
     with path.open("rb") as file:
         lines = file.readline(_FIRST_LINE), file.readline(_FIRST_LINE)
-    return any(_is_first_event(line) for line in lines)  # an exported run has a line before it
+    # An exported run has a line before it.
+    return lines[1].strip() == _PAGE or any(_is_first_event(line) for line in lines)
+
+
+def _events_of_page(page: bytes, path: Path) -> list[bytes]:
+    """The lines of the log in the page of a run, which has them where no secret is in them."""
+    packed = page.partition(_PAGE_EVENTS)[2].partition(b"<")[0]
+    if not packed:
+        raise BadInput(
+            f"{path}: secrets are masked in this page, so it does not hold the events of the run; "
+            "name a folder of `run --out`, or write the page with --show-secrets"
+        )
+    try:
+        unpacker = zlib.decompressobj()
+        events = unpacker.decompress(base64.b64decode(packed, validate=True), _MOST_EVENTS)
+    except (binascii.Error, zlib.error) as error:
+        raise BadInput(f"{path}: the events in this page are damaged: {error}") from None
+    if not unpacker.eof:
+        raise BadInput(f"{path}: the events in this page are damaged or too many; write it again")
+    return events.splitlines()
 
 
 def _is_first_event(line: bytes) -> bool:

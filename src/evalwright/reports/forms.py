@@ -36,6 +36,7 @@ FORMS = (
     ReportForm("run", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
     ReportForm("run", "csv", "CSV", (".csv",), "task_tables:render_csv"),
     ReportForm("run", "markdown", "Markdown", (".md",), "task_tables:render_markdown"),
+    ReportForm("run", "html", "self-contained HTML", (".html",), "page:render_html", one_each=True),
     ReportForm("comparison", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
     ReportForm("comparison", "sarif", "SARIF", (".sarif",), "sarif:render_sarif"),
     ReportForm("comparison", "markdown", "Markdown", (".md",), "markdown:render_markdown"),

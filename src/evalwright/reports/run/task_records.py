@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     CONTENT_FREE,
@@ -108,10 +109,16 @@ class RunReading(NamedTuple):
     tasks: Sequence[ReadTask]
     events: Sequence[Event]
     is_masked: bool
+    shows_secrets: bool
 
 
 def read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     """Read a run from its events; secrets are masked before anything is made of them."""
+    with without_collecting():
+        return _read_tasks(events, show_secrets=show_secrets)
+
+
+def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     kept: list[Event] = []
     started = planned = None
     readers: dict[str, _RecordReader] = {}
@@ -134,7 +141,7 @@ def read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     if started is None or planned is None:
         raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
     tasks = [reader.end() for reader in readers.values()]
-    return RunReading(started.run_id, started, planned, tasks, kept, is_masked)
+    return RunReading(started.run_id, started, planned, tasks, kept, is_masked, show_secrets)
 
 
 def _mask() -> Callable[[bytes], bytes]:

@@ -1,0 +1,257 @@
+"""One run as one self-contained HTML page, and the run itself inside it.
+
+What is not needed for the first view is compressed and read by the page's script when it is asked
+for: the lines of all tasks, what opens below them, and the events, which make the page a run that
+other commands take.
+"""
+
+import base64
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts.documents import without_collecting
+from evalwright.contracts.events import Event
+from evalwright.contracts.times import iso_time
+from evalwright.reports import figures
+from evalwright.reports.html.markup import (
+    NO_HTML,
+    STYLE_SHEET,
+    Html,
+    as_markup,
+    clipped,
+    content_policy,
+    display_text,
+    own_file,
+    render,
+    source_hash,
+    text_html,
+)
+from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
+from evalwright.reports.run.task_records import ReadTask, RunReading
+from evalwright.reports.run.task_tables import failed_checks
+from evalwright.scoring.thresholds import p95, pass_score
+
+_AT_ONCE = 100  # tasks that are listed in the page itself
+_OPEN_AT_ONCE = 3  # failures
+_BODIES_AT_ONCE = 250_000  # characters of what opens below those
+_BLOCK = 100  # tasks whose bodies are compressed together
+_MOST = 100  # entries of a selection
+_MOST_BARS = 12
+_LONG = 400
+_EVENTS_AT_ONCE = 2_000
+_ORDER = ("failed", "error", "open", "passed")
+_STATUSES = {
+    "failed": "failed",
+    "error": "error",
+    "open": "no score",
+    "passed": "passed",
+}
+
+
+def render_html(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+    """The page of the first run: a page is of one."""
+    with without_collecting():
+        return _page(runs[0])
+
+
+def _page(run: ReportedRun | FailedRun) -> bytes:
+    assert run.read is not None, "a page is made of all tasks"
+    reading = run.read()
+    tasks = sorted(reading.tasks, key=lambda task: _ORDER.index(status_of(task.record)))
+    style, script = _own_sources()
+    page = render(
+        "run",
+        "page.html",
+        csp=content_policy(source_hash(style), source_hash(script)),
+        style=as_markup(style),
+        script=as_markup(script),
+        run_id=display_text(run.run_id),
+        masked=not reading.shows_secrets,
+        tiles=list(_tiles(run, reading)),
+        chart=_chart(tasks),
+        facts=list(_facts(reading)),
+        has_events=not reading.is_masked,
+        total=len(tasks),
+        total_words=f"{len(tasks):,}",
+        at_once=_AT_ONCE,
+        block=_BLOCK,
+        lines=as_markup(Html("\n".join(_first_lines(tasks)))),
+        filters=_filters(tasks),
+        data=as_markup(_data(tasks, reading)),
+        **_verdict(run),
+    )
+    return page.encode("utf-8", "backslashreplace")
+
+
+@cache
+def _own_sources() -> tuple[Html, Html]:
+    """The style and the script that are part of the page."""
+    style = Html(STYLE_SHEET + own_file("run", "templates/page.css"))
+    return style, own_file("run", "templates/page.js")
+
+
+def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
+    if isinstance(run, FailedRun):
+        reason = f"{run.code}: {run.message}"
+        return {
+            "verdict": "No result",
+            "tone": "bad",
+            "name": "",
+            "reasons": [clipped(reason, _LONG)],
+        }
+    summary = run.summary
+    passed = summary.passed and not run.reasons
+    return {
+        "verdict": "Passed" if passed else "Failed",
+        "tone": "good" if passed else "bad",
+        "name": display_text(f"{summary.suite_id}@{summary.suite_version}"),
+        "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
+    }
+
+
+def _tiles(
+    run: ReportedRun | FailedRun, reading: RunReading
+) -> Iterator[tuple[str, str, str, str]]:
+    """The key numbers: name, number, the bar that is set for it, tone."""
+    records = [task.record for task in reading.tasks]
+    counts = Counter(status_of(record) for record in records)
+    bars = reading.planned.suite.thresholds
+    selection = reading.planned.selection
+    part = f"a part: {selection.of:,} in the suite" if selection else ""
+    yield "Tasks", f"{len(records):,}", part, ""
+    yield (
+        "Passed",
+        figures.percent(counts["passed"], len(records)),
+        f"{counts['passed']:,} tasks",
+        "",
+    )
+    if isinstance(run, ReportedRun):
+        bar, score = pass_score(bars), run.summary.aggregate_score
+        yield "Score", f"{score:.4g}", f"bar {bar:.4g}", "bad" if score < bar else "good"
+    for status in ("failed", "error", "open"):
+        if counts[status] or status == "failed":
+            tone = "bad" if counts[status] else ""
+            yield _STATUSES[status].capitalize(), f"{counts[status]:,}", "", tone
+    found = sum(len(record.findings) for record in records)
+    if found:
+        yield "Safety findings", f"{found:,}", "", "bad"
+    yield from _latency_tiles([r.latency_ms for r in records if r.latency_ms is not None], bars)
+    if isinstance(run, ReportedRun) and run.summary.total_cost_usd is not None:
+        cost, limit = run.summary.total_cost_usd, bars.max_cost_usd
+        against = "" if limit is None else f"bar {figures.dollars(limit)}"
+        yield "Cost", figures.dollars(cost), against, "bad" if limit and cost > limit else ""
+
+
+def _latency_tiles(latencies: list[int], bars: Any) -> Iterator[tuple[str, str, str, str]]:
+    if not latencies:
+        return
+    middle, high = sorted(latencies)[(len(latencies) - 1) // 2], p95(latencies)
+    limit = bars.max_p95_latency_ms
+    against = "" if limit is None else f"bar {limit:,} ms"
+    yield "Median latency", figures.duration(middle, high), "", ""
+    tone = "bad" if limit is not None and high > limit else ""
+    yield "p95 latency", figures.duration(high, high), against, tone
+
+
+def _chart(tasks: Sequence[ReadTask]) -> list[tuple[str, int, str]]:
+    """The checks that failed most: name, how often, and the width of a bar."""
+    counts = Counter(check.check for task in tasks for check in failed_checks(task.record))
+    errors = sum(task.record.error is not UNSET for task in tasks)
+    if errors:
+        counts["error"] = errors
+    most = max(counts.values(), default=1)
+    return [
+        (clipped(name, 60), count, f"{100 * count / most:.1f}%")
+        for name, count in counts.most_common(_MOST_BARS)
+    ]
+
+
+def _facts(reading: RunReading) -> Iterator[tuple[str, str]]:
+    """What ran: name and value."""
+    planned = reading.planned
+    agent, suite = planned.agent, planned.suite
+    yield "Suite", clipped(f"{suite.suite_id}@{suite.version}", _LONG)
+    yield "Agent", clipped(agent.agent_id, _LONG)
+    if agent.model_class:
+        yield "Model class", clipped(agent.model_class, _LONG)
+    yield "Started", iso_time(reading.started.at_us)
+    if planned.panel is not None:
+        yield "Judges", clipped(", ".join(planned.panel.judges), _LONG)
+    if planned.selection is not None:
+        chosen = ", ".join(planned.selection.by)
+        yield (
+            "Selected",
+            clipped(f"{len(reading.tasks):,} of {planned.selection.of:,}: {chosen}", _LONG),
+        )
+    if planned.baseline is not None:
+        yield "Baseline", clipped(planned.baseline.run_id, _LONG)
+    if planned.group is not None:
+        yield "Repeat", f"{planned.group.index} of {planned.group.size}"
+
+
+def _first_lines(tasks: Sequence[ReadTask]) -> Iterator[Html]:
+    """The lines that stand in the page, with bodies as far as there is room for them."""
+    room = _BODIES_AT_ONCE
+    for number, task in enumerate(tasks[:_AT_ONCE]):
+        body = task_body(task) if room > 0 else NO_HTML
+        room -= len(body)
+        is_open = number < _OPEN_AT_ONCE and task.record.passed is not True
+        yield task_line(task, number, body if room > 0 else NO_HTML, is_open=is_open and room > 0)
+
+
+def _filters(tasks: Sequence[ReadTask]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """The selections above the list: name, label, and options with their words."""
+    present = {status_of(task.record) for task in tasks}
+    statuses = [(code, words) for code, words in _STATUSES.items() if code in present]
+    checks = Counter(check.check for task in tasks for check in failed_checks(task.record))
+    tags = Counter(tag for task in tasks for tag in task.record.tags or ())
+    offered = [("result", "Result", statuses)]
+    for name, label, counted in (("check", "Failed check", checks), ("tag", "Tag", tags)):
+        if counted:
+            known = [each for each, _ in counted.most_common(_MOST)]
+            chosen = [(display_text(each), clipped(each, 60)) for each in known]
+            offered.append((name, label, sorted(chosen)))
+    return offered
+
+
+def _data(tasks: Sequence[ReadTask], reading: RunReading) -> Html:
+    """All that the page holds compressed: lines, bodies, and the events where none is masked."""
+    lines = msgspec.json.encode([searched_line(task, n) for n, task in enumerate(tasks)])
+    blocks = [_block(Html("lines"), lines)]
+    for first in range(0, len(tasks), _BLOCK):
+        bodies = msgspec.json.encode([task_body(task) for task in tasks[first : first + _BLOCK]])
+        blocks.append(_block(Html(f"bodies-{first // _BLOCK}"), bodies))
+    if not reading.is_masked:
+        packed = _base64(_packed_events(reading.events))
+        opening = Html('<script type="application/vnd.evalwright.events+zlib" id="events">')
+        blocks.append(Html(f"{opening}{packed}</script>"))  # `engine.run_files` finds it by this
+    return Html("\n".join(blocks))
+
+
+def _block(name: Html, data: bytes) -> Html:
+    packed = _base64(zlib.compress(data, 6))
+    return Html(
+        f'<script type="application/vnd.evalwright.data+zlib" id="{name}">{packed}</script>'
+    )
+
+
+def _base64(data: bytes) -> Html:
+    return text_html(base64.b64encode(data).decode())
+
+
+def _packed_events(events: Sequence[Event]) -> bytes:
+    packer = zlib.compressobj(6)
+    parts = [
+        packer.compress(
+            b"".join([event.to_json() + b"\n" for event in events[first : first + _EVENTS_AT_ONCE]])
+        )
+        for first in range(0, len(events), _EVENTS_AT_ONCE)
+    ]
+    return b"".join([*parts, packer.flush()])

@@ -1,0 +1,166 @@
+"""The page of one run: what it shows, and that nothing in it is anything but text."""
+
+import base64
+import json
+import re
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import a_log, a_suite
+from cli.test_masked_output import TOKEN
+from evalwright.reports.html.markup import source_hash
+from evalwright.reports.run.junit import FailedRun
+from evalwright.reports.run.page import render_html
+from evalwright.reports.run.task_records import read_tasks
+from reports.html import hostile
+from reports.html.page_reader import Page
+from reports.run.page_samples import Told, a_page, a_trace, bad, many, ok, run_events
+
+HOSTILE = [text for text in hostile.HOSTILE if text != "\ud800"]  # which no log can hold
+EVIL = " ".join(HOSTILE)
+FAILED = {"fine": Told("ok", ok()), "wrong": Told("It is shipped.", ok(), bad(), more=a_trace())}
+
+
+def block(page: bytes, name: str) -> bytes:
+    """What a compressed part of a page holds."""
+    packed = page.partition(f'id="{name}">'.encode())[2].partition(b"<")[0]
+    return zlib.decompress(base64.b64decode(packed))
+
+
+def bodies(page: bytes) -> str:
+    return "".join(json.loads(block(page, "bodies-0")))
+
+
+def hostile_page() -> bytes:
+    """Every text of a run is hostile."""
+    checks = [bad(EVIL, EVIL, actual=EVIL[::-1], reason=EVIL), ok(EVIL, EVIL)]
+    told = Told({EVIL: EVIL}, *checks, question=EVIL, tags=[EVIL], more=a_trace(EVIL, EVIL))
+    error = {"error": {"code": EVIL, "message": EVIL, "details": {"traceback": EVIL}}}
+    return a_page({"evil": told, "broken": Told(error, outcome="failed")}, reasons=[EVIL])
+
+
+def test_failures_come_first_and_are_open() -> None:
+    text = Page(a_page(FAILED)).text
+    assert text.index("wrong") < text.index("fine")
+    lines = [each for each in Page(a_page(FAILED)).elements if each.tag == "details"]
+    assert ["open" in each.attributes for each in lines] == [True, False]
+
+
+def test_the_words_that_differ_are_marked() -> None:
+    page = a_page(FAILED).decode()
+    assert "It is <mark>lost</mark>." in page
+    assert "It is <mark>shipped</mark>." in page
+
+
+def test_a_task_shows_its_trace_its_judges_and_its_findings() -> None:
+    text = Page(a_page(FAILED)).text
+    told = ("think of A-17", "shop:orders.get", "because of A-17", "low leak", "the texts differ")
+    for words in told:
+        assert words in text
+
+
+def test_the_verdict_the_bar_and_every_reason_are_at_the_top() -> None:
+    text = Page(a_page(FAILED, reasons=["score 0.5 is below 0.7"])).text
+    assert "Failed: acme.shop.evals.refunds@1.0.0" in text
+    assert "bar 0.7" in text
+    assert "score 0.5 is below 0.7" in text
+
+
+def test_the_same_run_gives_the_same_page() -> None:
+    assert a_page(FAILED) == a_page(FAILED)
+
+
+def test_the_events_in_the_page_are_the_log() -> None:
+    lines = [event.to_json() for event in run_events(FAILED)]
+    assert block(a_page(FAILED), "events").splitlines() == lines
+
+
+def test_a_page_in_which_a_secret_was_masked_holds_no_events_and_says_so() -> None:
+    tasks = {"leak": Told(f"take {TOKEN}", bad(actual=TOKEN))}
+    page = a_page(tasks)
+    assert TOKEN.encode() not in page
+    assert TOKEN not in bodies(page)
+    assert b'id="events"' not in page
+    assert "cannot stand for it" in Page(page).text
+    shown = a_page(tasks, show_secrets=True)
+    assert TOKEN in bodies(shown)
+    assert "Secrets are shown." in Page(shown).text
+    assert b'id="events"' in shown
+
+
+def test_only_the_first_tasks_stand_in_the_page_and_all_of_them_in_its_data() -> None:
+    page = a_page(many(250))
+    assert page.count(b"<li><details") == 100
+    assert len(json.loads(block(page, "lines"))) == 250
+    assert sum(len(json.loads(block(page, f"bodies-{n}"))) for n in range(3)) == 250
+
+
+def test_a_run_without_a_result_has_a_page_too() -> None:
+    log = a_log(a_suite(2), ending="failed")
+    run = FailedRun(
+        "run_a", "agent_unavailable", "nobody", lambda: read_tasks(log, show_secrets=False)
+    )
+    text = Page(render_html([run])).text
+    assert "No result" in text
+    assert "agent_unavailable: nobody" in text
+
+
+class TestAHostilePage:
+    def test_has_no_element_but_ours(self) -> None:
+        for part in (hostile_page(), bodies(hostile_page()).encode()):
+            page = Page(part)
+            for tag in ("img", "iframe", "object", "base", "textarea"):
+                assert not page.tags(tag)
+            names = {name for element in page.elements for name in element.attributes}
+            assert not [name for name in names if name.startswith("on") or name == "style"]
+        assert not Page(bodies(hostile_page()).encode()).tags("script")
+
+    def test_has_one_script_that_runs_and_links_to_nothing(self) -> None:
+        page = Page(hostile_page())
+        kinds = [each.attributes.get("type", "") for each in page.tags("script")]
+        assert [kind for kind in kinds if not kind.startswith("application/vnd.evalwright.")] == [
+            ""
+        ]
+        assert page.links == ["#tasks"]
+
+    def test_shows_the_hostile_text_as_text_and_hides_nothing(self) -> None:
+        assert "<script>" in Page(hostile_page()).text
+        whole = hostile_page().decode() + bodies(hostile_page())
+        assert not re.search("[\u202e\u200b\u2028\u2029\x00\x1b\x7f]", whole)
+        assert "⟦U+202E⟧" in whole
+
+    def test_allows_exactly_its_own_style_and_script(self) -> None:
+        data = hostile_page().decode()
+        meta = next(e for e in Page(data.encode()).tags("meta") if "http-equiv" in e.attributes)
+        style = data.partition("<style>")[2].partition("</style>")[0]
+        script = data.rpartition("<script>")[2].partition("</script>")[0]
+        nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
+        sources = f"style-src {source_hash(style)}; script-src {source_hash(script)}"
+        assert meta.attributes["content"] == f"{nothing}; {sources}"
+
+
+@settings(max_examples=40)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_any_answer_gives_a_page_with_only_our_elements(value: object) -> None:
+    told = Told(value, bad(actual=value, expected=value), question=value)
+    page = Page(bodies(a_page({"task": told})).encode())
+    ours = {"h3", "h4", "pre", "ul", "li", "span", "code", "p", "div", "mark"}
+    assert {each.tag for each in page.elements} <= ours
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_hostile_text_changes_the_structure_of_a_page(text: str) -> None:
+    def shape(words: str) -> list[str]:
+        told = Told(words, ok(words, words), bad(words, 1, actual=2, reason=words), question=words)
+        return [element.tag for element in Page(a_page({"task": told})).elements]
+
+    assert shape(text) == shape("plain words")
