@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.contracts.suite import Suite
+from evalwright.contracts.suite import Expected, Suite, Task
+from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.engine.wide.loader import load_wide
 from evalwright.engine.wide.portable import to_portable
 from evalwright.scoring.checks.base import Examined
-from evalwright.scoring.checks.table import prepare_checks, run_checks, verdict_of
+from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks, verdict_of
 from evalwright.scoring.golden import check_suite, score_golden
 
 
@@ -73,6 +74,9 @@ def test_several_criteria_are_the_same_if_no_score_lies_between_the_bars(judge, 
         ([{"regex": "a"}], "regex"),
         ([{"contains": {"value": "a", "ignore_case": True}}], "contains with ignore_case"),
         ([{"contains": "a"}, {"regex": "b"}], "2 checks in one task: contains, regex"),
+        ([{"contains": "a", "ignore_case": True}], "contains with ignore_case"),
+        ([{"judge": ["a", "b", "c", "d"], "at_least": 0.5}], "a judge whose criteria must reach"),
+        ([{"json": "valid"}], "json with anything but"),
         ([{"json": {"equals": 1}}], "json within a text"),
         ([{"json": {"path": "$.a", "equals": 1}}], "json with anything but"),
     ],
@@ -92,6 +96,15 @@ def test_a_task_keeps_the_first_check_that_can_be_said_or_is_left_out() -> None:
 
     assert kept[0].expected.match.value == "b"
     assert left == []
+
+
+@pytest.mark.parametrize("kind", CHECKS.values(), ids=lambda kind: kind.name)
+def test_every_check_can_be_said_or_is_named(kind) -> None:
+    check = load_yaml(kind.example)
+    task = Task("one", "Hi", Expected("checks", checks=[check]))
+    portable = to_portable(Suite("local.evals.one", "0.0.0", ["golden"], [task]))
+
+    assert bool(portable.suite.tasks) or portable.losses
 
 
 VALUES = st.recursive(

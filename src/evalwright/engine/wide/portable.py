@@ -8,6 +8,7 @@ import msgspec
 
 from evalwright.contracts.suite import Criterion, Expected, Match, Mode, Suite, Task
 from evalwright.engine.wide.loader import MODES
+from evalwright.scoring.checks.table import name_and_argument
 from evalwright.scoring.thresholds import DEFAULT_PASS_SCORE
 
 MOST_CRITERIA = 12  # of which every combination is looked at
@@ -76,22 +77,14 @@ def _expected(expected: Expected, bar: float) -> _Said:
     if len(said) == 1:
         return said[0]
     kept = next((each.expected for each in said if each.expected), None)
-    names = ", ".join(map(_name, checks))
+    names = [name_and_argument(check)[0] for check in checks]
     place = next((n for n, each in enumerate(said) if each.expected), 0)
-    only = f"; only {_name(checks[place])} is kept" if kept else ""
-    return _Said(kept, f"{len(checks)} checks in one task: {names}{only}")
-
-
-def _name(check: dict[str, Any]) -> str:
-    return next((key for key in check if key != "weight"), "")
+    only = f"; only {names[place]} is kept" if kept else ""
+    return _Said(kept, f"{len(checks)} checks in one task: {', '.join(names)}{only}")
 
 
 def _check(check: dict[str, Any], threshold: float | None, bar: float) -> _Said:
-    name = _name(check)
-    argument = check[name]
-    beside = check.keys() - {name, "weight"}
-    if beside:
-        argument = {"value": argument, **{key: check[key] for key in beside}}
+    name, argument = name_and_argument(check)
     if threshold == 0:
         return _Said(None, "threshold: 0, at which every answer passes")
     if name in ("equals", "contains"):

@@ -144,9 +144,8 @@ class _Preparation(NamedTuple):
         if self.depth > MOST_NESTED:
             remedy = f"nest at most {MOST_NESTED} levels"
             raise RefusedCheck("too many checks within checks", remedy)
-        name = _name(document)
+        name, argument = name_and_argument(document)
         kind = CHECKS[name]
-        argument = _argument(document, kind)
         try:
             _check_argument(argument, kind)
             prepared = kind.prepare(argument, self)
@@ -167,6 +166,12 @@ class _Preparation(NamedTuple):
     def is_check(self, value: Any) -> bool:
         """Whether a value is written as a check: an object with the name of one and no other."""
         return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in CHECKS
+
+
+def name_and_argument(document: Any) -> tuple[str, Any]:
+    """The check that a document names, and its argument with the fields that stand beside it."""
+    name = _name(document)
+    return name, _argument(document, CHECKS[name])
 
 
 def _name(document: Any) -> str:
