@@ -3,8 +3,7 @@
 from contextlib import closing
 
 from evalwright.comparison.inputs import open_runs
-from evalwright.comparison.matching import CasePlan
-from evalwright.comparison.pipeline import Comparer
+from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, facts_of
 from evalwright.contracts.report import Item, Summary
 from evalwright.signals.suppression import Suppressions
@@ -16,11 +15,19 @@ from subjects.runs import Workshop
 def compared(workshop: Workshop, baseline: str, new: str) -> tuple[dict[str, Item], Summary]:
     """The items of two runs by their case, and the summary of all."""
     path = workshop.log.place
-    with closing(open_runs(baseline, new, lambda: SqliteLog(path))) as inputs:
-        plan = CasePlan(inputs.cases, inputs.baseline, inputs.new)
-        with closing(plan):
-            comparer = Comparer(inputs, Suppressions(()), TODAY, masked=True)
-            items = {each.item.case_id: each.item for each in comparer.compare(plan)}
+    with (
+        closing(open_runs(baseline, new, lambda: SqliteLog(path))) as inputs,
+        closing(planned_cases(inputs)) as plan,
+    ):
+        comparer = Comparer(inputs, Suppressions(()), TODAY, masked=True)
+        items = {each.item.case_id: each.item for each in comparer.compare(plan)}
     tally = CaseTally()
     tally.add([facts_of(item) for item in items.values()])
-    return items, tally.summary()
+    return items, tally.summary(is_same_run=inputs.is_same_run)
+
+
+def notes_of(workshop: Workshop, baseline: str, new: str) -> tuple[str, ...]:
+    """What a report of two runs notes of its inputs."""
+    path = workshop.log.place
+    with closing(open_runs(baseline, new, lambda: SqliteLog(path))) as inputs:
+        return inputs.notes

@@ -20,6 +20,7 @@ from evalwright.signals.suppression import Suppressions, parse_suppressions
 if TYPE_CHECKING:
     from evalwright.comparison.logged_run import LoggedRun
     from evalwright.comparison.partners import Pairing
+    from evalwright.contracts.planning import LeftOut
     from evalwright.store.protocol import EventLog
 
 _CASES = "cases.json"
@@ -62,6 +63,8 @@ class Inputs(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     pairing: "Pairing | None" = None
     paths: tuple[Path, ...] = ()  # of what is read; none of it is ever written to
+    left_out: "LeftOut | None" = None  # the tasks in which two own runs differ
+    is_same_run: bool = False  # the sides are one and the same
 
     @property
     def pair_id(self) -> str | None:
@@ -95,6 +98,7 @@ def open_inputs(
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
         note = "No case file was found, so nothing is expected of the answers; see --cases."
         pairing = _paired(baseline, new, case_file)
+        left_out = _left_out(baseline, new) if cases is None else None
         roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
         return Inputs(
             baseline=baseline,
@@ -103,11 +107,13 @@ def open_inputs(
             logs=tuple(logs),
             notes=(
                 *(() if found is not None else (note,)),
-                *_notes_of(baseline, new),
+                *_notes_of(baseline, new, left_out),
                 *(() if pairing is None else (pairing.summary().note,)),
             ),
             pairing=pairing,
             paths=tuple(path for path in roots if path is not None),
+            left_out=left_out,
+            is_same_run=_is_same_run(baseline, new, named),
         )
     except BaseException:
         for log in logs:
@@ -115,9 +121,35 @@ def open_inputs(
         raise
 
 
-def _notes_of(*runs: ComparedRun) -> Iterator[str]:
-    for run in runs:
-        yield from run.notes if isinstance(run, RunFolder) else ()
+def _notes_of(baseline: ComparedRun, new: ComparedRun, left_out: "LeftOut | None") -> Iterator[str]:
+    for name, run in (("Baseline", baseline), ("New run", new)):
+        if isinstance(run, RunFolder):
+            yield from run.notes
+        elif run.meta["status"] != "completed" or "part" in run.meta:
+            from evalwright.comparison.own_records import why_no_evidence
+
+            yield from (f"{name}: {each}" for each in why_no_evidence(run.meta))
+    if left_out is not None:
+        from evalwright.comparison.own_records import in_words
+
+        yield in_words(left_out)
+
+
+def _is_same_run(baseline: ComparedRun, new: ComparedRun, named: BothSides[str]) -> bool:
+    if baseline.suite is not None and new.suite is not None:
+        return bool(baseline.meta["run_id"] == new.meta["run_id"])
+    return os.path.realpath(named.baseline) == os.path.realpath(named.new)
+
+
+def _left_out(baseline: ComparedRun, new: ComparedRun) -> "LeftOut | None":
+    """The tasks that are not the same in two own runs, as `run --baseline` leaves them out."""
+    before, now = baseline.suite, new.suite
+    if before is None or now is None or before == now:  # as is usual
+        return None
+    from evalwright.scoring.regression import left_out_tasks
+
+    found = left_out_tasks(before, now)
+    return found if found.changed or found.new or found.removed else None
 
 
 def read_suppressions(path: Path | None) -> Suppressions:
@@ -137,7 +169,12 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
     except BaseException:
         log.close()
         raise
-    return Inputs(before, after, after.cases, (log,))
+    left_out = _left_out(before, after)
+    notes = tuple(_notes_of(before, after, left_out))
+    is_same_run = baseline == new
+    return Inputs(
+        before, after, after.cases, (log,), notes, left_out=left_out, is_same_run=is_same_run
+    )
 
 
 def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pairing | None":

@@ -29,6 +29,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
@@ -92,7 +93,6 @@ class LoggedRun:
     responses as repetitions.
     """
 
-    has_verdicts = True
     root = None
     meta_fault = None
 
@@ -236,6 +236,7 @@ def _meta(
         "started_at": _ms(frame[RunStarted.TYPE].at_us),
         "ended_at": _ms(end.at_us) if end else None,
         "suite": {"id": suite.suite_id, "version": suite.version},
+        "part": None if planned.selection is None else _part(suite, planned.selection),
         "runner": _present(
             {
                 "name": NONDETERMINISTIC if live else "evalwright",
@@ -254,6 +255,10 @@ def _meta(
         ),
     }
     return _present(meta)
+
+
+def _part(suite: Suite, selection: TaskSelection) -> str:
+    return f"{len(suite.tasks)} of {selection.of} tasks, by {', '.join(selection.by)}"
 
 
 class _AnsweredTask(msgspec.Struct):

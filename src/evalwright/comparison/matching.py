@@ -5,7 +5,7 @@ temporary kind: it has no name, and it is gone with the process.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Final, Literal
@@ -21,6 +21,7 @@ SideNumber = Literal[0, 1]
 BASELINE: Final = 0
 NEW: Final = 1
 
+_NOTHING = "no case, and no response on either side"
 _OUTSIDE = "the case is not in the case file, so nothing is expected of it"
 
 # Names and ids are kept as bytes: a file's name need not be text. Bytes sort as the text does.
@@ -92,10 +93,10 @@ AND NOT EXISTS (SELECT 1 FROM files WHERE side = 0 AND stem = id)
 AND NOT EXISTS (SELECT 1 FROM files WHERE side = 1 AND stem = id)
 AND NOT EXISTS (SELECT 1 FROM answers WHERE case_id = id)
 """
+_LEAVE_OUT_CASE = "INSERT OR IGNORE INTO left_out SELECT number FROM cases WHERE id = ?"
 _COUNTS = """
 SELECT (SELECT count(*) FROM cases) + (SELECT count(*) FROM outside)
     - (SELECT count(*) FROM left_out),
-    (SELECT count(*) FROM left_out),
     EXISTS (SELECT 1 FROM cases GROUP BY id HAVING count(*) > 1)
 """
 _IN_THE_FILE = """
@@ -131,18 +132,30 @@ class CasePlan:
     `count` says how many; `notes` what a reader should know of the choice.
     """
 
-    def __init__(self, cases: Cases | None, baseline: ComparedRun, new: ComparedRun) -> None:
+    def __init__(
+        self,
+        cases: Cases | None,
+        baseline: ComparedRun,
+        new: ComparedRun,
+        left_out: Iterable[str] = (),
+    ) -> None:
         self._outside_faults = (_OUTSIDE,) if cases is not None else ()
         self._answered = [False, False]
         with _disk():
             self._db = sqlite3.connect("", isolation_level=None)
             try:
-                self._fill(cases, baseline, new)
+                self._fill(cases, baseline, new, [(_bytes(each),) for each in left_out])
             except BaseException:
                 self.close()
                 raise
 
-    def _fill(self, cases: Cases | None, baseline: ComparedRun, new: ComparedRun) -> None:
+    def _fill(
+        self,
+        cases: Cases | None,
+        baseline: ComparedRun,
+        new: ComparedRun,
+        others: list[tuple[bytes]],
+    ) -> None:
         db = self._db
         db.executescript(_TABLES)
         ids = enumerate(cases.ids() if cases is not None else ())
@@ -165,11 +178,15 @@ class CasePlan:
         db.execute(_ADD_SELECTED)
         if all(selected is not None for _, selected in selections):
             db.execute(_LEAVE_OUT)
-        self.count, left_out, self._any_repeated = db.execute(_COUNTS).fetchone()
+        unselected = db.execute("SELECT count(*) FROM left_out").fetchone()[0]
+        db.executemany(_LEAVE_OUT_CASE, others)
+        db.executemany("DELETE FROM outside WHERE id = ?", others)
+        self.count, self._any_repeated = db.execute(_COUNTS).fetchone()
         if not self.count:
-            raise BadInput("nothing to compare: no case, and no response on either side")
-        note = f"{left_out:,} cases of the case file were selected by neither run."
-        self.notes = [note] if left_out else []
+            why = "no task is the same in both runs" if others else _NOTHING
+            raise BadInput(f"nothing to compare: {why}")
+        note = f"{unselected:,} cases of the case file were selected by neither run."
+        self.notes = [note] if unselected else []
 
     def _assign(self, side: SideNumber, run: ComparedRun) -> None:
         """Find out which cases those responses answer that are not named after one."""

@@ -1,6 +1,6 @@
 """What an own run recorded of a task: its repetitions, its steps, and why it did not pass."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,10 +16,12 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.planning import LeftOut
 from evalwright.contracts.suite import Suite, Task
 from evalwright.scoring.rubric import criterion_name, rubric_result
 from evalwright.scoring.thresholds import BLOCKING, pass_score
 
+_MOST_NAMED = 20  # tasks in a note
 _SAFE = "no high or critical finding"
 
 
@@ -152,3 +154,31 @@ def _unsafe(found: Iterable[Found]) -> list[dict[str, Any]]:
 
 def _assertion(name: str, expected: Any, actual: Any, message: str) -> dict[str, Any]:
     return {"name": name, "expected": expected, "actual": actual, "message": message}
+
+
+def why_no_evidence(meta: Mapping[str, Any]) -> Iterator[str]:
+    """Why `run --baseline` would not count what a comparison does, from what a run says."""
+    if meta["status"] != "completed":
+        yield (
+            f"the run is not complete ({meta['status']}), so tasks without a score count as "
+            "failed; `run --baseline` takes complete runs only."
+        )
+    if "part" in meta:
+        yield (
+            f"a part of its suite ({meta['part']}), which is no evidence for a gate; only the "
+            "tasks of both runs are compared."
+        )
+
+
+def in_words(left_out: LeftOut) -> str:
+    """Which tasks two runs do not share, and so are not compared."""
+    parts = [
+        f"{name}: {', '.join(tasks[:_MOST_NAMED])}{_more(len(tasks) - _MOST_NAMED)}"
+        for name in ("changed", "new", "removed")
+        if (tasks := getattr(left_out, name))
+    ]
+    return f"The suite has changed. These tasks are not compared: {'; '.join(parts)}."
+
+
+def _more(count: int) -> str:
+    return f" and {count:,} more" if count > 0 else ""

@@ -12,7 +12,7 @@ import msgspec
 from evalwright.comparison.alignment import AlignedStep, align
 from evalwright.comparison.cases import Case, SuiteCases, file_stem, parse_case
 from evalwright.comparison.inputs import Inputs
-from evalwright.comparison.matching import PlannedCase
+from evalwright.comparison.matching import CasePlan, PlannedCase
 from evalwright.comparison.run_folder import (
     RUN_META,
     ComparedRun,
@@ -85,6 +85,13 @@ class _JudgedCase(NamedTuple):
     read: _ReadCase
     case: Case
     sides: BothSides[SideResult]
+
+
+def planned_cases(inputs: Inputs) -> CasePlan:
+    """The cases of two opened sides; the tasks in which own runs differ are not among them."""
+    other = inputs.left_out
+    ids = (*other.changed, *other.new, *other.removed) if other else ()
+    return CasePlan(inputs.cases, inputs.baseline, inputs.new, ids)
 
 
 class Comparer:
@@ -163,7 +170,7 @@ class Comparer:
                     each.value,
                     each.shown,
                     clean=self.masked and each.shown is each.value,
-                    decided=is_suite and run.has_verdicts,
+                    decided=is_suite and run.suite is not None,
                 )
                 for each in of
             ]

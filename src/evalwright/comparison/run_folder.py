@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,6 +15,9 @@ from evalwright.contracts.jsonvalue import too_heavy
 from evalwright.trace.cached import cached
 from evalwright.trace.model import Json
 from evalwright.trace.recorded import read_recorded
+
+if TYPE_CHECKING:
+    from evalwright.contracts.suite import Suite
 
 RUN_META = "run.json"
 SUFFIX = ".json"
@@ -62,8 +65,8 @@ class ComparedRun(Protocol):
     """One side of a comparison: a run directory, a file of traces, or a run of the event log."""
 
     @property
-    def has_verdicts(self) -> bool:
-        """Whether a response with a score brings the verdict of the run's own suite."""
+    def suite(self) -> "Suite | None":
+        """The suite of an own run, whose responses bring its verdicts; else None."""
 
     @property
     def root(self) -> Path | None:
@@ -107,7 +110,7 @@ class RunFolder:
     `_runner_failures` of those in `above`.
     """
 
-    has_verdicts = False
+    suite = None
 
     def __init__(self, root: Path, listing: Path | None = None) -> None:
         self.root = root

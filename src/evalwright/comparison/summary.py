@@ -196,8 +196,8 @@ class CaseTally(msgspec.Struct):
         self.baseline.merge(other.baseline)
         self.new.merge(other.new)
 
-    def summary(self) -> Summary:
-        """The summary of all cases counted so far."""
+    def summary(self, *, is_same_run: bool = False) -> Summary:
+        """The summary of all cases counted so far; of a run beside itself, it says just that."""
         change = paired_change(
             self.changes["still_passing"],
             self.changes["regression"],
@@ -220,7 +220,7 @@ class CaseTally(msgspec.Struct):
                 cause: self.baseline.roots[cause] for cause in ROOT_CAUSES
             },
             security=self._security(),
-            verdict=self._verdict(change),
+            verdict=self._no_change(change) if is_same_run else self._verdict(change),
             significance=_significance(change) if change else msgspec.UNSET,
             latency_ms=_mean_delta(self.baseline.latency, self.new.latency),
             cost_usd=_mean_delta(self.baseline.cost, self.new.cost),
@@ -240,6 +240,10 @@ class CaseTally(msgspec.Struct):
                 f"signal_kinds_{name}": dict(sorted(side.kinds.items())),
             }
         return SecuritySummary(total_cases=self.cases, **counted)
+
+    def _no_change(self, change: PairedChange | None) -> str:
+        rate = f", pass rate {change.new_rate:.1%}" if change else ""
+        return f"No change: a run compared with itself ({self.cases:,} compared{rate})."
 
     def _verdict(self, change: PairedChange | None) -> str:
         if change is None:

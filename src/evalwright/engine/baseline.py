@@ -13,7 +13,8 @@ from evalwright.contracts.suite import Suite
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import in_words
 from evalwright.engine.replay import project
-from evalwright.scoring.thresholds import mean, pass_score
+from evalwright.scoring.regression import left_out_tasks
+from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import EventLog
 
 
@@ -52,7 +53,7 @@ def read_baseline(
     if is_part:
         part = [task for task in recorded.tasks if task.task_id in wanted]
         recorded = msgspec.structs.replace(recorded, tasks=part)
-    left_out = _differences(recorded, suite, redactor)
+    left_out = left_out_tasks(recorded, suite, redactor.redact)
     summary = project(history).summary
     results = {task.task_id: task for task in summary.tasks}
     others = {*left_out.changed, *left_out.new}
@@ -71,22 +72,4 @@ def read_baseline(
         [BaselineTask(task.score, task.passed) for task in shared],
         history.plan.panel.judges if history.plan.panel else [],
         None if is_same else left_out,
-    )
-
-
-def _differences(recorded: Suite, suite: Suite, redactor: Redactor) -> LeftOut:
-    """The tasks that are not the same in both; known secrets are not in a recorded one.
-
-    A bar that decides on rubric tasks is a part of them.
-    """
-    before = {task.task_id: msgspec.json.encode(task) for task in recorded.tasks}
-    now = {task.task_id: redactor.redact(msgspec.json.encode(task)) for task in suite.tasks}
-    other_bar = pass_score(recorded.thresholds) != pass_score(suite.thresholds)
-    judged = {task.task_id for task in suite.tasks if task.expected.kind == "rubric" and other_bar}
-    return LeftOut(
-        changed=[
-            each for each in now if each in before and (before[each] != now[each] or each in judged)
-        ],
-        new=[each for each in now if each not in before],
-        removed=[each for each in before if each not in now],
     )

@@ -1,10 +1,11 @@
 """A run beside its baseline: which tasks changed, and whether that is more than noise."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from evalwright.contracts.planning import Baseline, LeftOut
+from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.bootstrap import ScoreChange, score_change
 from evalwright.scoring.statistics import (
@@ -13,7 +14,7 @@ from evalwright.scoring.statistics import (
     p_in_words,
     paired_change,
 )
-from evalwright.scoring.thresholds import decimal_sum, mean
+from evalwright.scoring.thresholds import decimal_sum, mean, pass_score
 
 
 class TaskChange(msgspec.Struct, frozen=True):
@@ -121,6 +122,26 @@ class RegressionReport(msgspec.Struct, frozen=True):
             return "the suite has too few tasks for newly failing ones to show more"
         more = "more newly failing" if failing else "newly failing"
         return f"{needed} {more} {'task' if needed == 1 else 'tasks'} would show more than noise"
+
+
+def left_out_tasks(
+    before: Suite, now: Suite, redact: Callable[[bytes], bytes] = lambda task: task
+) -> LeftOut:
+    """The tasks that are not the same in both; `redact` takes out what a recorded one lacks.
+
+    A bar that decides on rubric tasks is a part of them.
+    """
+    old = {task.task_id: msgspec.json.encode(task) for task in before.tasks}
+    new = {task.task_id: redact(msgspec.json.encode(task)) for task in now.tasks}
+    other_bar = pass_score(before.thresholds) != pass_score(now.thresholds)
+    judged = {task.task_id for task in now.tasks if task.expected.kind == "rubric" and other_bar}
+    return LeftOut(
+        changed=[
+            each for each in new if each in old and (old[each] != new[each] or each in judged)
+        ],
+        new=[each for each in new if each not in old],
+        removed=[each for each in old if each not in new],
+    )
 
 
 def compare_to_baseline(summary: EvalSummary, baseline: Baseline) -> RegressionReport:

@@ -15,7 +15,7 @@ import msgspec
 from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.inputs import Inputs, open_inputs, read_suppressions
 from evalwright.comparison.matching import CasePlan
-from evalwright.comparison.pipeline import Comparer
+from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, blocks_shipping, env_snapshot
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
@@ -244,7 +244,7 @@ class _ReportBuild:
             (self._folder / part).mkdir()
         inputs = self._request.inputs
         with (
-            contextlib.closing(CasePlan(inputs.cases, inputs.baseline, inputs.new)) as plan,
+            contextlib.closing(planned_cases(inputs)) as plan,
             contextlib.closing(SortedRows(self._work)) as rows,
         ):
             self._write_cases(plan, rows, progress)
@@ -316,8 +316,9 @@ class _ReportBuild:
             chunk_hrefs.append(f"assets/rows-{number:04}.js")
             write_new(self._folder, chunk_hrefs[-1], render_rows_chunk(chunk, number))
         rows.close()
-        summary = self._tally.summary()
-        against = blocks_shipping(summary)
+        is_same_run = request.inputs.is_same_run
+        summary = self._tally.summary(is_same_run=is_same_run)
+        against = blocks_shipping(summary) and not is_same_run
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
         snapshot = mask_value(snapshot) if request.masked else snapshot
         with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:
@@ -334,6 +335,7 @@ class _ReportBuild:
                 policy=CATALOGUE,
                 notes=notes,
                 masked=request.masked,
+                is_same_run=is_same_run,
             )
         )
         write_new(self._folder, "report.html", page)
@@ -361,6 +363,8 @@ class _ReportBuild:
         }
         if self._request.inputs.pairing is not None:
             head["pairing"] = self._request.inputs.pairing.summary()
+        if self._request.inputs.left_out is not None:
+            head["left_out"] = self._request.inputs.left_out
         opening = msgspec.json.format(msgspec.json.encode(head), indent=2)
         with (
             (self._folder / MACHINE_REPORT).open("xb", _BUFFER) as file,

@@ -92,6 +92,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     policy: Mapping[str, PolicyRule]
     notes: Sequence[str]
     masked: bool
+    is_same_run: bool = False  # on both sides
 
 
 def overview_row(item: Item) -> OverviewRow:
@@ -151,7 +152,7 @@ def render_overview(view: OverviewView) -> bytes:
         report_id=display_text(view.report_id),
         masked=view.masked,
         verdict=display_text(summary.verdict),
-        tone="bad" if blocks_shipping(summary) else "good",
+        tone="bad" if blocks_shipping(summary) and not view.is_same_run else "good",
         tiles=list(_tiles(summary)),
         significance=figures.significance(summary.significance),
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
