@@ -343,6 +343,9 @@ def _allow_beside(properties: dict[str, Any], field: str, name: str) -> None:
         properties.setdefault(field, {**schema, "description": f"A field of `{name}`."})
 
 
+_ONE = CheckResult("", True, 1.0).weight  # the default itself is left out where it is written
+
+
 def run_checks(
     prepared: Sequence[Prepared], examined: Examined, answers: Answers
 ) -> list[CheckResult]:
@@ -358,7 +361,7 @@ def run_checks(
                 shown(expected),
                 actual,
                 reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
-                check.weight,
+                _ONE if check.weight == 1 else check.weight,
             )
         )
     return results
