@@ -158,8 +158,11 @@ def test_a_strategy_is_validated_matched_and_explained(
         (tmp_path / f"{name}.yaml").write_text(_SUITE % value)
     (tmp_path / "agent.py").write_text("def answer(task):\n    return 'A-17'\n")
     assert evalwright("validate", "good.yaml").returncode == 0
-    assert "value: not a regular expression" in evalwright("validate", "bad.yaml").stderr
-    assert "value: not a text" in evalwright("run", "odd.yaml", "--agent", "agent.py:answer").stderr
+    assert "task order: not a regular expression" in evalwright("validate", "bad.yaml").stderr
+    assert (
+        "task order: not a text"
+        in evalwright("run", "odd.yaml", "--agent", "agent.py:answer").stderr
+    )
     assert evalwright("run", "good.yaml", "--agent", "agent.py:answer").returncode == 0
     assert evalwright("run", "other.yaml", "--agent", "agent.py:answer").returncode == 1
     evalwright("compare", "--baseline", "latest", "--new", "latest", "--out", "report")

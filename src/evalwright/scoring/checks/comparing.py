@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal, stringify
-from evalwright.scoring.checks.quoting import quoted, quoted_json
+from evalwright.scoring.checks.quoting import piece, quoted, quoted_json
 
 Made = TypeVar("Made")
 Say = Callable[[Any], str]
@@ -66,11 +66,10 @@ def text_difference(got: str, wanted: str) -> tuple[str, int]:
         return "they differ only in the white space around them", place
     if " ".join(got.split()) == " ".join(wanted.split()):
         return "they differ only in white space", place
-    start = max(0, place - _BEFORE)
-    after = f" after {quoted(wanted[start:place])}" if place else ""
-    has, needs = got[place : place + 40], wanted[place : place + 40]
-    found = f"got {quoted(has)}" if has else "the output ends"
-    said = f"expected {quoted(needs)}" if needs else "nothing more was expected"
+    after = f" after {piece(wanted[:place], place - _BEFORE, place)}" if place else ""
+    found = f"got {piece(got, place, place + 40)}" if place < len(got) else "the output ends"
+    said = f"expected {piece(wanted, place, place + 40)}"
+    said = said if place < len(wanted) else "nothing more was expected"
     return f"from character {place + 1} on{after}, {said}, {found}", place
 
 

@@ -48,6 +48,12 @@ def quoted(value: Any, most: int = _QUOTE) -> str:
     return f"“{text}”" if isinstance(value, str) else text
 
 
+def piece(text: str, start: int, end: int) -> str:
+    """A part of a text within a message, marked where it is cut: it may be half of a secret."""
+    before = "…" if start > 0 else ""
+    return quoted(f"{before}{text[max(0, start) : end]}{'…' if end < len(text) else ''}")
+
+
 def quoted_json(value: Any) -> str:
     """A value as JSON within a message; raises `NotJson` for what is no JSON value."""
     text = canonical(value)

@@ -15,7 +15,7 @@ from evalwright.scoring.checks.base import (
     RefusedCheck,
     fields,
 )
-from evalwright.scoring.checks.quoting import quoted, shown
+from evalwright.scoring.checks.quoting import piece, quoted, shown
 
 _LEAST_BEGINNING = 4  # characters of a text that are worth telling if no more of it is there
 
@@ -95,7 +95,8 @@ def instead(output: str, text: str, finds: Callable[[str, str], bool]) -> str:
     if least < max(_LEAST_BEGINNING, len(text) // 2):
         return ""
     end = output.index(text[:least]) + least
-    return f"; after {quoted(text[:least][-30:])} comes {quoted(output[end : end + 30])}"
+    after = piece(text[:least], least - 30, least)
+    return f"; after {after} comes {piece(output, end, end + 30)}"
 
 
 def one_text_kind(
