@@ -18,7 +18,10 @@ from evalwright.store.sqlite import SqliteLog
 
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
-WITH_LOG = {"run", "runs", "show", "replay", "diff", "demo", "compare", "db", "baseline"}
+WITH_LOG = {"run", "runs", "show", "replay", "rescore", "diff", "demo", "compare"} | {
+    "db",
+    "baseline",
+}
 SECONDS = 60  # after which a command hangs
 
 

@@ -1,0 +1,48 @@
+"""`evalwright rescore`: recorded answers, other checks, a new run."""
+
+import json
+from typing import Any
+
+from subjects.command import Evalwright
+
+
+def a_suite(**checks: Any) -> str:
+    tasks = [{"id": each, "input": each, "checks": [check]} for each, check in checks.items()]
+    return json.dumps({"evalwright": 1, "name": "desk", "tasks": tasks})
+
+
+def recorded(evalwright: Evalwright) -> None:
+    folder = evalwright.folder
+    (folder / "agent.py").write_text('def answer(task):\n    return "Order A-17 is shipped."\n')
+    (folder / "evals.json").write_text(a_suite(first={"contains": "lost"}))
+    out = str(folder / "kept")
+    assert evalwright("run", "evals.json", "--agent", "agent.py:answer", "--out", out).code == 1
+    (folder / "agent.py").unlink()
+    changed = a_suite(first={"contains": "shipped"}, second={"contains": "x"})
+    (folder / "changed.json").write_text(changed)
+
+
+def test_answers_are_scored_by_another_suite_without_the_agent(evalwright: Evalwright) -> None:
+    recorded(evalwright)
+    assert evalwright("rescore", "latest").code == 1
+    done = evalwright("rescore", "latest", "--suite", "changed.json")
+    assert done.code == 0, done.err
+    assert "left out, as new: second" in done.err
+    assert "scored again" in done.out
+    assert "rescored, partial" in evalwright("runs").out
+
+
+def test_the_folder_that_a_run_left_is_enough(evalwright: Evalwright) -> None:
+    recorded(evalwright)
+    evalwright.db = evalwright.folder / "elsewhere.db"
+    done = evalwright("rescore", "kept", "--suite", "changed.json", "--json")
+    assert done.code == 0, done.err
+    assert done.json()["passedCount"] == 1
+
+
+def test_a_suite_that_does_not_fit_is_bad_input(evalwright: Evalwright) -> None:
+    recorded(evalwright)
+    (evalwright.folder / "other.json").write_text(a_suite(third={"contains": "x"}))
+    done = evalwright("rescore", "latest", "--suite", "other.json")
+    assert done.code == 2
+    assert "no task of other.json has an answer" in done.err
