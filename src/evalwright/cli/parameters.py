@@ -28,23 +28,26 @@ _UNITS = {
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _configured_db(
-    _context: click.Context, _parameter: click.Parameter, given: str | None
-) -> str | None:
+def configured_db(given: str | None, config: "Config | None" = None) -> str | None:
     """The database that the settings name, unless the command line or the environment does."""
     if given is not None or os.environ.get("EVALWRIGHT_DB"):
         return given
     from evalwright.models.config import load_config
 
-    return load_config().run.db
+    return (config or load_config()).run.db
 
 
 _DB_HELP = (
     "The event log, a file or sqlite:///path; default: $EVALWRIGHT_DB, `db` of the settings file, "
     "or the data folder."
 )
-db_option = click.option("--db", metavar="URL", callback=_configured_db, help=_DB_HELP)
-plain_db_option = click.option("--db", metavar="URL", help=_DB_HELP)  # `run` reads the settings
+db_option = click.option(
+    "--db",
+    metavar="URL",
+    callback=lambda _context, _parameter, given: configured_db(given),
+    help=_DB_HELP,
+)
+plain_db_option = click.option("--db", metavar="URL", help=_DB_HELP)  # of those that read settings
 config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),

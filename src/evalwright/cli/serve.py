@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evalwright.cli.output import say, warn
-from evalwright.cli.parameters import chosen_config, config_option, db_option
+from evalwright.cli.parameters import chosen_config, config_option, configured_db, plain_db_option
 from evalwright.models.config import Config
 from evalwright.store.location import HOST_PATIENCE, opened_log
 from evalwright.store.records import LOCAL_TENANT
@@ -68,7 +68,7 @@ CONFORMANCE = """
     help="Add the test seams of the conformance suite; for tests only.",
 )
 @config_option
-@db_option
+@plain_db_option
 def command(
     *, address: str, port: int, config: Path | None, conformance: bool, db: str | None
 ) -> int:
@@ -84,6 +84,7 @@ def command(
     from evalwright.host.vault import Vault
 
     settings = chosen_config(config)
+    db = configured_db(db, settings)
     _warn_of_detours(settings)
     listener = open_socket(address, port)
     with logging_to(), opened_log(db, HOST_PATIENCE) as log:
