@@ -1,5 +1,6 @@
 """Data files: a task of each row, whatever is in its cells."""
 
+import contextlib
 import datetime
 import gzip
 import json
@@ -8,7 +9,7 @@ import tracemalloc
 import types
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
@@ -17,6 +18,24 @@ from evalwright.engine.wide.loader import WideReading, WideSuite, load_wide
 from evalwright.engine.wide.plain_data import ColumnChoice, check_of, read_data_suite
 from evalwright.engine.wide.rows import data_file, read_rows
 
+NAMES = ["q.csv", "q.tsv", "q.json", "q.jsonl", "q.yaml", "q.csv.gz"]
+PIECES = [
+    *(
+        b"question,answer\n",
+        b",",
+        b";",
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b'"',
+        b"\t",
+        b"x",
+        b"\0",
+        b"{",
+        b"[",
+    ),
+    *(b"\xff", b"\xff\xfe", b"\xef\xbb\xbf", b'{"question": "a"}', b"- a: b", b"\x1f\x8b\x08"),
+]
 CHECKS = [{"contains": "{{ expected }}"}]
 MAP = {"input.question": "question", "expected": "answer"}
 
@@ -336,6 +355,14 @@ class TestBadRows:
         (problem,) = problems_of(tmp_path, "question,answer\nHi," + "x" * 5000)
 
         assert "line 2: longer than 1,000 characters" in problem
+
+    @given(content=st.lists(st.sampled_from(PIECES), max_size=30), name=st.sampled_from(NAMES))
+    @settings(max_examples=200)
+    def test_any_content_is_read_or_refused(self, tmp_path_factory, content, name):
+        path = tmp_path_factory.getbasetemp() / name
+        path.write_bytes(b"".join(content))
+        with contextlib.suppress(InvalidDocument):
+            load(path.parent, file=name)
 
     def test_a_broken_archive_is_told(self, tmp_path):
         (tmp_path / "q.csv.gz").write_bytes(gzip.compress(b"question,answer\nHi,x\n" * 50)[:-12])

@@ -104,7 +104,12 @@ def _data() -> dict[str, Any]:
             "enum": ["csv", "tsv", "json", "jsonl", "yaml", "parquet"],
         },
         "encoding": _text("Of the text; UTF-8 unless it is given, UTF-16 by its mark."),
-        "delimiter": {"description": "Between the cells of a row.", "type": "string"},
+        "delimiter": {
+            "description": "The character between the cells of a row.",
+            "type": "string",
+            "pattern": '^[^"\\r\\n]$',
+            "examples": [";"],
+        },
         "map": {
             "description": "From fields to columns: {input.question: question, expected: answer}; "
             "guessed from the usual names of columns if left out.",

@@ -100,7 +100,7 @@ def read_rows(file: DataFile) -> Generator[NumberedRow, None, None]:
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadRows("", f"cannot be read: {reason}") from None
-    except UnicodeDecodeError:
+    except UnicodeError:
         given = f"not {file.encoding} text" if file.encoding else "not UTF-8 text"
         remedy = "save it as UTF-8, or say `encoding`, for example cp1252"
         raise BadRows(_undecodable(file), given, remedy) from None
@@ -118,13 +118,17 @@ def _text(file: DataFile) -> Iterator[TextIO]:
 
 def _undecodable(file: DataFile) -> str:
     """The first line that is not text in the encoding; blocks are decoded ahead of lines."""
-    with file.open() as content:
-        for number, line in enumerate(content, 1):
-            try:
+    number = 1
+    try:
+        with file.open() as content:
+            for line in content:
                 line.decode(file.encoding or "utf-8")
-            except UnicodeDecodeError:
-                return f"line {number}"
-    return "the last line"
+                number += 1
+    except UnicodeError:
+        return f"line {number}"
+    except (OSError, EOFError, zlib.error):
+        return ""
+    return "the end"
 
 
 def _read_separated(file: DataFile) -> Iterator[NumberedRow]:
