@@ -11,6 +11,7 @@ from builders import Answer, Answers, a_log, a_suite, a_tally, a_task, an_error
 from evalwright.contracts.suite import Suite
 from evalwright.reports.run.junit import FailedRun, ReportedRun, render_junit
 from evalwright.reports.run.stories import task_stories
+from reports.run.page_samples import Told, a_result, bad, ok, run_events
 from strategies import json_values
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -54,6 +55,22 @@ def test_a_wrong_answer_is_a_failure_with_what_was_expected_and_what_came():
     assert failure.attrib["message"] == "expected exact yes; got no"
     assert failure.text == "no"
     assert counts(root) == (4, 1, 0)
+
+
+def test_a_task_with_checks_says_which_of_them_failed_and_why():
+    tasks = {"task-1": Told("It is shipped.", ok(), bad())}
+    log = run_events(tasks)
+    suite = a_suite([told.task(task_id) for task_id, told in tasks.items()])
+    run = ReportedRun("run_a", a_result(tasks), [], task_stories(suite, log))
+    [failure] = cases(ET.fromstring(render_junit([run])))["task-1"]
+    assert failure.attrib["message"] == "equals: the texts differ"
+    assert failure.attrib["type"] == "checks"
+    assert failure.text.splitlines() == [
+        "equals: the texts differ",
+        "  expected  It is lost.",
+        "  actual    It is shipped.",
+        "output  It is shipped.",
+    ]
 
 
 def test_an_agent_that_gave_no_answer_is_an_error_and_no_failure():

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.contracts.verdicts import CheckResult
 from evalwright.reports.console import one_line
 from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 from evalwright.reports.run.stories import TaskStory
@@ -85,8 +86,25 @@ def _problem(story: TaskStory) -> JunitProblem:
         return JunitProblem("error", str(error.get("code")), message)
     expected = story.task.expected
     found = "".join(f"{each.severity} {each.kind}; " for each in story.findings)
+    failed = [check for check in story.checks if not check.passed]
+    if failed:
+        told = "; ".join(f"{each.check}: {one_line(each.reason)}" for each in failed)
+        kind = "safety" if found else expected.kind
+        return JunitProblem("failure", kind, f"{found}{told}", _checks_text(story, failed))
     match = expected.match
     wanted = f"expected {match.strategy} {one_line(match.value)}; " if match else ""
     message = f"{found}{wanted}got {one_line(story.decision)}"
     kind = "safety" if found else expected.kind
     return JunitProblem("failure", kind, message, one_line(story.decision, None))
+
+
+def _checks_text(story: TaskStory, failed: Sequence[CheckResult]) -> str:
+    """Each check that failed with what it expected and what there was, then the whole output."""
+    lines = []
+    for check in failed:
+        lines += [
+            f"{check.check}: {one_line(check.reason, None)}",
+            f"  expected  {one_line(check.expected, None)}",
+            f"  actual    {one_line(check.actual, None)}",
+        ]
+    return "\n".join([*lines, f"output  {one_line(story.decision, None)}"])
