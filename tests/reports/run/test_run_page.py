@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from builders import a_log, a_suite
 from cli.test_masked_output import TOKEN
+from effort import grows_at_most
 from evalwright.reports.html.markup import source_hash
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.page import render_html
@@ -164,3 +165,13 @@ def test_no_hostile_text_changes_the_structure_of_a_page(text: str) -> None:
         return [element.tag for element in Page(a_page({"task": told})).elements]
 
     assert shape(text) == shape("plain words")
+
+
+def test_a_page_of_four_times_the_tasks_takes_about_four_times_as_long() -> None:
+    logs = {count: run_events(many(count)) for count in (250, 1_000)}
+
+    def write(count: int) -> None:
+        read_once = read_tasks(logs[count], show_secrets=False)
+        render_html([FailedRun("run_a", "x", "y", lambda: read_once)])
+
+    assert grows_at_most(6, write, 250, 1_000, floor=0.05)
