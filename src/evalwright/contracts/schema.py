@@ -225,9 +225,12 @@ def _known_fields(instance: Any, fields: dict[str, Any]) -> str:
     by_lower = {name.lower(): name for name in fields}
     for key in instance:
         if key not in fields:
-            close = get_close_matches(key.lower(), by_lower, n=1)
-            if close:
-                return f"did you mean {by_lower[close[0]]}?"
+            name = key.lower()
+            near = get_close_matches(name, by_lower, n=1, cutoff=0.8)
+            near = near or [field for field in by_lower if name.endswith(field)]  # taskId, for id
+            near = near or get_close_matches(name, by_lower, n=1)
+            if near:
+                return f"did you mean {by_lower[near[0]]}?"
     return f"known here: {', '.join(fields)}"
 
 

@@ -208,7 +208,8 @@ tasks:
         assert empty.startswith("$.tasks[1]: line 9, task second: no checks")
 
     @pytest.mark.parametrize(
-        ("wrong", "near"), [("chekcs", "checks"), ("passRate", "pass_rate"), ("tag", "tags")]
+        ("wrong", "near"),
+        [("chekcs", "checks"), ("passRate", "pass_rate"), ("tag", "tags"), ("taskId", "id")],
     )
     def test_an_unknown_field_is_told_with_the_one_that_was_meant(self, tmp_path, wrong, near):
         text = f"evalwright: 1\ntasks:\n  - id: a\n    input: Hi\n    {wrong}: []\n"

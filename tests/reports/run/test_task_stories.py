@@ -1,7 +1,12 @@
 """Why tasks failed, read from the log."""
 
+from msgspec.structs import replace
+
 from builders import AGENT_ID, a_log, a_score, a_suite, an_error, as_log
-from evalwright.contracts.events import Decided, InvocationCompleted
+from evalwright.contracts.events import Checked, Decided, InvocationCompleted
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.reports.console import Style
+from evalwright.reports.run.scorecard import render_story
 from evalwright.reports.run.stories import STORY_TYPES, task_stories
 
 SUITE = a_suite(3)
@@ -52,6 +57,25 @@ def test_of_several_attempts_the_last_one_counts():
     [story] = task_stories(a_suite(1), as_log([("task-1", payload) for payload in payloads]))
     assert story.answered
     assert story.decision == "no"
+
+
+def test_of_a_repeated_task_the_first_failure_is_told_and_how_often_it_passed():
+    task = replace(a_suite(1).tasks[0], repeat=3)
+    verdicts = [True, False, True]
+    payloads = [
+        payload
+        for number, passed in enumerate(verdicts, 1)
+        for payload in (
+            Decided(AGENT_ID, f"answer {number}"),
+            InvocationCompleted(f"inv-0001-r{number}", AGENT_ID, "completed"),
+            Checked([CheckResult("equals", passed, float(passed))], float(passed), passed, number),
+        )
+    ]
+    log = as_log([("task-1", payload) for payload in [*payloads, a_score("task-1", 0.66)]])
+    [story] = task_stories(replace(a_suite(1), tasks=[task]), log, {"task-1"})
+    assert story.passed_times == 2
+    assert [check.passed for check in story.checks] == [False]
+    assert "      repeats   2 of 3 passed" in render_story(story, Style(colour=False))
 
 
 def test_the_story_types_are_all_that_is_needed():

@@ -182,6 +182,8 @@ def render_story(
         actual = match.value if error else story.decision
         expected, got = both_sides(match.value, actual, limit)
         lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
+    if story.task.repeat > 1:
+        lines.append(f"      repeats   {_repeats(story)}")
     lines += [f"      finding   {each.severity} {each.kind}" for each in story.findings]
     if error is not None:
         return lines + _error(error, limit, with_trace=with_trace)
@@ -190,6 +192,13 @@ def render_story(
     checks = render_checks(story.checks, style, limit, full=full) if story.checks else ()
     verdicts = render_verdicts(story.task, story.judged, style, full=full)
     return lines + [f"      {line}" for line in (*checks, *verdicts)]
+
+
+def _repeats(story: TaskStory) -> str:
+    """How many repetitions of a task passed, and how many have to."""
+    task = story.task
+    wanted = f" (pass_rate {task.pass_rate:.4g})" if task.pass_rate < 1 else ""
+    return f"{story.passed_times} of {task.repeat} passed{wanted}"
 
 
 def _error(error: dict[str, Any], limit: int | None, *, with_trace: bool) -> list[str]:

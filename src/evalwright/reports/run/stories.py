@@ -33,6 +33,7 @@ class TaskStory(msgspec.Struct, frozen=True):
     judged: Sequence[Judged] = ()
     findings: Sequence[SafetyFinding] = ()
     checks: Sequence[CheckResult] = ()  # of repetitions, of the first one that did not pass
+    passed_times: int = 0  # of the repetitions of a task that is repeated
 
     @property
     def error(self) -> dict[str, Any] | None:
@@ -123,6 +124,7 @@ class _StoryReader:
         self._judged: list[Judged] = []
         self._findings: list[SafetyFinding] = []
         self._checks: list[CheckResult] = []
+        self._passed_times = 0
 
     @property
     def has_ended(self) -> bool:
@@ -150,8 +152,11 @@ class _StoryReader:
                 self._judged.append(event.decode(Judged))
             case Found.TYPE:
                 self._findings += event.decode(Found).findings
-            case Checked.TYPE if all(each.passed for each in self._checks):
-                self._checks = event.decode(Checked).checks
+            case Checked.TYPE:
+                checked = event.decode(Checked)
+                self._passed_times += checked.passed
+                if all(each.passed for each in self._checks):
+                    self._checks = checked.checks
 
     def end(self) -> TaskStory:
         """The story so far."""
@@ -164,6 +169,7 @@ class _StoryReader:
             judged=self._judged,
             findings=self._findings,
             checks=self._checks,
+            passed_times=self._passed_times,
         )
 
 
