@@ -13,6 +13,7 @@ from evalwright.comparison.cases import Case
 from evalwright.comparison.expectations import failed_assertions, root_cause
 from evalwright.comparison.gate import gate, governance, recommended_rules
 from evalwright.comparison.run_folder import IMPORT_FAULT, Unreadable
+from evalwright.contracts.marks import masked
 from evalwright.contracts.report import (
     GRAVE,
     SEVERITIES,
@@ -153,7 +154,7 @@ def _uncut(failed: FailedAssertion) -> FailedAssertion:
     """A failed check of an output with secrets: what quotes a part of it may hold a part of one."""
     message = "the output is masked" if "…" in failed.message else failed.message
     cut = isinstance(failed.actual, str) and "…" in failed.actual
-    actual = "[masked]" if cut else failed.actual
+    actual = masked("output") if cut else failed.actual
     return FailedAssertion(failed.name, failed.expected, actual, message)
 
 

@@ -43,10 +43,11 @@ def embedding_request(text: str) -> Request:
 def vector_of(reply: Reply, name: str) -> list[float]:
     """The vector in a reply; raises `ModelError`."""
     try:
-        return _VECTOR.decode(reply.text)
+        vector: list[float] = _VECTOR.decode(reply.text)
     except msgspec.DecodeError as error:
         message = f"{name}: the reply is no vector: {error}"
         raise ModelError("parse_error", message) from None
+    return vector
 
 
 def embedding_dialect(dialect: HttpDialect, provider: str) -> HttpDialect:
