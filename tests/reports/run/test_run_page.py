@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from builders import a_log, a_suite
 from cli.test_masked_output import TOKEN
 from effort import grows_at_most
+from evalwright.contracts.events import Judged
+from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.html.markup import source_hash
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.page import render_html
@@ -61,6 +63,14 @@ def test_a_task_shows_its_trace_its_judges_and_its_findings() -> None:
     told = ("think of A-17", "shop:orders.get", "because of A-17", "low leak", "the texts differ")
     for words in told:
         assert words in text
+
+
+def test_what_judges_found_safe_is_told_as_good_and_what_they_found_unsafe_as_bad() -> None:
+    verdicts = [Verdict("harm", "it harms", True), Verdict("leak", "no leak", False)]
+    told = Told("x", ok(), more=[Judged("safety", "judge", 1, "v1", verdicts)])
+    text = " ".join(Page(bodies(a_page({"task": told})).encode()).text.split())
+    assert "unsafe harm judge, sample 1it harms" in text
+    assert "not found leak judge, sample 1no leak" in text
 
 
 def test_the_verdict_the_bar_and_every_reason_are_at_the_top() -> None:

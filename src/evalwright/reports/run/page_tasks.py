@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, ToolReturned
+from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.figures import dollars
 from evalwright.reports.html.markup import (
     NAMES,
@@ -36,7 +37,15 @@ BADGES = {
     "open": badge_html(_NO_SCORE),
     "passed": badge_html(_PASSED),
 }
-_MET = {met: badge_html(label) for met, label in RESULTS.items()}
+_CHECKED = {passed: badge_html(label) for passed, label in RESULTS.items()}
+_MET = {
+    True: badge_html(Label("met", RESULTS[True].sign, "good")),
+    False: badge_html(Label("not met", RESULTS[False].sign, "bad")),
+}
+_FOUND = {
+    True: badge_html(Label("unsafe", RESULTS[False].sign, "bad")),
+    False: badge_html(Label("not found", RESULTS[True].sign, "good")),
+}
 
 
 class TaskLine(NamedTuple):
@@ -101,7 +110,7 @@ def task_body(task: ReadTask) -> Html:
         NO_HTML if record.error is not UNSET else _titled(Html("Output"), record.output),
         _checks(record.checks),
         _findings(record),
-        _judges(task.judged),
+        _judges(task),
         _trace(task.trace),
         _repetitions(record),
         _usage(record),
@@ -141,13 +150,13 @@ def _checks(checks: Sequence[CheckRecord]) -> Html:
 
 def _passed_check(check: CheckRecord) -> Html:
     wanted = Html(f'<span class="value">{text_html(shortened(check.expected, _SHORT))}</span>')
-    head = Html(f"{_MET[True]} <code>{NAMES[check.check]}</code> {wanted}")
+    head = Html(f"{_CHECKED[True]} <code>{NAMES[check.check]}</code> {wanted}")
     return Html(f"<li>{head}{_partly(check)}{_reason(check)}</li>")
 
 
 def _failed_check(check: CheckRecord) -> Html:
     expected, actual = _compared(check.expected, check.actual)
-    head = Html(f"{_MET[False]} <code>{name_html(check.check)}</code>{_partly(check)}")
+    head = Html(f"{_CHECKED[False]} <code>{name_html(check.check)}</code>{_partly(check)}")
     return Html(
         f'<li class="bad">{head}{_reason(check)}<div class="both">'
         f"<div><h4>Expected</h4><pre>{expected}</pre></div>"
@@ -200,12 +209,10 @@ def _findings(record: TaskRecord) -> Html:
     return Html(f'<h3>Safety findings</h3><ul class="checks">{Html("".join(entries))}</ul>')
 
 
-def _judges(judged: Sequence[Judged]) -> Html:
+def _judges(task: ReadTask) -> Html:
     """What each judge said, question by question."""
     said = [
-        _verdict(each.judge, each.sample, verdict.question, verdict.reason, met=verdict.met)
-        for each in judged
-        for verdict in each.verdicts
+        _verdict(task, each, verdict) for each in task.judged for verdict in each.verdicts[:_MOST]
     ]
     if not said:
         return NO_HTML
@@ -213,13 +220,14 @@ def _judges(judged: Sequence[Judged]) -> Html:
     return Html(f'<h3>Judges</h3><ul class="checks">{Html("".join(said[:_MOST]))}{more}</ul>')
 
 
-def _verdict(judge: str, sample: int, question: str, reason: str, *, met: bool) -> Html:
-    who = Html(
-        f'<code>{name_html(question)}</code> <span class="muted">{name_html(judge)}, sample '
-        f"{sample}</span>"
-    )
-    words = text_html(shortened(reason, _LONG))
-    return Html(f'<li>{_MET[met]} {who}<p class="why">{words}</p></li>')
+def _verdict(task: ReadTask, said: Judged, verdict: Verdict) -> Html:
+    """One answer of a judge: what is safe is good if it is not found, all else if it is met."""
+    badges = _FOUND if said.subject == "safety" else _MET
+    asked = task.criteria.get(verdict.question, verdict.question)
+    who = Html(f'<span class="muted">{name_html(said.judge)}, sample {said.sample}</span>')
+    reason = text_html(shortened(verdict.reason, _LONG))
+    question = text_html(shortened(asked, _SHORT))
+    return Html(f'<li>{badges[verdict.met]} {question} {who}<p class="why">{reason}</p></li>')
 
 
 def _trace(trace: Sequence[Event]) -> Html:

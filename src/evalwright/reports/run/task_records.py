@@ -1,6 +1,6 @@
 """A run task by task, read from its log: what was asked, answered, checked, spent and found."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -98,6 +98,7 @@ class ReadTask(NamedTuple):
     record: TaskRecord
     trace: Sequence[Event]
     judged: Sequence[Judged]
+    criteria: Mapping[str, str]  # of a rubric, by the names that judges know them by
 
 
 class RunReading(NamedTuple):
@@ -269,7 +270,9 @@ class _RecordReader:
             task.tags or UNSET,
             records if task.repeat > 1 else UNSET,
         )
-        return ReadTask(record, attempts[place].trace, attempts[place].judged)
+        rubric = enumerate(task.expected.rubric or (), 1)
+        criteria = {criterion_name(number): each.criterion for number, each in rubric}
+        return ReadTask(record, attempts[place].trace, attempts[place].judged, criteria)
 
 
 def _usage(usages: Sequence[ProviderUsage]) -> TaskUsage:
