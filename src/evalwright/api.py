@@ -62,6 +62,7 @@ class Options(TypedDict, total=False):
     judges: Sequence[str]
     judge_samples: Annotated[int, Meta(ge=1, le=MAX_JUDGE_SAMPLES)]
     allow_self_judge: bool
+    embedding_model: str
     baseline: str
     allow_partial: bool
     repeat: Annotated[int, Meta(ge=1, le=MAX_REPEATS)]
