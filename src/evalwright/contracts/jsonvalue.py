@@ -181,6 +181,16 @@ def stringify(value: Any) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
+def is_same_text(output: Any, value: Any) -> bool:
+    """Whether two values are the same text; what is not a text counts as its JSON."""
+    return stringify(output) == stringify(value)
+
+
+def has_text(output: Any, value: Any) -> bool:
+    """Whether a value is in an output, both as texts."""
+    return stringify(value) in stringify(output)
+
+
 def json_equal(left: Any, right: Any) -> bool:
     """Equality of JSON values: 1 equals 1.0, true is not 1, the order of keys does not matter."""
     if isinstance(left, dict) and isinstance(right, dict):

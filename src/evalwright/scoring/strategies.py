@@ -8,12 +8,17 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson, json_equal, parse, stringify
+from evalwright.contracts.jsonvalue import (
+    NotJson,
+    has_text,
+    is_same_text,
+    json_equal,
+    parse,
+    stringify,
+)
 from evalwright.scoring.checks.comparing import (
     first_difference,
     first_other_place,
-    has_text,
-    is_same_text,
     text_included,
 )
 from evalwright.scoring.checks.quoting import quoted_json as quoted

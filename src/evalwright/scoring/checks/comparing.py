@@ -6,7 +6,7 @@ Shared by the checks, the golden strategies of portable suites and the expectati
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal, stringify
+from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal
 from evalwright.scoring.checks.quoting import piece, quoted, quoted_json
 
 Made = TypeVar("Made")
@@ -15,16 +15,6 @@ Say = Callable[[Any], str]
 _JSON_MARKS = frozenset('{}[]"')
 _PIECE = 256
 _BEFORE = 12  # characters before a difference that show where it is
-
-
-def is_same_text(output: Any, value: Any) -> bool:
-    """Whether two values are the same text; what is not a text counts as its JSON."""
-    return stringify(output) == stringify(value)
-
-
-def has_text(output: Any, value: Any) -> bool:
-    """Whether a value is in an output, both as texts."""
-    return stringify(value) in stringify(output)
 
 
 def text_included(value: Any) -> dict[str, Any]:
