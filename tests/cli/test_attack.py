@@ -44,6 +44,19 @@ def test_without_a_file_the_suite_goes_to_stdout_in_the_form_of_its_origin(
     assert yaml.safe_load(shown)["suiteId"].startswith("acme.shop.evals.refunds-attacked-")
 
 
+def test_a_wide_suite_becomes_a_wide_suite_with_the_same_checks(evalwright: Evalwright) -> None:
+    evalwright("init")
+    made = evalwright("attack", "suite.yaml", "--strategy", "role-play", "--out", "attacked.yaml")
+    assert made.code == 0, made.err
+    attacked = yaml.safe_load((evalwright.folder / "attacked.yaml").read_text())
+    assert attacked["modes"] == ["adversarial"]
+    assert attacked["tasks"][0]["checks"] == [
+        {"starts_with": "Hello"},
+        {"not": {"contains": "sorry"}},
+    ]
+    assert evalwright("run", "attacked.yaml", "--agent", "agent.py:answer").code == 0
+
+
 def test_nothing_that_exists_is_overwritten(evalwright: Evalwright) -> None:
     suite = evalwright.suite()
     refused = evalwright("attack", suite, "--out", suite)

@@ -11,10 +11,9 @@ import msgspec
 from evalwright.attacks.derive import Derived, derive
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
-from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Suite
-from evalwright.scoring.golden import read_suite
+from evalwright.engine.subjects import read_subject
 
 EXAMPLES = """\b
 Examples:
@@ -70,7 +69,7 @@ def command(
         check_place(out)
         if out.exists():
             raise BadInput(f"--out {out}: already exists; name another file, or remove it first")
-    golden = read_suite(read_input(suite), str(suite))
+    golden = read_subject(suite, None).suite
     if golden.modes == ["adversarial"]:
         raise BadInput(f"{suite}: already a suite of attacks; name the suite it came from")
     derived = derive(golden, strategies, seed, per_task)
@@ -104,7 +103,12 @@ def _say_what_was_done(derived: Derived, out: Path | None) -> None:
 
 def suite_file(suite: Suite, name: str) -> bytes:
     """The suite as a file of this name holds it; in ASCII, so that nothing in it is invisible."""
-    value = msgspec.json.decode(msgspec.json.encode(suite))
+    if any(task.expected.kind == "checks" for task in suite.tasks):
+        from evalwright.engine.wide.portable import to_document
+
+        value = to_document(suite)
+    else:
+        value = msgspec.json.decode(msgspec.json.encode(suite))
     if name.lower().endswith(_YAML_ENDINGS):
         return _yaml(value)
     return (json.dumps(value, indent=2) + "\n").encode()

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.engine.wide.loader import load_wide
-from evalwright.engine.wide.portable import to_portable
+from evalwright.engine.wide.portable import to_document, to_portable
 from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks, verdict_of
 from evalwright.scoring.golden import check_suite, score_golden
@@ -127,3 +129,26 @@ def test_the_verdicts_are_the_same(name: str, value: Any, output: Any) -> None:
     assert check_suite(__import__("msgspec").to_builtins(portable.suite)) == []
     match = portable.suite.tasks[0].expected.match
     assert verdict_of(results, None)[0] == score_golden(output, match)
+
+
+pieces = st.sampled_from(
+    ["a", " ", "\n", "{", "}", "{{ x }}", "{% if %}", "{#", "{% raw %}", "-%}"]
+)
+
+
+@given(texts=st.lists(st.lists(pieces).map("".join), min_size=3, max_size=3))
+def test_a_suite_that_is_written_is_read_as_the_same_suite(texts: list[str]) -> None:
+    asked, expected, wanted = texts
+    settings = {"repeat": 3, "pass_rate": 0.5, "weight": 2, "tags": ["a"]}
+    checks = Expected("checks", checks=[{"contains": f"x{wanted}"}], threshold=0.5)
+    task = Task("one", {"question": asked}, checks, reference=expected, **settings)
+    suite = msgspec.structs.replace(suite_of({"contains": "x"}, bar=0.9), tasks=[task])
+
+    assert load_wide(to_document(suite)).suite == suite
+
+
+def test_a_text_that_ends_a_raw_block_is_not_written() -> None:
+    suite = suite_of({"contains": "x"})
+    task = msgspec.structs.replace(suite.tasks[0], input="{% endraw %}")
+    with pytest.raises(BadInput, match="ends a raw block"):
+        to_document(msgspec.structs.replace(suite, tasks=[task]))

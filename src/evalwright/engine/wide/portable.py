@@ -1,4 +1,4 @@
-"""From a wide suite to a portable one, where a portable suite can say the same."""
+"""Wide suites as files: as portable ones, where these can say the same, and as wide ones."""
 
 import math
 from itertools import combinations
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Criterion, Expected, Match, Mode, Suite, Task
 from evalwright.engine.wide.loader import MODES
 from evalwright.scoring.checks.table import name_and_argument
@@ -157,3 +158,44 @@ def _same_verdicts(shares: list[float], first: float, second: float) -> bool:
         for chosen in combinations(shares, count)
     ]
     return all((score >= first - _TOLERANCE) == (score >= second - _TOLERANCE) for score in scores)
+
+
+def to_document(suite: Suite) -> dict[str, Any]:
+    """A wide suite as a file holds it, with plain tasks: nothing in it is a template."""
+    plain = msgspec.to_builtins(msgspec.structs.replace(suite, tasks=[]))
+    return {"evalwright": 1, **plain, "tasks": [_written_task(task) for task in suite.tasks]}
+
+
+def _written_task(task: Task) -> dict[str, Any]:
+    plain = msgspec.to_builtins(task)  # without what it has by default
+    settings = {name: plain.get(key) for name, key in _SETTINGS.items()}
+    fields = {
+        "input": _literal(task.input),
+        "expected": None if task.reference is msgspec.UNSET else _literal(task.reference),
+        "checks": _literal(task.expected.checks),
+        "threshold": task.expected.threshold,
+    }
+    said = {name: value for name, value in (fields | settings).items() if value is not None}
+    return {"id": task.task_id, "input": fields["input"]} | said
+
+
+_SETTINGS = {
+    "tags": "tags",
+    "weight": "weight",
+    "repeat": "repeat",
+    "pass_rate": "passRate",
+    "fixtures": "fixtures",
+}
+
+
+def _literal(value: Any) -> Any:
+    """A value whose texts stay as they are, even those that look like templates."""
+    if isinstance(value, dict):
+        return {key: _literal(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_literal(each) for each in value]
+    if not isinstance(value, str) or not ("{{" in value or "{%" in value):
+        return value
+    if "endraw" in value:
+        raise BadInput(f"the text {value[:60]!r} ends a raw block, so it cannot be written")
+    return f"{{% raw %}}{value}{{% endraw %}}"
