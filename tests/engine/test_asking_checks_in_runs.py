@@ -160,6 +160,15 @@ def own(workshop: Workshop, tmp_path: Path) -> Own:
         async def hangs_too(): await asyncio.sleep(30)
         def prints(): print("hello"); return True
         def odd(): return "yes"
+        class Unreadable:
+            def __repr__(self): raise RuntimeError("not now")
+        def unreadable(): return Unreadable()
+        class Several:
+            def item(self): raise ValueError("can only convert an array of size 1")
+        def several(): return Several()
+        def half_a_character(): raise ValueError("half of " + chr(0xD800))
+        def odd_texts():
+            return {"passed": True, "reason": f"a {chr(0xD800)} b", "actual": chr(0xDFFF)}
         def wants(text): return True
         not_a_function = 3
     """
@@ -191,12 +200,27 @@ def test_a_function_of_ones_own_decides(own: Own, check: Any, passed: Any, score
         ("hangs", "did not return within 1 s"),
         ("hangs_too", "did not return within 1 s"),
         ("odd", "not a bool"),
+        ("unreadable", "what it returned cannot be read: RuntimeError('not now')"),
+        ("several", "can only convert an array of size 1"),
+        ("half_a_character", "ValueError: half of ?"),
     ],
 )
 def test_one_that_goes_wrong_fails_the_task_and_says_why(own: Own, name: str, reason: str) -> None:
     result = own.result({"python": f"checks.py:{name}"})
     assert result["passed"] is False
     assert reason in result["reason"]
+
+
+def test_with_one_that_raises_no_threshold_makes_a_task_pass(own: Own) -> None:
+    checks = {"contains": "wait"}, {"python": "checks.py:raises"}
+    (checked,) = own.run(*checks, threshold=0.5).of("evalwright.checked")
+    assert (checked["score"], checked["passed"]) == (0.5, False)
+    assert checked["checks"][1]["broken"] is True
+
+
+def test_what_a_result_says_may_hold_halves_of_characters(own: Own) -> None:
+    result = own.result({"python": "checks.py:odd_texts"})
+    assert (result["passed"], result["reason"], result["actual"]) == (True, "a ? b", "?")
 
 
 def test_the_traceback_that_is_shown_ends_in_the_users_file(own: Own, tmp_path: Path) -> None:

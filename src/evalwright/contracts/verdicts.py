@@ -26,3 +26,4 @@ class CheckResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     actual: Any = None
     reason: str = ""
     weight: float = 1.0
+    broken: bool = False  # it could not be made, and nothing passes with that

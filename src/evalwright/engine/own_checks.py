@@ -98,7 +98,7 @@ class OwnChecks:
         returned = await _within(called, limit_s)
         if inspect.isawaitable(returned):  # a wrapper that is sync around one that is not
             returned = await _within(_awaited(returned), limit_s)
-        return returned.item() if hasattr(returned, "item") else returned
+        return _plain(returned)
 
     def close(self) -> None:
         """Let the threads end when they have nothing to do; another run has its own."""
@@ -150,8 +150,17 @@ async def _within(called: Awaitable[Any], limit_s: float) -> Any:
     return Unanswered("it cancelled itself") if work.cancelled() else work.result()
 
 
+def _plain(returned: Any) -> Any:
+    """A scalar of numpy and the like as the number or bool that it is."""
+    try:
+        return returned.item() if hasattr(returned, "item") else returned
+    except Exception as error:  # noqa: BLE001 - such as an array of several
+        return _raised(error)
+
+
 def _raised(error: BaseException) -> Unanswered:
-    return Unanswered(own_trace(error)[-LONGEST_TRACE:].strip())
+    told = own_trace(error)[-LONGEST_TRACE:].strip()
+    return Unanswered(told.encode("utf-8", "replace").decode())
 
 
 def _calls(_task: Task, examined: Examined) -> list[OwnFacts]:

@@ -171,3 +171,11 @@ def test_wrong_arguments_are_refused(check, path, message, remedy):
     assert problem.path == f"$.checks[0]{path}"
     assert message in problem.message
     assert remedy in problem.remedy
+
+
+@pytest.mark.parametrize("check", [{"judge": "is polite"}, {"not": {"python": "checks.py:f"}}])
+def test_checks_that_ask_are_not_made_of_a_part_of_an_answer(check):
+    whole = "looks at the whole answer, not at a part of it"
+    assert whole in refused({"json": {"path": "$.a", **check}}).message
+    assert whole in refused({"json": {"subset": {"a": check}}}).message
+    assert whole in refused({"does_not_call": {"tool": "send", "args": {"to": check}}}).message

@@ -62,6 +62,13 @@ def test_a_failure_says_what_was_called_instead(check, score, reason):
     assert reason in result.reason
 
 
+def test_a_check_of_an_argument_may_have_its_fields_beside_it():
+    to_eve = {"to": {"contains": "eve@", "ignore_case": True}}
+    made = calls(("mail.send", {"to": "EVE@shop.example"}))
+    assert passes({"calls": {"tool": "mail.send", "args": to_eve}}, calls=made)
+    assert not passes({"does_not_call": {"tool": "mail.send", "args": to_eve}}, calls=made)
+
+
 def test_an_agent_that_calls_nothing_is_told_so():
     assert "no tool is called" in said({"calls": "log"}).reason
     assert "nothing is" in said({"calls_in_order": ["log"]}).reason

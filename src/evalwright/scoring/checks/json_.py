@@ -20,7 +20,7 @@ from evalwright.scoring.checks.base import (
 from evalwright.scoring.checks.comparing import first_difference
 from evalwright.scoring.checks.json_paths import ABSENT, Part, json_of, path_parts, value_at
 from evalwright.scoring.checks.quoting import shown
-from evalwright.scoring.checks.subsets import prepare_subset
+from evalwright.scoring.checks.subsets import nested_in_part, prepare_subset
 
 _MOST_PROBLEMS = 3
 _OWN = ("path", "valid", "strict", "schema", "subset", "equals")
@@ -130,7 +130,7 @@ def _other_check(name: str, argument: Any, preparing: Preparing) -> _Test:
         close = get_close_matches(name, _OWN, 1)
         remedy = f"did you mean {close[0]}?" if close else f"{', '.join(_OWN)}, or another check"
         raise RefusedCheck(f"unknown field {name!r}", remedy, f"$.{name}")
-    prepared = preparing.nested(document, "$")
+    prepared = nested_in_part(document, preparing, "$")
 
     def test(value: Any, examined: Examined, answers: Answers) -> str | None:
         seen = prepared.look(examined.beside(value), answers)

@@ -30,7 +30,12 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
         returned = answers.get(ask, Unanswered("the function was not called"))
         if isinstance(returned, Unanswered):
             return cannot_look(ask.function, returned.reason)
-        return _look_of(returned, enough, ask.function, examined)
+        try:
+            return _look_of(returned, enough, ask.function, examined)
+        except Exception as error:  # noqa: BLE001 - an object of the user's, whose fields may raise
+            return cannot_look(
+                ask.function, _readable(f"what it returned cannot be read: {error!r}")[:2_000]
+            )
 
     return Prepared("python", look, (ask,))
 
@@ -41,10 +46,10 @@ def _look_of(returned: Any, enough: float, function: str, examined: Examined) ->
     if passed is None and score is None:
         passed, score = (returned, None) if isinstance(returned, bool) else (None, returned)
     else:
-        reason = str(_field(returned, "reason") or "")[:2_000]
-        expected = shown(_field(returned, "expected") or function)
+        reason = _readable(str(_field(returned, "reason") or "")[:2_000])
+        expected = _readable(shown(_field(returned, "expected") or function))
         given = _field(returned, "actual")
-        actual = actual if given is None else shown(given)
+        actual = actual if given is None else _readable(shown(given))
     if score is None and isinstance(passed, bool):
         score = float(passed)
     if not _is_score(score) or not isinstance(passed, bool | None):
@@ -74,7 +79,12 @@ def _is_score(value: Any) -> bool:
 
 
 def _told(returned: Any) -> str:
-    return returned if isinstance(returned, str) else repr(returned)
+    return str(_readable(returned if isinstance(returned, str) else repr(returned)))
+
+
+def _readable(value: Any) -> Any:
+    """A text without the halves of characters that JSON cannot carry."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 CHECK = CheckKind(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evalwright.contracts.jsonvalue import child, json_equal
-from evalwright.scoring.checks.base import Answers, Ask, Examined, Preparing, RefusedCheck
+from evalwright.scoring.checks.base import Answers, Ask, Examined, Prepared, Preparing, RefusedCheck
 from evalwright.scoring.checks.comparing import told
 from evalwright.scoring.checks.json_paths import ABSENT
 
@@ -31,11 +31,21 @@ def prepare_subset(
     return fits, ()
 
 
+def nested_in_part(document: Any, preparing: Preparing, path: str) -> Prepared:
+    """A check of a part of an answer; what others are asked is about the whole of it."""
+    prepared = preparing.nested(document, path)
+    if prepared.asks:
+        remedy = "write it as a check of its own; `python` is given `output` and `calls`"
+        message = f"{prepared.name} looks at the whole answer, not at a part of it"
+        raise RefusedCheck(message, remedy, path)
+    return prepared
+
+
 def _check(
     wanted: Any, preparing: Preparing, path: str, shown_path: str
 ) -> tuple[Fits, tuple[Ask, ...]]:
     try:
-        prepared = preparing.nested(wanted, path)
+        prepared = nested_in_part(wanted, preparing, path)
     except RefusedCheck as refused:
         literal = "or, if it is meant as it stands, {equals: …}"
         raise RefusedCheck(

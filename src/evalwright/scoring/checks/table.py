@@ -164,8 +164,10 @@ class _Preparation(NamedTuple):
             raise refused.below(path) from None
 
     def is_check(self, value: Any) -> bool:
-        """Whether a value is written as a check: an object with the name of one and no other."""
-        return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in CHECKS
+        """Whether a value is written as a check: the name of one, and fields that go with it."""
+        if not isinstance(value, dict):
+            return False
+        return any(value.keys() - {name, WEIGHT} <= _beside(name) for name in value.keys() & CHECKS)
 
 
 def name_and_argument(document: Any) -> tuple[str, Any]:
@@ -352,7 +354,7 @@ def run_checks(
     """What each check says of an answer."""
     results = []
     for check in prepared:
-        passed, score, expected, actual, reason, _ = check.look(examined, answers)
+        passed, score, expected, actual, reason, broken = check.look(examined, answers)
         results.append(
             CheckResult(
                 check.name,
@@ -362,6 +364,7 @@ def run_checks(
                 actual,
                 reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
                 _ONE if check.weight == 1 else check.weight,
+                broken and not passed,
             )
         )
     return results
@@ -375,7 +378,8 @@ def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple
     if not counted:
         score = 1.0
     if threshold is not None:
-        return score, score >= threshold - _ROUNDING
+        is_known = not any(each.broken for each in counted)
+        return score, is_known and score >= threshold - _ROUNDING
     return score, all(each.passed for each in counted)
 
 
