@@ -1,6 +1,8 @@
 """A run by its files: what `run --out` left is a run for every command, also without a log."""
 
+import base64
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,22 @@ def test_a_fresh_machine_compares_its_run_with_files_of_another(
     baseline = json.loads((folder / "events.jsonl").read_text().splitlines()[0])["runId"]
     assert json.loads(done.out)["regression"]["baselineRunId"] == baseline
     assert baseline in elsewhere("runs", "--json").out
+
+
+@pytest.mark.parametrize(
+    "events",
+    [b"[1]", b'["run_a",[["run.started",null,99999999999999999999,{}]]]', b'["r",[]]', b"\xff"],
+)
+def test_a_page_with_damaged_events_is_refused(elsewhere: Evalwright, events: bytes):
+    page = elsewhere.folder / "page.html"
+    packed = base64.b64encode(zlib.compress(events))
+    mark = b'<script type="application/vnd.evalwright.events+zlib" id="events">'
+    head = b'<!doctype html>\n<html lang="en" data-evalwright="run">\n'
+    page.write_bytes(head + mark + packed + b"</script>")
+    done = elsewhere("show", str(page))
+    assert done.code == 2
+    assert "page.html" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_two_folders_of_files_are_two_sides_of_a_comparison(elsewhere: Evalwright, folder: Path):

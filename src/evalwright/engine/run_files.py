@@ -5,7 +5,6 @@ of its own needs nothing else.
 """
 
 import base64
-import binascii
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +27,7 @@ _FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
 _PAGE = b'<html lang="en" data-evalwright="run">'  # the second line of the page of a run
 _PAGE_EVENTS = b'<script type="application/vnd.evalwright.events+zlib" id="events">'
 _MOST_EVENTS = 2**30  # bytes of events in a page
+_PackedRun = tuple[str, list[tuple[str, str | None, int, msgspec.Raw]]]  # its id; type, task, time
 
 
 def run_file(named: str) -> Path | None:
@@ -88,11 +88,15 @@ def _events_of_page(page: bytes, path: Path) -> list[bytes]:
     try:
         unpacker = zlib.decompressobj()
         events = unpacker.decompress(base64.b64decode(packed, validate=True), _MOST_EVENTS)
-    except (binascii.Error, zlib.error) as error:
+        if not unpacker.eof:
+            raise zlib.error("they have no end, or too many")
+        run_id, rows = msgspec.json.decode(events, type=_PackedRun)
+        return [
+            Event(run_id, number, kind, task_id, at_us, bytes(body)).to_json()
+            for number, (kind, task_id, at_us, body) in enumerate(rows)
+        ]
+    except (ValueError, OverflowError, zlib.error) as error:  # of base64, JSON, text and times
         raise BadInput(f"{path}: the events in this page are damaged: {error}") from None
-    if not unpacker.eof:
-        raise BadInput(f"{path}: the events in this page are damaged or too many; write it again")
-    return events.splitlines()
 
 
 def _is_first_event(line: bytes) -> bool:

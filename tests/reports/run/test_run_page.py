@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,7 +76,7 @@ def test_what_judges_found_safe_is_told_as_good_and_what_they_found_unsafe_as_ba
 
 def test_the_verdict_the_bar_and_every_reason_are_at_the_top() -> None:
     text = Page(a_page(FAILED, reasons=["score 0.5 is below 0.7"])).text
-    assert "Failed: acme.shop.evals.refunds@1.0.0" in text
+    assert "Failed: acme.shop.evals.refunds@1.0.0, acme.clerk, 2026-01-01" in text
     assert "bar 0.7" in text
     assert "score 0.5 is below 0.7" in text
 
@@ -85,8 +86,13 @@ def test_the_same_run_gives_the_same_page() -> None:
 
 
 def test_the_events_in_the_page_are_the_log() -> None:
-    lines = [event.to_json() for event in run_events(FAILED)]
-    assert block(a_page(FAILED), "events").splitlines() == lines
+    run_id, rows = msgspec.json.decode(block(a_page(FAILED), "events"))
+    log = run_events(FAILED)
+    assert run_id == log[0].run_id
+    assert [(kind, task, at) for kind, task, at, _ in rows] == [
+        (event.type, event.task_id, event.at_us) for event in log
+    ]
+    assert [body for *_, body in rows] == [event.payload() for event in log]
 
 
 def test_a_page_in_which_a_secret_was_masked_holds_no_events_and_says_so() -> None:

@@ -45,7 +45,6 @@ _BLOCK = 100  # tasks whose bodies are compressed together
 _MOST = 100  # entries of a selection
 _MOST_BARS = 12
 _LONG = 400
-_EVENTS_AT_ONCE = 2_000
 _ORDER = ("failed", "error", "open", "passed")
 _STATUSES = {
     "failed": "failed",
@@ -73,6 +72,8 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         style=as_markup(style),
         script=as_markup(script),
         run_id=display_text(run.run_id),
+        agent=clipped(reading.planned.agent.agent_id, _LONG),
+        date=iso_time(reading.started.at_us)[:10],
         masked=not reading.shows_secrets,
         tiles=list(_tiles(run, reading)),
         chart=_chart(tasks),
@@ -247,11 +248,6 @@ def _base64(data: bytes) -> Html:
 
 
 def _packed_events(events: Sequence[Event]) -> bytes:
-    packer = zlib.compressobj(6)
-    parts = [
-        packer.compress(
-            b"".join([event.to_json() + b"\n" for event in events[first : first + _EVENTS_AT_ONCE]])
-        )
-        for first in range(0, len(events), _EVENTS_AT_ONCE)
-    ]
-    return b"".join([*parts, packer.flush()])
+    """The events without what follows from their order: half the work, and a quarter less room."""
+    rows = [(each.type, each.task_id, each.at_us, msgspec.Raw(each.body)) for each in events]
+    return zlib.compress(msgspec.json.encode((events[0].run_id, rows)), 6)
