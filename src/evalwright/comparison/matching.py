@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from evalwright.comparison.cases import Cases
+from evalwright.comparison.cases import Cases, file_stem
 from evalwright.comparison.run_folder import SUFFIX, ComparedRun
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.trace.model import Json
@@ -124,6 +124,8 @@ class PlannedCase(msgspec.Struct, frozen=True, array_like=True):
     baseline: tuple[str, ...]
     new: tuple[str, ...]
     faults: tuple[str, ...]
+    previous: str = ""  # file stems of the cases beside it
+    next: str = ""
 
 
 class CasePlan:
@@ -207,6 +209,18 @@ class CasePlan:
         self._db.close()
 
     def __iter__(self) -> Iterator[PlannedCase]:
+        """The cases, each with its neighbours."""
+        before, waiting = "", None
+        for case in self._cases():
+            stem = file_stem(case.id, case.repetition)
+            if waiting is not None:
+                yield msgspec.structs.replace(waiting[1], previous=before, next=stem)
+                before = waiting[0]
+            waiting = stem, case
+        if waiting is not None:
+            yield msgspec.structs.replace(waiting[1], previous=before)
+
+    def _cases(self) -> Iterator[PlannedCase]:
         repetition_of = _REPETITION if self._any_repeated else "1"
         with _disk():
             in_the_file = self._db.execute(_IN_THE_FILE.format(repetition=repetition_of))

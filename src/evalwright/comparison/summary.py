@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from math import fsum
 from typing import Any
 
@@ -27,6 +28,7 @@ from evalwright.trace.model import Json
 
 _TOP_KINDS = 10
 _MOST_HELD = 1_000
+_LAST_MS = 4_102_444_800_000  # the year 2100
 # Part and name in the report, and the keys of run.json that say it.
 _ENVIRONMENT = (
     ("agent", "name", ("agent_id", "agent", "agent_name")),
@@ -303,6 +305,18 @@ def env_snapshot(baseline: dict[str, Json], new: dict[str, Json]) -> dict[str, A
         if before.get(part, {}).get(name) != after.get(part, {}).get(name)
     ]
     return {**after, "baseline": before, "changed": changed}
+
+
+def subject_of(meta: dict[str, Json], snapshot: dict[str, Any]) -> str:
+    """What a report is about, in a title: suite, agent and day of the new run, where known."""
+    suite, started = meta.get("suite"), meta.get("started_at")
+    parts = [
+        suite.get("id") if isinstance(suite, dict) else None,
+        snapshot.get("agent", {}).get("name"),
+    ]
+    if isinstance(started, int | float) and 0 < started < _LAST_MS:
+        parts.append(datetime.fromtimestamp(started / 1000, UTC).date().isoformat())
+    return ", ".join(part[:200] for part in parts if isinstance(part, str) and part)
 
 
 def _environment(meta: dict[str, Json]) -> dict[str, Any]:

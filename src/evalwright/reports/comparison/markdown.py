@@ -60,8 +60,9 @@ def _needs_a_look(item: Item) -> bool:
     return facts.change == "regression" or facts.new.gated or facts.alarming
 
 
-def _order(item: Item) -> tuple[bool, bool]:
+def _order(item: Item) -> tuple[bool, bool, bool]:
     return (
+        item.governance_preview.new.recommendation != "block",
         not item.security.new.requires_gate_recommendation,
         item.change != "regression",
     )

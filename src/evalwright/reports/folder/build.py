@@ -16,7 +16,7 @@ from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.inputs import Inputs, open_inputs, read_suppressions
 from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.pipeline import Comparer, planned_cases
-from evalwright.comparison.summary import CaseTally, blocks_shipping, env_snapshot
+from evalwright.comparison.summary import CaseTally, blocks_shipping, env_snapshot, subject_of
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.report import MACHINE_REPORT, BothSides, QualityFlags, Summary
 from evalwright.reports.folder.case import (
@@ -238,6 +238,7 @@ class _ReportBuild:
         self._missing = Listed()
         self._faulty = 0
         self._first_fault = ""
+        self._rules: set[str] = set()
 
     def run(self, progress: ShowProgress) -> WrittenReport:
         for part in ("", *_FOLDERS, ".work"):
@@ -281,6 +282,7 @@ class _ReportBuild:
                     self._missing.add(asset)
                 self._faulty += batch.faulty
                 self._first_fault = self._first_fault or batch.first_fault
+                self._rules |= batch.rules
                 request.suppressions.used.update(batch.used_suppressions)
             definitions.write(b"\n]\n")
 
@@ -320,6 +322,7 @@ class _ReportBuild:
         summary = self._tally.summary(is_same_run=is_same_run)
         against = blocks_shipping(summary) and not is_same_run
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
+        subject = subject_of(request.inputs.new.meta, snapshot)
         snapshot = mask_value(snapshot) if request.masked else snapshot
         with (self._work / "hrefs").open("rb", _BUFFER) as hrefs:
             quality = check_quality(self._folder, hrefs, self._missing, masked=request.masked)
@@ -332,10 +335,11 @@ class _ReportBuild:
                 rows=first_rows,
                 total_rows=self._tally.cases,
                 chunk_hrefs=chunk_hrefs,
-                policy=CATALOGUE,
+                policy={key: rule for key, rule in CATALOGUE.items() if key in self._rules},
                 notes=notes,
                 masked=request.masked,
                 is_same_run=is_same_run,
+                subject=mask_text(subject) if request.masked else subject,
             )
         )
         write_new(self._folder, "report.html", page)

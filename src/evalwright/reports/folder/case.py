@@ -21,7 +21,7 @@ from evalwright.reports.html.overview import OverviewRow, overview_row
 ITEM_SEPARATOR = b",\n    "  # as the machine report has them
 DEFINITION_SEPARATOR = b",\n"
 
-_RANKS = 8  # of rows in the overview
+_RANKS = 10  # of rows in the overview
 _OF_THE_RUNS = ("baseline_run_meta_href", "new_run_meta_href")
 _OF_THE_CASE = attrgetter(*[n for n in Artifacts.__struct_fields__ if n not in _OF_THE_RUNS])
 
@@ -38,6 +38,7 @@ class Batch(NamedTuple):
     missing_assets: list[str]
     faulty: int
     first_fault: str
+    rules: frozenset[str]  # of the policy catalogue
     used_suppressions: frozenset[int]
 
 
@@ -54,6 +55,7 @@ class CaseWriter:
         items, definitions, facts, faults = [], [], [], []
         hrefs: list[str] = []
         missing: list[str] = []
+        rules: set[str] = set()
         rows: dict[int, list[bytes]] = defaultdict(list)
         for case in self._comparer.compare(planned):
             item = case.item
@@ -66,6 +68,7 @@ class CaseWriter:
             # Links that no other case has: all but those to what the runs say of themselves.
             hrefs += [f"{href}\n" for href in _OF_THE_CASE(item.artifacts) if href is not None]
             missing += case.missing_assets
+            rules.update(item.recommended_policy_rules)
             if item.faults:
                 faults.append(f"{item.case_id}: {item.faults[0]}")
         tally = CaseTally()
@@ -80,6 +83,7 @@ class CaseWriter:
             missing_assets=missing,
             faulty=len(faults),
             first_fault=faults[0] if faults else "",
+            rules=frozenset(rules),
             used_suppressions=frozenset(self._comparer.suppressions.used),
         )
 
@@ -100,6 +104,8 @@ class CaseWriter:
                 policy=CATALOGUE,
                 masked=self._comparer.masked,
                 report_id=self._report_id,
+                previous=case.previous,
+                next=case.next,
             )
         )
         write_new(self._folder, case.item.artifacts.replay_diff_href, page)
@@ -118,16 +124,18 @@ def write_new(folder: Path, href: str, data: bytes) -> None:
 
 
 def rank(row: OverviewRow) -> int:
-    """0 is read first: what asks for a gate and got worse."""
+    """0 is read first: what is to be blocked and got worse, then the rest that asks for a gate."""
     worse = row.change == "regression"
-    if row.gated or worse:
-        return 0 if row.gated and worse else 1 if row.gated else 2
+    if row.gated:
+        return (0 if row.recommendation == "block" else 2) + (not worse)
+    if worse:
+        return 4
     grave = any(severity in GRAVE for _, severity in row.signals)
     if row.change == "still_failing":
-        return 3 if grave else 4
+        return 5 if grave else 6
     if grave:
-        return 5
-    return 6 if row.change == "improvement" else 7
+        return 7
+    return 8 if row.change == "improvement" else 9
 
 
 class SortedRows:

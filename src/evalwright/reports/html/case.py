@@ -66,12 +66,15 @@ class CaseView(msgspec.Struct, frozen=True):
     policy: Mapping[str, PolicyRule]
     masked: bool
     report_id: str
+    previous: str = ""  # links to the pages beside it, in the order of the cases
+    next: str = ""
 
 
 class CasePage(NamedTuple):
     """The parts of a page; those that a case does not have are empty."""
 
     report_id: Html
+    neighbours: Html
     case_id: Html
     title: Html
     change: Html
@@ -106,6 +109,7 @@ def render_case(view: CaseView) -> bytes:
     new.write_actions(actions)
     page = CasePage(
         report_id=QUOTED[view.report_id],
+        neighbours=_neighbours(view.previous, view.next),
         case_id=quoted_html(item.case_id),
         title=quoted_html(item.title or item.case_id),
         change=_CHANGES[item.change],
@@ -140,7 +144,7 @@ def page_html(page: CasePage) -> Html:
 <a class="skip" href="#main">Skip to the case</a>
 <header>
 <nav aria-label="Report"><a href="report.html">&larr; All cases</a> \
-<span class="muted">{page.report_id}</span></nav>
+{page.neighbours}<span class="muted">{page.report_id}</span></nav>
 {page.banner}<h1>{page.title}</h1>
 <p class="lead">{page.badges}<code>{page.case_id}</code></p>
 </header>
@@ -163,11 +167,21 @@ def page_html(page: CasePage) -> Html:
 </html>""")
 
 
+def _neighbours(previous: str, following: str) -> Html:
+    links = NO_HTML
+    if href := relative_href(previous):
+        links = Html(f'<a rel="prev" href="{quoted_html(href)}">Previous case</a> ')
+    if href := relative_href(following):
+        links = Html(f'{links}<a rel="next" href="{quoted_html(href)}">Next case</a> ')
+    return links
+
+
 def _actions(rows: Html) -> Html:
     return Html(f"""<section aria-labelledby="actions"><h2 id="actions">Proposed actions</h2>
-<div class="scroll" role="region" aria-label="Proposed actions" tabindex="0"><table class="wide">\
-<thead><tr><th scope="col">Side</th><th scope="col">Action</th><th scope="col">Risk</th>\
-<th scope="col">Parameters</th><th scope="col">Evidence</th></tr></thead><tbody>
+<div class="scroll" role="region" aria-label="Table of proposed actions" tabindex="0">\
+<table class="wide"><thead><tr><th scope="col">Side</th><th scope="col">Action</th>\
+<th scope="col">Risk</th><th scope="col">Parameters</th>\
+<th scope="col">Evidence</th></tr></thead><tbody>
 {rows}</tbody></table></div></section>
 """)
 

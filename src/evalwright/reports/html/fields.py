@@ -79,7 +79,7 @@ def _openings(mark: Html) -> KnownNames:
     """The beginnings of rows with a mark, by their keys."""
 
     def opening(key: str) -> Html:
-        return Html(f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dd{mark}>")
+        return Html(f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dt hidden>value<dd{mark}>")
 
     return KnownNames(opening)
 

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const PAGE = 100;
-  const HREF = 0, ID = 1, TITLE = 2, CHANGE = 3, ROOT = 6, GATED = 7, INTEGRITY = 8, SIGNALS = 9, RECOMMENDATION = 10;
+  const HREF = 0, ID = 1, TITLE = 2, CHANGE = 3, ROOT = 6, GATED = 7, INTEGRITY = 8, SIGNALS = 9, RECOMMENDATION = 10, REASON = 11;
   const SEVERITIES = ["low", "medium", "high", "critical"];
   const at = (id) => document.getElementById(id);
   const table = at("case-table"), form = at("filters"), count = at("count"), pager = at("pager");
@@ -11,7 +11,7 @@
   const total = Number(table.dataset.total);
   const own = JSON.parse(table.dataset.rows);
   const parts = [];
-  let rows = own, asked = own.length >= total, waiting = asked ? 0 : hrefs.length, lost = 0, page = 0;
+  let rows = own, asked = own.length >= total, waiting = asked ? 0 : hrefs.length, lost = 0, page = 0, sort = "";
 
   window.evalwrightRows = (number, part) => { parts[number - 1] = part; };
 
@@ -59,11 +59,59 @@
       (!chosen.integrity || row[INTEGRITY] === chosen.integrity) &&
       (!chosen.gated || row[GATED] === (chosen.gated === "yes")) &&
       (!(chosen.kind || chosen.severity) || row[SIGNALS].some(grave)) &&
-      (!text || row[ID].toLowerCase().includes(text) || row[TITLE].toLowerCase().includes(text)));
+      (!text || [row[ID], row[TITLE], row[REASON]].some((each) => each.toLowerCase().includes(text))));
+  }
+
+  // What a column is sorted by: the gravest first, texts by their letters.
+  const CHANGES = Object.keys(words.change), RULINGS = Object.keys(words.recommendation);
+  const TRACES = ["broken", "partial", "ok"];
+  const worst = (row) => Math.max(-1, ...row[SIGNALS].map((signal) => SEVERITIES.indexOf(signal[1])));
+  const KEYS = [
+    (row) => row[TITLE].toLowerCase(),
+    (row) => CHANGES.indexOf(row[CHANGE]),
+    (row) => row[REASON] || "\uffff",
+    (row) => row[ROOT] || "\uffff",
+    (row) => -worst(row),
+    (row) => TRACES.indexOf(row[INTEGRITY]),
+    (row) => RULINGS.indexOf(row[RECOMMENDATION]),
+  ];
+
+  function sorted(found) {
+    const column = Number(sort.replace("-", ""));
+    if (!sort || !KEYS[column]) return found;
+    const sign = sort.startsWith("-") ? -1 : 1, key = KEYS[column];
+    const keyed = found.map((row, place) => [key(row), place, row]);
+    keyed.sort((a, b) => (a[0] < b[0] ? -sign : a[0] > b[0] ? sign : a[1] - b[1]));
+    return keyed.map((each) => each[2]);
+  }
+
+  function offerSorting() {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = element("button", "", head.textContent);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        const up = String(column);
+        sort = sort === up ? "-" + up : sort === "-" + up ? "" : up;
+        load();
+        page = 0;
+        show();
+        remember();
+      });
+      head.replaceChildren(button);
+    });
+  }
+
+  function showSorting() {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const order = sort === String(column) ? "ascending" : sort === "-" + column ? "descending" : "";
+      if (order) head.setAttribute("aria-sort", order);
+      else head.removeAttribute("aria-sort");
+    });
   }
 
   function show() {
-    const found = matching(), last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
+    showSorting();
+    const found = sorted(matching()), last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
     if (!waiting) page = Math.min(page, last);
     const first = page * PAGE, shown = found.slice(first, first + PAGE);
     body.replaceChildren(...shown.map(rowOf));
@@ -92,11 +140,18 @@
     tr.append(
       head,
       cell("td", "cell", label("badge", words.change[row[CHANGE]])),
+      reasonOf(row),
       cell("td", "cell", row[ROOT].replaceAll("_", " ")),
       cell("td", "cell", ...row[SIGNALS].map(signalOf)),
       cell("td", "cell", label("st", words.integrity[row[INTEGRITY]])),
       cell("td", "cell", row[GATED] ? label("badge", recommendation) : recommendation[0]));
     return tr;
+  }
+
+  function reasonOf(row) {
+    const made = cell("td", "cell", row[REASON]);
+    made.className = "reason";
+    return made;
   }
 
   function signalOf(signal) {
@@ -130,6 +185,7 @@
   function remember() {
     const kept = new URLSearchParams([...new FormData(form)].filter((pair) => pair[1]));
     if (page) kept.set("page", page + 1);
+    if (sort) kept.set("sort", sort);
     try { history.replaceState(null, "", "#" + kept); } catch { /* the address then stays as it is */ }
   }
 
@@ -143,6 +199,8 @@
 
   const wanted = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   form.hidden = false;
+  sort = /^-?[0-6]$/.test(wanted.get("sort") || "") ? wanted.get("sort") : "";
+  offerSorting();
   offerKinds();
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("focusin", load);

@@ -37,6 +37,7 @@ _SCRIPT = own_file("html", "overview.js")
 # What the page's own script loads are the parts of its table.
 _POLICY = content_policy(STYLE_SOURCES, f"{source_hash(_SCRIPT)} 'strict-dynamic'")
 _LONG = 400
+_REASON = 200
 _MOST = 100  # entries of a list
 _MOST_KINDS = 12  # of signals in one row
 _BESIDES = ("baseline", "changed")  # parts of a snapshot that do not tell of the new run
@@ -74,6 +75,7 @@ class OverviewRow(msgspec.Struct, frozen=True, array_like=True):
     integrity_new: str
     signals: list[tuple[str, str]]
     recommendation: str
+    reason: str = ""
 
 
 class OverviewView(msgspec.Struct, frozen=True):
@@ -93,6 +95,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     notes: Sequence[str]
     masked: bool
     is_same_run: bool = False  # on both sides
+    subject: str = ""  # suite, agent and date
 
 
 def overview_row(item: Item) -> OverviewRow:
@@ -115,7 +118,17 @@ def overview_row(item: Item) -> OverviewRow:
         integrity_new=item.trace_integrity.new.status,
         signals=sorted(worst.items(), key=lambda pair: -_rank(pair[1])),
         recommendation=item.governance_preview.new.recommendation,
+        reason=_reason(item),
     )
+
+
+def _reason(item: Item) -> str:
+    """In a few words: what failed on the new side, else what asks for a gate, else what failed."""
+    failed, new = item.failed_assertions, item.security.new
+    if failed.new or (failed.baseline and not new.requires_gate_recommendation):
+        first = (failed.new or failed.baseline)[0]
+        return f"{'' if failed.new else 'before: '}{first.name}: {first.message}"[:_REASON]
+    return item.governance_preview.new.reason[:_REASON] if new.signals else ""
 
 
 def _rank(severity: str) -> int:
@@ -129,6 +142,7 @@ def _shown_row(row: OverviewRow) -> OverviewRow:
         href=relative_href(row.href),
         case_id=clipped(row.case_id, _LONG),
         title=clipped(row.title or row.case_id, _LONG),
+        reason=clipped(row.reason, _REASON) if row.reason else "",
         signals=[(display_text(kind), severity) for kind, severity in row.signals[:_MOST_KINDS]],
     )
 
@@ -150,6 +164,7 @@ def render_overview(view: OverviewView) -> bytes:
         csp=_POLICY,
         script=as_markup(_SCRIPT),
         report_id=display_text(view.report_id),
+        subject=display_text(view.subject),
         masked=view.masked,
         verdict=display_text(summary.verdict),
         tone="bad" if blocks_shipping(summary) and not view.is_same_run else "good",
@@ -220,10 +235,11 @@ def _charts(summary: Summary) -> list[dict[str, Any]]:
     severities = [
         _Bar(each, getattr(before, each), getattr(after, each)) for each in reversed(SEVERITIES)
     ]
-    return [
-        _chart("roots", "Root causes of failed cases", roots),
-        _chart("severities", "Security signals by severity", severities),
-    ]
+    charts = (
+        ("roots", "Root causes of failed cases", roots),
+        ("severities", "Security signals by severity", severities),
+    )
+    return [_chart(*each) for each in charts if any(bar.baseline or bar.new for bar in each[2])]
 
 
 def _chart(name: str, title: str, bars: Sequence[_Bar]) -> dict[str, Any]:
@@ -272,6 +288,7 @@ def _labelled(row: OverviewRow) -> tuple[Any, ...]:
         row.case_id,
         row.title,
         words.CHANGES[row.change],
+        row.reason,
         words.in_words(row.new_root),
         [(words.SEVERITIES[severity], words.in_words(kind)) for kind, severity in row.signals],
         words.INTEGRITIES[row.integrity_new],

@@ -1,0 +1,109 @@
+"""axe, the checker of accessibility, finds nothing serious on any page; and nothing is cut off."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from comparing import Pair, a_call, a_case, a_failure, a_response, a_result, an_output
+from reported import write
+from reports.html.samples import a_case as a_page
+from reports.html.samples import call, output, response, result, write_report
+
+SERIOUS = ("serious", "critical")
+PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+LONG = "x" * 300
+CUT = """() => [...document.querySelectorAll('body *')].filter((each) => each.checkVisibility()
+    && each.clientWidth && each.scrollWidth > each.clientWidth + 1
+    && !each.closest('.skip')).map((each) => each.outerHTML.slice(0, 120))"""
+
+
+def serious(page) -> list[str]:
+    """What axe finds of at least serious impact: the rule, and an example."""
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]}"
+        for each in Axe().run(page).response["violations"]
+        if each["impact"] in SERIOUS
+    ]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A report with a regression, a signal, an error and a case that stayed as it was."""
+    folder = tmp_path_factory.mktemp("axe")
+    pair = Pair(folder / "runs")
+    key = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+    fine = a_response(a_call("pay", {}), a_result("plain text"), an_output("Paid."))
+    leak = a_response(a_call("pay", {LONG: LONG}), a_result({"ok": True}), output=f"{key} {LONG}")
+    wanted = {"must_include": [LONG], "tool_required": ["refund"]}
+    pair.add(a_case("worse", **wanted), fine, leak)
+    pair.add(a_case("same"), fine, fine)
+    pair.add(a_case("broken"), fine, a_failure())
+    out = folder / "report"
+    write(pair, out)
+    return out
+
+
+@pytest.mark.parametrize("visit", [{}, PHONE], indirect=True, ids=["desk", "phone"])
+def test_axe_finds_nothing_serious_on_any_page(visit, report):
+    pages = sorted(report.glob("*.html"))
+    assert len(pages) == 4
+    found = {path.name: serious(visit.open(path)) for path in pages}
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("visit", [PHONE], indirect=True, ids=["phone"])
+def test_nothing_is_cut_off_on_a_phone(visit, report):
+    found = {}
+    for path in sorted(report.glob("*.html")):
+        page = visit.open(path)
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        found[path.name] = page.evaluate(CUT)
+    assert {name: cut for name, cut in found.items() if cut} == {}
+
+
+def test_a_page_leads_to_the_cases_beside_it(visit, report):
+    page = visit.open(report / "case-worse.html")
+    assert page.get_by_role("link", name="Previous case").count() == 0
+    page.get_by_role("link", name="Next case").click()
+    assert page.url.endswith("/case-same.html")
+    page.get_by_role("link", name="Next case").click()
+    assert page.url.endswith("/case-broken.html")
+    assert page.get_by_role("link", name="Next case").count() == 0
+    page.get_by_role("link", name="Previous case").click()
+    assert page.url.endswith("/case-same.html")
+
+
+def test_the_table_is_sorted_by_any_column_and_back(visit, report):
+    page = visit.open(report / "report.html")
+    first = page.locator("#case-table tbody tr:first-child code")
+    assert first.inner_text() == "worse"
+    head = page.get_by_role("columnheader", name="Case")
+    head.get_by_role("button").click()
+    assert first.inner_text() == "broken"
+    assert head.get_attribute("aria-sort") == "ascending"
+    page.reload()
+    assert first.inner_text() == "broken"
+    head.get_by_role("button").click()
+    assert first.inner_text() == "worse"
+    assert head.get_attribute("aria-sort") == "descending"
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") is None
+
+
+def test_a_reason_stands_beside_each_case_that_failed(visit, report):
+    page = visit.open(report / "report.html")
+    row = page.get_by_role("row").filter(has=page.locator("th code", has_text="broken"))
+    assert "transport: the call to the agent failed" in row.locator(".reason").inner_text()
+
+
+@pytest.mark.parametrize("visit", [{"java_script_enabled": False}], indirect=True, ids=["bare"])
+def test_without_javascript_the_reasons_are_there_too(visit, report):
+    page = visit.open(report / "report.html")
+    assert page.locator("#case-table tbody tr").count() == 3
+    assert page.get_by_text("transport: the call to the agent failed").count() == 1
+
+
+def test_a_value_without_a_name_is_a_proper_list(visit, tmp_path):
+    said = response(call("pay", {}), result("plain text"), output("Done."))
+    write_report(tmp_path, [a_page(said, said)])
+    assert serious(visit.open(tmp_path / "case-case_1.html")) == []
