@@ -34,6 +34,39 @@ def test_a_name_finds_the_run_that_it_was_given_to(command: Evalwright):
     assert "Newly failing (2)" in compared.out
 
 
+def test_every_command_that_takes_a_run_takes_its_name(command: Evalwright):
+    command("baseline", "set", "release/1.2")
+    run(command, "no")
+    compared = command("compare", "--baseline", "release/1.2", "--new", "latest", "--out", "report")
+    assert compared.code == 1, compared.err
+    assert "2 cases got worse" in compared.out
+    assert command("show", "release/1.2").out.startswith("PASSED")
+    assert command("diff", "release/1.2", "latest", "--exit-code").code == 1
+
+
+def test_compare_takes_the_baseline_of_the_suite_of_the_new_run(command: Evalwright):
+    command("baseline", "set", "main")
+    other = command.suite(a_suite(3, suite_id="acme.shop.evals.other"), "other.json")
+    command("run", other, "--agent", subject("answers.py:yes"))
+    command("baseline", "set", "main")
+    run(command, "no")
+    compared = command("compare", "--baseline", "main", "--new", "latest", "--out", "report")
+    assert "2 cases got worse" in compared.out
+    several = command("show", "main")
+    assert several.code == 2
+    assert "'main' is the baseline of several suites or agents: run_" in several.err
+
+
+def test_a_mistyped_name_is_recognised(command: Evalwright):
+    command("baseline", "set", "main")
+    for tried in (
+        run(command, "no", "--baseline", "mian"),
+        command("compare", "--baseline", "mian", "--new", "latest", "--out", "report"),
+    ):
+        assert tried.code == 2
+        assert "did you mean the baseline main?" in tried.err
+
+
 def test_baselines_go_to_another_machine_in_a_file(command: Evalwright, tmp_path: Path):
     command("baseline", "set", "main")
     command("baseline", "export", "main.jsonl", "main")

@@ -88,8 +88,8 @@ def open_inputs(
     """Open both sides. A file of traces is unpacked in the work folder."""
     logs = [LogReader(open_log)]
     try:
-        baseline, baseline_cases = _open_side(named.baseline, logs, work / "baseline")
         new, new_cases = _open_side(named.new, logs, work / "new")
+        baseline, baseline_cases = _open_side(named.baseline, logs, work / "baseline", new)
         found = cases if cases is not None else new_cases
         found = found if found is not None else baseline_cases
         case_file = CaseFile(found) if isinstance(found, Path) else found
@@ -187,9 +187,12 @@ def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pa
 
 
 def _open_side(
-    named: str, logs: list[LogReader], work: Path
+    named: str, logs: list[LogReader], work: Path, new: ComparedRun | None = None
 ) -> tuple[ComparedRun, Cases | Path | None]:
-    """One side; a run that has its events in a file gets a log of its own in the work folder."""
+    """One side; a run that has its events in a file gets a log of its own in the work folder.
+
+    The new one, where it is open, says which run the name of a baseline means.
+    """
     path = Path(named)
     try:
         is_folder, exists = path.is_dir(), os.path.lexists(path)
@@ -208,17 +211,27 @@ def _open_side(
         traces = open_traces(path, work)
         traces.above = tuple(folders_above(path))
         return traces, None
-    if path.suffix or "/" in named:
-        raise BadInput(f"{named}: no such run directory or file of traces")
+    own = _open_logged(named, logs[0], new)
+    return own, own.cases
+
+
+def _open_logged(named: str, reader: LogReader, new: ComparedRun | None) -> "LoggedRun":
     from evalwright.comparison.logged_run import LoggedRun
-    from evalwright.engine.listing import find_run
+    from evalwright.engine.listing import find_run, may_be_baseline
 
     try:
-        own = LoggedRun(logs[0], find_run(logs[0].opened(), named))
+        log = reader.opened()
+        if new is None or new.suite is None or not may_be_baseline(named):
+            return LoggedRun(reader, find_run(log, named))
+        from evalwright.engine.named_baselines import find_baseline
+
+        agent_id = new.meta["provenance"]["agent_id"]
+        return LoggedRun(reader, find_baseline(log, named, new.suite.suite_id, agent_id).run_id)
     except RunNotFound as error:
         message = f"{named}: not a run directory, a file of traces or a run in the log: {error}"
+        if Path(named).suffix or "/" in named:
+            message = f"{named}: no such run directory or file of traces"
         raise BadInput(message) from None
-    return own, own.cases
 
 
 def _open_events(named: str, logs: list[LogReader], work: Path) -> "LoggedRun | None":

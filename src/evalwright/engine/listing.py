@@ -35,7 +35,7 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
 
 
 def find_run(log: EventLog, name: str) -> str:
-    """The run id that a user means: `latest`, a full id, or the beginning of just one.
+    """The run id that a user means: `latest`, a full id, the beginning of just one, a baseline.
 
     A run that is named by a file or folder with its events is added to the log.
     """
@@ -50,14 +50,29 @@ def find_run(log: EventLog, name: str) -> str:
         if (path := run_file(name)) is not None:
             return adopt_run(log, path)
     matches = [run.run_id for run in log.find_runs(RunFilter(beginning=name))]
-    if name in matches:
-        return name
-    if not matches and len(pruned := log.upkeep.tombstones(name)) == 1:
+    if name in matches or len(matches) == 1:
+        return name if name in matches else matches[0]
+    if matches:
+        found = f"{len(matches)} runs begin with {name!r} in {log.place}"
+        raise RunNotFound(f"{found}; `evalwright runs` lists them")
+    return _otherwise_found(log, name)
+
+
+def _otherwise_found(log: EventLog, name: str) -> str:
+    """The run of a baseline, where no run has this name as its id."""
+    if len(pruned := log.upkeep.tombstones(name)) == 1:
         raise pruned[0].as_error()
-    if len(matches) != 1:
-        found = f"{len(matches)} runs begin with" if matches else "there is no run"
-        raise RunNotFound(f"{found} {name!r} in {log.place}; `evalwright runs` lists them")
-    return matches[0]
+    if not may_be_baseline(name):
+        message = f"there is no run {name!r} in {log.place}; `evalwright runs` lists them"
+        raise RunNotFound(message)
+    from evalwright.engine.named_baselines import find_named
+
+    return find_named(log, name)
+
+
+def may_be_baseline(name: str) -> bool:
+    """Whether `evalwright baseline set` may give a run this name; no id of a run is like it."""
+    return name != LATEST and not name.startswith("run_")
 
 
 def last_continuation(log: EventLog, run_id: str) -> str:

@@ -3,15 +3,16 @@
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import msgspec
 
-from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem, RunNotFound
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import in_words
-from evalwright.engine.listing import LATEST, find_run, last_continuation
+from evalwright.engine.listing import find_run, last_continuation, may_be_baseline
 from evalwright.engine.run_files import add_run, events_in
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import LOCAL_TENANT, RecordChange
@@ -106,6 +107,23 @@ def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> Fo
     return FoundBaseline(chosen.run_id, named, chosen.agent_id, age_of(log, chosen.run_id))
 
 
+def find_named(log: EventLog, name: str) -> str:
+    """The one run that a baseline of this name is."""
+    known = list_baselines(log)
+    runs = {each.run_id: each for each in known if each.name == name}
+    if len(runs) == 1:
+        return next(iter(runs))
+    if runs:
+        several = ", ".join(f"{run_id} ({each.suite_id})" for run_id, each in runs.items())
+        raise RunNotFound(f"{name!r} is the baseline of several suites or agents: {several}")
+    names = sorted({each.name for each in known})
+    near = get_close_matches(name, names, 1)
+    meant = f"; did you mean the baseline {near[0]}?" if near else ""
+    raise RunNotFound(
+        f"there is no run {name!r} in {log.place}; `evalwright runs` lists them{meant}"
+    )
+
+
 def age_of(log: EventLog, run_id: str) -> int:
     """How many seconds ago a run began."""
     return max(0, time.time_ns() // 1000 - log.facts(run_id).started_us) // 1_000_000
@@ -164,7 +182,7 @@ def _write(log: EventLog, baselines: Sequence[NamedBaseline]) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name == LATEST or name.startswith("run_"):
+    if not _NAME.fullmatch(name) or not may_be_baseline(name):
         raise BadInput(
             f"{name!r} cannot be the name of a baseline; write letters, digits and _ . / + -, "
             "such as main or release/1.2"
