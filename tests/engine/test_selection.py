@@ -147,6 +147,15 @@ def test_a_run_without_failures_selects_nothing(workshop: Workshop) -> None:
         select(suite, Wanted(failed=""), "suite.yaml", workshop.log)
 
 
+def test_after_a_part_without_failures_the_run_of_all_tasks_is_named(workshop: Workshop) -> None:
+    suite = a_suite(tasks=3)
+    whole = workshop.run(suite, troubled).run_id
+    part, selection = select(suite, Wanted(tasks=("task-1",)), "suite.yaml")
+    workshop.run(part, troubled, selection=selection, tags=["partial"])
+    with pytest.raises(NothingSelected, match=f"of a part of the suite, .*: --failed {whole}$"):
+        select(suite, Wanted(failed=""), "suite.yaml", workshop.log)
+
+
 def test_the_failures_of_another_suite_are_refused(workshop: Workshop) -> None:
     suite = a_suite(tasks=2)
     run_id = workshop.run(suite, lambda _: "no").run_id

@@ -17,6 +17,7 @@ from evalwright.contracts.events import InvocationCompleted
 from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.history import read_history
+from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.store.protocol import EventLog, RunFilter
 
@@ -98,7 +99,7 @@ class _TaskChoice:
             return
         run_id, found = _unsuccessful(log, self._suite, run, only_errors=option == "--errors")
         left = [task for task in self.tasks if task.task_id in found]
-        self._narrow(left, lambda: _none_left(option, run_id, found))
+        self._narrow(left, lambda: _none_left(log, option, run_id, found))
         self.by.append(f"{option} {run_id}")
 
     def by_number(self) -> None:
@@ -160,10 +161,15 @@ def _meant(near: Sequence[str], known: Sequence[str]) -> str:
     return f"there are {', '.join(known[:_NEAR])}{more}"
 
 
-def _none_left(option: str, run_id: str, found: Collection[str]) -> str:
+def _none_left(log: EventLog, option: str, run_id: str, found: Collection[str]) -> str:
     what = "ended in an error" if option == "--errors" else "failed"
     if not found:
-        return f"no task {what} in run {run_id}, so {option} selects none; name another run"
+        run = log.facts(run_id)
+        suite_id = (run.suite or "").partition("@")[0]
+        whole = _latest_of(log, suite_id, whole=True) if PARTIAL in run.tags else None
+        part = ", which is of a part of the suite" if PARTIAL in run.tags else ""
+        remedy = f"for the last run of all tasks: {option} {whole}" if whole else "name another run"
+        return f"no task {what} in run {run_id}{part}, so {option} selects none; {remedy}"
     return f"none of the tasks that {what} in run {run_id} is selected otherwise"
 
 
@@ -171,8 +177,12 @@ def _unsuccessful(
     log: EventLog, suite: Suite, run: str, *, only_errors: bool
 ) -> tuple[str, set[str]]:
     """A run by its name, and its tasks that failed, or ended in an error; of repeats, in any."""
-    run_id = _latest_of(log, suite) if run == OF_THIS_SUITE else find_run(log, run)
-    run_id = last_continuation(log, run_id)
+    named = _latest_of(log, suite.suite_id) if run == OF_THIS_SUITE else find_run(log, run)
+    if named is None:
+        raise NothingSelected(
+            f"there is no run of {suite.suite_id} in {log.place} yet; run the suite first"
+        )
+    run_id = last_continuation(log, named)
     history = read_history(log, run_id)
     if history.plan.suite.suite_id != suite.suite_id:
         other = f"{history.plan.suite.suite_id}@{history.plan.suite.version}"
@@ -188,13 +198,13 @@ def _unsuccessful(
     return run_id, found
 
 
-def _latest_of(log: EventLog, suite: Suite) -> str:
+def _latest_of(log: EventLog, suite_id: str, *, whole: bool = False) -> str | None:
+    """The latest run of a suite, or of all its tasks."""
     for run in log.find_runs(RunFilter(is_evaluation=True)):
-        if (run.suite or "").partition("@")[0] == suite.suite_id:
+        is_wanted = not (whole and PARTIAL in run.tags)
+        if is_wanted and (run.suite or "").partition("@")[0] == suite_id:
             return run.run_id
-    raise NothingSelected(
-        f"there is no run of {suite.suite_id} in {log.place} yet; run the suite first"
-    )
+    return None
 
 
 def _errors(log: EventLog, run_id: str) -> set[str]:
