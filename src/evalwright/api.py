@@ -36,6 +36,8 @@ from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.store.location import chosen_path, existing_log, open_existing_log, opened_log
 
+SuiteGiven = str | Path | Mapping[str, Any] | Suite
+AgentGiven = str | Callable[[Any], Any]
 Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 
 
@@ -80,6 +82,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     latency_ms: int | None = None
     cost_usd: float | None = None
     findings: list[dict[str, str]] = []
+    checks: list[dict[str, Any]] = []  # of repetitions, of the first one that did not pass
 
 
 class RunResult:
@@ -152,12 +155,13 @@ def _task_report(story: TaskStory, result: Any) -> TaskReport:
         latency_ms=result.latency_ms,
         cost_usd=result.cost_usd,
         findings=[msgspec.to_builtins(each) for each in story.findings],
+        checks=[msgspec.structs.asdict(each) for each in story.checks],
     )
 
 
 def run(
-    suite: str | Path | Mapping[str, Any] | Suite,
-    agent: str | Callable[[Any], Any],
+    suite: SuiteGiven,
+    agent: AgentGiven | None = None,
     *,
     db: str | Path | None = None,
     agent_id: str | None = None,
@@ -168,7 +172,7 @@ def run(
     """Run a suite against an agent; records it in the log and returns the result.
 
     `suite` is a file, a pack, a document, or a `Suite`; `agent` is a function that takes the task,
-    sync or async, or a reference as `evalwright run --agent` takes it; `config` names a settings
+    sync or async, or a reference of `--agent`, unless the suite names one; `config` is a settings
     file. Other keywords are the options of `evalwright run`: `judges=["openai:gpt-4.1-mini"]`.
 
     Raises `EvalwrightError` where the run cannot be made; a bar that is not met is a result with
@@ -180,8 +184,8 @@ def run(
 
 
 async def arun(
-    suite: str | Path | Mapping[str, Any] | Suite,
-    agent: str | Callable[[Any], Any],
+    suite: SuiteGiven,
+    agent: AgentGiven | None = None,
     *,
     db: str | Path | None = None,
     agent_id: str | None = None,
@@ -232,11 +236,8 @@ class ComparisonResult:
     @property
     def regressions(self) -> list[str]:
         """The cases that passed before and do not pass now."""
-        return [
-            item["case_id"]
-            for item in self.report["items"]
-            if item["baseline_pass"] and not item["new_pass"]
-        ]
+        worse = (it for it in self.report["items"] if it["baseline_pass"] and not it["new_pass"])
+        return [item["case_id"] for item in worse]
 
     def __repr__(self) -> str:
         return f"<comparison: {self.verdict}>"
@@ -270,8 +271,8 @@ def compare(
             out=folder,
             cases=None if cases is None else Path(cases),
         )
-        open_log = partial(open_existing_log, None if place is None else str(place))
-        written = compare_runs(options, open_log)
+        path = None if place is None else str(place)
+        written = compare_runs(options, partial(open_existing_log, path))
         report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
     return ComparisonResult(report, passed=not written.blocks_shipping)
 
@@ -284,8 +285,8 @@ def scan(
     """The security signals of recorded traces: one entry for each, with its `id` and `signals`.
 
     `traces` is a file in any format that `evalwright signals` reads, or one trace as a document;
-    `baseline` holds traces of the same cases that are known to be good. A record that cannot be
-    read has an `error`. Secrets in the evidence are masked.
+    `baseline` has good traces of the same cases. What cannot be read has an `error`.
+    Secrets in the evidence are masked.
     """
     from evalwright.signals.scan import BaselineTraces, scan_all
 
@@ -325,26 +326,24 @@ def lint(
     return [msgspec.to_builtins(each) for each in found]
 
 
-def _subject(
-    suite: str | Path | Mapping[str, Any] | Suite, agent: str | Callable[[Any], Any]
-) -> tuple[SuiteSubject, str, str | Callable[[Any], Any]]:
+def _subject(suite: SuiteGiven, agent: AgentGiven | None) -> tuple[SuiteSubject, str, AgentGiven]:
     if isinstance(suite, Suite | Mapping):
-        return given_subject(suite), "suite", agent
-    subject = read_subject(suite, agent if isinstance(agent, str) else None)
-    ref = subject.agent if isinstance(agent, str) else None
-    return subject, str(suite), agent if ref is None else ref
+        subject, name, chosen = given_subject(suite), "suite", agent
+    else:
+        subject = read_subject(suite, agent if isinstance(agent, str) else None)
+        name, chosen = str(suite), agent if callable(agent) else None
+    chosen = chosen or subject.agent
+    if chosen is None:
+        raise BadInput(f"{name}: names no agent; give one: run({name!r}, agent=answer)")
+    return subject, name, chosen
 
 
 def _options(given: Options) -> RunOptions:
     known = RunOptions.__struct_fields__
-    unknown = [name for name in given if name not in known]
-    if unknown:
+    if unknown := [name for name in given if name not in known]:
         raise BadInput(f"no such option: {', '.join(unknown)} (there are: {', '.join(known)})")
-    plain = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in given.items()
-        if value is not None
-    }
+    wanted = {name: value for name, value in given.items() if value is not None}
+    plain = {name: str(val) if isinstance(val, Path) else val for name, val in wanted.items()}
     try:
         checked = msgspec.convert(plain, Options)
     except msgspec.ValidationError as error:

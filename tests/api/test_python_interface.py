@@ -47,6 +47,22 @@ def test_a_function_is_evaluated_and_the_result_says_whether_it_passed(db):
     assert run.summary["passedCount"] == 2
 
 
+def test_the_agent_that_a_suite_names_need_not_be_named_again(db, tmp_path):
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'Hello'\n")
+    suite = tmp_path / "wide.yaml"
+    suite.write_text(
+        "evalwright: 1\nagent: agent.py:answer\n"
+        "tasks: [{id: one, input: Hi, checks: [{equals: Hello}, {contains: Bye}]}]\n"
+    )
+    run = ew.run(suite, db=db)
+    assert [(each["check"], each["passed"]) for each in run.tasks["one"].checks] == [
+        ("equals", True),
+        ("contains", False),
+    ]
+    with pytest.raises(ew.EvalwrightError, match="names no agent"):
+        ew.run(SUITE, db=db)
+
+
 def test_a_bar_that_is_not_met_is_a_result_with_reasons_and_a_report(db):
     run = ew.run(SUITE, half_right, db=db)
     assert not run.passed

@@ -63,9 +63,10 @@ def command(
     """Compare a new run with a baseline: what changed, why, and whether to ship.
 
     A side is a run directory (run.json and one response per case), a file of traces (JSON lines,
-    OTLP JSON, message logs; gzipped or not), or a run in Evalwright's own log (an id, latest, or the
-    name of a baseline). The report is one folder that opens anywhere: report.html, compare-report.json, a page for
-    each case, and copies of the data behind it. Secrets and personal data are masked.
+    OTLP JSON, message logs; gzipped or not), or a run in Evalwright's own log (an id, latest, or
+    the name of a baseline). The report is one folder that opens anywhere: report.html,
+    compare-report.json, a page for each case, and copies of the data behind it. Secrets and
+    personal data are masked.
     """
     from evalwright.reports.folder.build import CompareOptions, compare_runs  # not to complete
 
