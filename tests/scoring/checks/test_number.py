@@ -122,3 +122,10 @@ def test_a_whole_number_is_found_with_and_without_separators(value):
 def test_a_double_is_found_as_it_is_written(value):
     assert passes({"number": {"value": value, "within": 0}}, f"is {value!r} so")
     assert passes({"number": value}, value)
+
+
+def test_the_items_of_a_list_are_numbers_of_their_own():
+    assert passes({"number": 5}, [1, 5])
+    assert not passes({"number": 1.5}, [1, 5])
+    assert not passes({"number": 123456}, {"lines": [123, 456]})
+    assert passes({"json": {"path": "$[*].n", "number": {"value": 2}}}, [{"n": 2}, {"n": 500}])

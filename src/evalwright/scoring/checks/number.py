@@ -1,5 +1,6 @@
 """`number`: the output is, or names, a number close to a value or within bounds."""
 
+import json
 import math
 import re
 import string
@@ -88,9 +89,10 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
 
 
 def _look_at_text(examined: Examined, wanted: _Range, which: str, expected: Any) -> Look:
-    if which == "any" and (found := _first_fitting(examined.text, wanted)) is not None:
+    text = _spaced(examined)
+    if which == "any" and (found := _first_fitting(text, wanted)) is not None:
         return Look(True, 1.0, expected, found.shown)
-    numbers = numbers_in(examined.text)
+    numbers = numbers_in(text)
     if not numbers:
         return Look(False, 0.0, expected, shown(examined.output), "no number is in the output")
     if which == "only" and len(numbers) > 1:
@@ -109,6 +111,13 @@ def _look_at_text(examined: Examined, wanted: _Range, which: str, expected: Any)
     hint = "; another number in it is, which `which: any` accepts" if is_there else ""
     reason = f"{chosen.shown}{among} is not {wanted.said}{hint}"
     return Look(False, 0.0, expected, chosen.shown, reason)
+
+
+def _spaced(examined: Examined) -> str:
+    """The text of an output; items of lists stay apart, as [1,5] is not 1.5."""
+    if not isinstance(examined.output, list | dict):
+        return examined.text
+    return json.dumps(examined.output, ensure_ascii=False, separators=(" , ", " : "), default=str)
 
 
 def _first_fitting(text: str, wanted: _Range) -> _NamedNumber | None:
