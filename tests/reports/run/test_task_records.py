@@ -176,6 +176,21 @@ def test_a_log_without_a_plan_is_refused() -> None:
         read_tasks(a_log(a_suite(1))[:1], show_secrets=True)
 
 
+def test_reasons_that_may_quote_a_part_of_a_secret_are_left_out() -> None:
+    secret = "ghp_IhKtJ0RlgLKOmxgJTeKdNnFRIBXuDL7DxtpY"
+    reason = f"after “to” comes “…{secret[:30]}…”"
+    results = [
+        CheckResult("contains", False, 0.0, "to you", f"to {secret}", reason),
+        CheckResult("contains", False, 0.0, "a", "b", "“a” is not in the output"),
+    ]
+    payloads = said(f"to {secret}", Checked(results, 0.0, False))
+    log = as_log(opening(a_wide_suite()) + [("task-1", each) for each in payloads])
+    for shows in (True, False):
+        (task,) = read_tasks(log, show_secrets=shows).tasks
+        assert (secret[:30] in msgspec.json.encode(task.record).decode()) is shows
+        assert task.record.checks[1].reason == "“a” is not in the output"
+
+
 def test_failures_come_first_then_what_has_no_score() -> None:
     suite = a_suite([a_task(f"task-{n}") for n in (1, 2, 3)])
     log = a_log(suite, {"task-3": "no"}, ending="open")
