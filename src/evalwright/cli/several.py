@@ -100,7 +100,8 @@ def evaluate_several(
     quiet = request.results.quiet
     if found.passed_over and not quiet:
         files = "file" if found.passed_over == 1 else "files"
-        say(f"{len(found.paths)} suites found; {found.passed_over} other {files} passed over")
+        suites_found = "1 suite" if len(found.paths) == 1 else f"{len(found.paths)} suites"
+        say(f"{suites_found} found; {found.passed_over} other {files} passed over")
     jobs = _jobs(request, found.paths, variants)
     ended: list[EndedJob] = []
     runs: list[ReportedRun | FailedRun] = []

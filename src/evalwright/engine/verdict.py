@@ -82,9 +82,10 @@ def _is_beyond_chance(plan: Plan, report: RegressionReport) -> bool:
 
 
 def _regression(report: RegressionReport) -> str:
-    parts = [f"score {report.score_delta:+.4g} against the baseline"]
+    change = f"score {report.score_delta:+.4g}"
+    parts = [f"{change} against the baseline"]
     if report.newly_failing:
-        parts.append(f"{len(report.newly_failing)} newly failing")
+        parts = [f"{len(report.newly_failing)} newly failing against the baseline", change]
     return f"{', '.join(parts)} ({'beyond chance' if report.significant else 'within noise'})"
 
 

@@ -53,6 +53,14 @@ def test_failures_come_first_and_are_open() -> None:
     assert ["open" in each.attributes for each in lines] == [True, False]
 
 
+def test_a_line_whose_id_was_made_from_its_content_shows_what_was_asked() -> None:
+    long = "How far is it? " * 20
+    page = a_page({"row-0123456789ab": Told("far", ok(), question=long), "fine": Told("ok", ok())})
+    lines = re.findall(r"<summary>.*?</summary>", page.decode(), re.DOTALL)
+    assert ["How far is it?" in line for line in lines] == [True, False]
+    assert len(lines[0]) < 400
+
+
 def test_the_words_that_differ_are_marked() -> None:
     page = a_page(FAILED).decode()
     assert "It is <mark>lost</mark>." in page

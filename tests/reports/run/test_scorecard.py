@@ -46,6 +46,13 @@ def test_failures_come_first_with_what_was_expected_and_what_came():
     )
 
 
+def test_a_task_whose_id_was_made_from_its_content_is_told_by_its_input():
+    suite = a_suite([a_task("row-0123456789ab-2", input={"question": "How far is it?"}), a_task()])
+    card = scorecard(suite, {task.task_id: "no" for task in suite.tasks})
+    assert '✗ row-0123456789ab-2  score 0, 5 ms\n      input     {"question":"How' in card
+    assert card.count("input  ") == 1
+
+
 def test_a_run_can_pass_though_a_task_failed():
     card = scorecard(a_suite(10), {"task-4": "no"})
     assert "✗ task-4" in card

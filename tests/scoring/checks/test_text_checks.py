@@ -56,7 +56,7 @@ def test_an_output_that_is_as_expected_passes_with_a_full_score(check, output):
         ({"starts_with": "Dear"}, "Hi", "“Dear” is not how the output begins"),
         ({"ends_with": "Bye"}, "Hi", "“Bye” is not how the output ends"),
         ({"regex": "[0-9]"}, "none", "the output has no match of [0-9]"),
-        ({"not": {"contains": "no"}}, "no", "contains holds, and must not"),
+        ({"not": {"contains": "no"}}, "no", "contains “no” holds, and must not"),
     ],
 )
 def test_a_failure_says_where_the_difference_is(check, output, reason):

@@ -20,12 +20,14 @@ from evalwright.reports.html.markup import (
 )
 from evalwright.reports.html.worddiff import Marked, mark_differences
 from evalwright.reports.html.words import RESULTS, SEVERITIES, Label, badge_html
+from evalwright.reports.run.stories import MADE_ID
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
 
 _LONG = 20_000  # characters of one text
 _COMPARED = 4_000  # characters of a text whose words are compared
 _SHORT = 240
+_ASKED = 120
 _MOST = 200  # steps of a trace, repetitions, verdicts
 _ERROR = Label("error", Html("&#9650;"), "warn")
 _NO_SCORE = Label("no score", Html("&#63;"), "plain")
@@ -78,6 +80,10 @@ def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: boo
         facts.append(dollars(record.usage.cost_usd))
     reason = shortened(why(record), _SHORT) if status != "passed" or record.repetitions else ""
     told = Html(f'<span class="why">{text_html(reason)}</span>' if reason else "")
+    if MADE_ID.fullmatch(record.task_id):
+        asked = shown(record.input)
+        asked = asked if len(asked) <= _ASKED else f"{asked[:_ASKED]}…"
+        told = Html(f'<span class="why">{text_html(asked)}</span>{told}')
     opened = Html(" open" if is_open else "")
     figures = text_html(" · ".join(facts))
     head = Html(f"{BADGES[status]} <code>{name_html(record.task_id)}</code>")

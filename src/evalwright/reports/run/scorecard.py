@@ -15,7 +15,7 @@ from evalwright.reports.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
-from evalwright.reports.run.stories import TaskStory
+from evalwright.reports.run.stories import MADE_ID, TaskStory
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import rubric_result
 from evalwright.scoring.thresholds import mean, p95
@@ -176,6 +176,8 @@ def render_story(
     if story.scored is None and story.answered:
         mark = style.yellow("?")
     lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(_facts(story))}"]
+    if not with_trace and MADE_ID.fullmatch(story.task.task_id):  # a trace comes with the input
+        lines.append(f"      input     {one_line(story.task.input, limit)}")
     match, error = story.task.expected.match, story.error
     got = one_line(story.decision, limit)
     if match is not None:

@@ -1,5 +1,6 @@
 """Why tasks failed: what was expected and what the agent said, read from the log."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.history import read_history
 from evalwright.store.protocol import EventLog
+
+# An id that was made from the content of a task says nothing to a reader; its input does.
+MADE_ID = re.compile(r"(?:row|task)-[0-9a-f]{12}(?:-\d+)?")
 
 
 class TaskStory(msgspec.Struct, frozen=True):

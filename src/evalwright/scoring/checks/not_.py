@@ -11,6 +11,7 @@ from evalwright.scoring.checks.base import (
     Prepared,
     Preparing,
 )
+from evalwright.scoring.checks.quoting import quoted
 
 
 def _prepare(argument: Any, preparing: Preparing) -> Prepared:
@@ -22,7 +23,9 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         if seen.broken:  # nobody knows, and that is no pass
             return Look(False, 0.0, expected, seen.actual, seen.reason, True)
         if seen.passed:
-            return Look(False, 0.0, expected, seen.actual, f"{inner.name} holds, and must not")
+            told = f" {quoted(seen.expected)}" if isinstance(seen.expected, str) else ""
+            reason = f"{inner.name}{told} holds, and must not"
+            return Look(False, 0.0, expected, seen.actual, reason)
         return Look(True, 1.0, expected, seen.actual)
 
     return Prepared("not", look, inner.asks)
