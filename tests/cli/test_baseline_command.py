@@ -119,3 +119,10 @@ def test_a_file_that_was_changed_brings_nothing(command: Evalwright, tmp_path: P
     assert done.code == 2
     assert "sequence is" in done.err
     assert other("runs", "--json").out.strip() in ("", "[]")
+
+
+def test_a_file_without_a_baseline_is_refused(command: Evalwright, tmp_path: Path):
+    for content in ("{}", "", '{"format":"evalwright-baselines","version":1}\n'):
+        (tmp_path / "none.jsonl").write_text(content)
+        done = command("baseline", "import", "none.jsonl")
+        assert (done.code, "not a file of baselines" in done.err) == (2, True), done.err

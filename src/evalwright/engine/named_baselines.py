@@ -157,10 +157,10 @@ def _parts(lines: Sequence[bytes], name: str) -> Iterator[tuple[NamedBaseline, l
         is_known = msgspec.json.decode(header, type=_HeaderOfBaselines).version == 1
     except (msgspec.DecodeError, UnicodeError):
         is_known = False
-    if not is_known:
+    starts = [n for n, line in enumerate(lines) if line.startswith(b'{"name":')]
+    if not is_known or not starts:
         remedy = "give a file that `evalwright baseline export` wrote"
         raise InvalidDocument(name, [Problem("line 1", "not a file of baselines", remedy)])
-    starts = [n for n, line in enumerate(lines) if line.startswith(b'{"name":')]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         try:
             named = msgspec.json.decode(lines[start], type=NamedBaseline)

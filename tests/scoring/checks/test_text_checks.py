@@ -134,3 +134,18 @@ def test_two_texts_are_equal_or_the_difference_is_told(wanted, output):
     result = said({"equals": wanted}, output)
     assert result.passed == (wanted == output)
     assert result.passed == (result.reason == "")
+
+
+def test_no_answer_is_an_empty_text_and_not_the_word_null():
+    assert not passes({"regex": r"\S"}, None)
+    assert not passes({"contains": "null"}, None)
+    assert said({"contains": "shipped"}, None).reason == (
+        "“shipped” is not in the output: the output is empty"
+    )
+    assert passes({"equals": None}, None)
+    assert passes({"json": {"equals": None}}, None)
+
+
+def test_characters_in_another_form_are_told():
+    assert "another form of its characters" in said({"contains": "caf\u00e9"}, "A cafe\u0301").reason
+    assert "they look the same" in said({"equals": "caf\u00e9"}, "cafe\u0301").reason

@@ -135,7 +135,9 @@ class Examined:
 
     @cached_property
     def text(self) -> str:
-        """The output as text: a string as it is, anything else as JSON."""
+        """The output as text: a string as it is, none as an empty one, anything else as JSON."""
+        if self.output is None:
+            return ""
         try:
             return stringify(self.output)
         except NotJson:

@@ -5,6 +5,7 @@ Shared by the checks, the golden strategies of portable suites and the expectati
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal
 from evalwright.scoring.checks.quoting import piece, quoted, quoted_json
@@ -56,6 +57,8 @@ def text_difference(got: str, wanted: str) -> tuple[str, int]:
         return "they differ only in the white space around them", place
     if " ".join(got.split()) == " ".join(wanted.split()):
         return "they differ only in white space", place
+    if not got.isascii() and normalize("NFC", got) == normalize("NFC", wanted):
+        return "they look the same: only the forms of their characters differ (NFC, NFD)", place
     after = f" after {piece(wanted[:place], place - _BEFORE, place)}" if place else ""
     found = f"got {piece(got, place, place + 40)}" if place < len(got) else "the output ends"
     said = f"expected {piece(wanted, place, place + 40)}"

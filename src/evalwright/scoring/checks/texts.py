@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unicodedata import normalize
 
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.scoring.checks.base import (
@@ -88,6 +89,8 @@ def instead(output: str, text: str, finds: Callable[[str, str], bool]) -> str:
         return "; it is there in another case, which `ignore_case: true` accepts"
     if finds(" ".join(folded.split()), " ".join(sought.split())):
         return "; it is there with other white space"
+    if not output.isascii() and finds(normalize("NFC", output), normalize("NFC", text)):
+        return "; it is there in another form of its characters (NFC, NFD)"
     least, most = 0, len(text)
     while least < most:  # a beginning that is there has all its own beginnings there
         middle = (least + most + 1) // 2
