@@ -4,8 +4,9 @@ import json
 
 import msgspec
 
-from evalwright.contracts.report import BothSides, QualityFlags
+from evalwright.contracts.report import BothSides, FailedAssertion, QualityFlags, SeverityCounts
 from evalwright.reports.figures import significance
+from evalwright.reports.folder.case import rank
 from evalwright.reports.html.overview import overview_row, render_overview, render_rows_chunk
 from reports.html.page_reader import Page
 from reports.html.samples import a_case, a_row, a_signal, a_summary, an_overview, many_rows
@@ -43,6 +44,38 @@ def test_key_numbers_stand_beside_those_of_the_baseline():
         assert words in text
     assert "$0.0119" in text
     assert "\N{MINUS SIGN}$0.0004, \N{MINUS SIGN}3.3 %" in text
+
+
+def test_the_title_says_what_is_compared():
+    shown = render_overview(an_overview(subject="shop-desk, acme.clerk, 2026-11-16")).decode()
+    assert "<title>shop-desk, acme.clerk, 2026-11-16 &ndash; Comparison latest</title>" in shown
+
+
+def test_charts_and_rules_that_would_say_nothing_are_left_out():
+    quiet = SeverityCounts()
+    security = msgspec.structs.replace(
+        a_summary().security, signal_counts_new=quiet, signal_counts_baseline=quiet
+    )
+    nothing = a_summary(
+        root_cause_breakdown={}, root_cause_breakdown_baseline={}, security=security
+    )
+    shown = page(an_overview(summary=nothing, policy={}))
+    assert shown.tags("svg") == []
+    assert "What went wrong" not in shown.text
+    assert "Policies that would have helped" not in shown.text
+
+
+def test_what_is_to_be_blocked_comes_before_what_asks_for_approval():
+    blocked = a_row(1, gated=True, recommendation="block")
+    approval = a_row(2, gated=True, recommendation="require_approval", change="regression")
+    worse = a_row(3, change="regression")
+    assert sorted([worse, approval, blocked], key=rank) == [blocked, approval, worse]
+
+
+def test_the_reason_of_a_case_is_what_failed_first():
+    failed = [FailedAssertion("contains", "a", "b", "“a” is not in the output")]
+    assert overview_row(a_case(failed=failed).item).reason == "contains: “a” is not in the output"
+    assert overview_row(a_case().item).reason == ""
 
 
 def test_significance_is_told_in_words():
