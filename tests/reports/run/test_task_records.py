@@ -31,6 +31,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult, Verdict
+from evalwright.engine.invocation import invocation_id
 from evalwright.reports.console import Style
 from evalwright.reports.run.task_records import TaskRecord, read_tasks
 from evalwright.reports.run.task_tables import failures_first, render_tasks, task_lines, why
@@ -47,11 +48,12 @@ def a_wide_suite(**fields: object) -> Suite:
     return a_suite([task])
 
 
-def said(output: object, *payloads: Payload, outcome: str = "completed") -> list[Payload]:
+def said(output: object, *payloads: Payload, repetition: int = 1) -> list[Payload]:
+    name = invocation_id(0, 1, repetition)
     return [
-        InvocationStarted("inv-0001", AGENT_ID, "run-api"),
+        InvocationStarted(name, AGENT_ID, "run-api"),
         Decided(AGENT_ID, output),
-        InvocationCompleted("inv-0001", AGENT_ID, outcome, latency_ms=7),
+        InvocationCompleted(name, AGENT_ID, "completed", latency_ms=7),
         *payloads,
     ]
 
@@ -117,7 +119,7 @@ def test_a_repeated_task_shows_the_first_answer_that_came_out_as_the_task_did() 
     repeats = [
         *said("one x"),
         checked(passed=True),
-        *said("two"),
+        *said("two", repetition=2),
         checked(passed=False, repetition=2),
     ]
     suite = a_wide_suite(repeat=2)
@@ -128,6 +130,14 @@ def test_a_repeated_task_shows_the_first_answer_that_came_out_as_the_task_did() 
     passed = of_one_task(suite, *repeats, a_score(score=0.5, passed=True))
     assert (passed.output, passed.checks[0].passed) == ("one x", True)
     assert "1 of 2 repetitions passed" in why(failed)
+
+
+def test_repetitions_that_were_all_scored_at_the_end_are_told_one_by_one() -> None:
+    answers = [*said("one x"), *said("two", repetition=2)]
+    verdicts = [checked(passed=True), checked(passed=False, repetition=2)]
+    record = of_one_task(a_wide_suite(repeat=2), *answers, *verdicts, a_score(score=0.5))
+    told = [(each.output, each.passed) for each in record.repetitions]
+    assert told == [("one x", True), ("two", False)]
 
 
 def test_an_attempt_that_was_begun_anew_does_not_count() -> None:

@@ -147,5 +147,7 @@ def test_no_answer_is_an_empty_text_and_not_the_word_null():
 
 
 def test_characters_in_another_form_are_told():
-    assert "another form of its characters" in said({"contains": "caf\u00e9"}, "A cafe\u0301").reason
+    assert (
+        "another form of its characters" in said({"contains": "caf\u00e9"}, "A cafe\u0301").reason
+    )
     assert "they look the same" in said({"equals": "caf\u00e9"}, "cafe\u0301").reason

@@ -30,6 +30,7 @@ from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.checking import unsafe_check
+from evalwright.engine.invocation import repetition_of
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference
 from evalwright.scoring.rubric import all_votes, criterion_name
 from evalwright.scoring.summary import task_cost
@@ -182,8 +183,6 @@ class _AttemptReader:
             self.decided = event.body
         elif kind == InvocationCompleted.TYPE:
             self.completed = event.decode(InvocationCompleted)
-        elif kind == Checked.TYPE:
-            self.checked = event.decode(Checked)
         elif kind == ProviderUsage.TYPE and self.completed is None:  # else a judge's
             self.usages.append(event.decode(ProviderUsage))
         elif kind == Judged.TYPE:
@@ -241,26 +240,31 @@ class _RecordReader:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._scored: EvalScored | None = None
-        self._attempts: list[_AttemptReader] = []
+        self._attempts: dict[int, _AttemptReader] = {}  # by repetition
+        self._current = _AttemptReader()
 
     def take(self, event: Event) -> None:
         """Fold one event in; what was said of an attempt that was begun anew does not count."""
         if event.type == EvalScored.TYPE:
             self._scored = event.decode(EvalScored)
             return
-        attempts = self._attempts
-        if event.type == InvocationStarted.TYPE and attempts:
-            is_ended = self._task.repeat > 1 and attempts[-1].checked is not None
-            if not is_ended:
-                attempts.pop()
-        if event.type == InvocationStarted.TYPE or not attempts:
-            attempts.append(_AttemptReader())
-        attempts[-1].take(event)
+        if event.type == InvocationStarted.TYPE:
+            self._current = self._attempts[self._repetition(event)] = _AttemptReader()
+        elif event.type == Checked.TYPE:  # of a run that was scored again, all come at the end
+            checked = event.decode(Checked)
+            self._attempts.get(checked.repetition, self._current).checked = checked
+        else:
+            self._current.take(event)
+
+    def _repetition(self, event: Event) -> int:
+        if self._task.repeat == 1:
+            return 1
+        return repetition_of(event.decode(InvocationStarted).invocation_id)
 
     def end(self) -> ReadTask:
         """The task so far."""
         task, scored = self._task, self._scored
-        attempts = self._attempts or [_AttemptReader()]
+        attempts = [self._attempts[number] for number in sorted(self._attempts)] or [self._current]
         records = [attempt.record(task, scored) for attempt in attempts]
         verdict = None if scored is None else scored.passed
         alike = (place for place, each in enumerate(records) if each.passed == verdict)
