@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from invented_secrets import BASE62, HEX, TOKENS, TOLD, a_jwt, a_private_key, checked, some
 
 from effort import grows_at_most
-from evalwright.signals.matching import best_engine, plain_engine
+from evalwright.signals.matching import best_engine, engine_for_few_texts, plain_engine
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive import Scanner, scan
 from evalwright.signals.sensitive_part import SensitivePart
@@ -217,6 +217,13 @@ def test_the_standard_library_alone_finds_the_same(monkeypatch, missing):
     texts += [context.format(secret) for context, secret in TOLD.values()]
     for text in texts:
         assert fallback.scan(text) == scan(text)
+
+
+def test_the_engine_for_few_texts_finds_the_same():
+    scanner = Scanner(engine_for_few_texts())
+    texts = [context.format(token) for token in TOKENS.values() for context in IN_CONTEXTS]
+    texts += [context.format(secret) for context, secret in TOLD.values()]
+    assert [scanner.scan(text) for text in texts] == [scan(text) for text in texts]
 
 
 FRAGMENTS = st.sampled_from(

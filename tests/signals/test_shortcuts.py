@@ -19,7 +19,7 @@ from evalwright.signals.injection.instructions import (
 )
 from evalwright.signals.injection.obedience import Obedience
 from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
-from evalwright.signals.matching import best_engine, plain_engine
+from evalwright.signals.matching import best_engine, engine_for_few_texts, plain_engine
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.secrets.finder import SecretFinder
@@ -33,7 +33,7 @@ from evalwright.trace.model import Trace
 from strategies import json_scalars
 
 FOLLOWED = "injected_instruction_followed"
-ENGINES = (best_engine(), plain_engine())
+ENGINES = (best_engine(), engine_for_few_texts(), plain_engine())
 FINDERS = [
     (Scanner(engine), SecretFinder(engine), PiiFinder(engine)) for engine in ENGINES
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from evalwright.contracts.prompt_result import Finding
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.document_signs import DocumentKind
 from evalwright.prompts.findings import Check, Fix, Hit, Rule
+from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.not_a_prompt import not_a_prompt
 from evalwright.prompts.parse import parse_prompt
 from evalwright.prompts.rules import task
@@ -78,6 +79,8 @@ class Linter:
             (rule, rule.check if rule.library_check is None else rule.library_check())
             for rule in selected.rules()
         ]
+        # Those that are about a kind of file, in English or not.
+        self._fitting: dict[tuple[PromptKind, bool], list[tuple[Rule, Check]]] = {}
 
     def lint(self, reading: Reading) -> list[Finding]:
         """What the rules find in a prompt, in the order of its lines."""
@@ -85,7 +88,11 @@ class Linter:
         findings = []
         line = 1
         counted = 0
-        for rule, hit in _first_of_each(_hits(reading, self._checks)):  # in the order of offsets
+        kind = reading.prompt.kind, reading.language.is_english
+        if kind not in self._fitting:
+            self._fitting[kind] = [each for each in self._checks if each[0].is_about(reading)]
+        found = _hits(reading, self._fitting[kind])
+        for rule, hit in _first_of_each(found):  # in the order of offsets
             line += text.count("\n", counted, hit.offset)
             counted = hit.offset
             column = counted - text.rfind("\n", 0, counted)
@@ -114,9 +121,7 @@ def lint(prompts: Sequence[Prompt], selected: Selection = ALL_RULES) -> list[lis
 
 
 def _hits(reading: Reading, checks: list[tuple[Rule, Check]]) -> list[tuple[Rule, Hit]]:
-    found = [
-        (rule, hit) for rule, check in checks if rule.is_about(reading) for hit in check(reading)
-    ]
+    found = [(rule, hit) for rule, check in checks for hit in check(reading)]
     found.sort(key=lambda each: (each[1].offset, each[0].id, each[1].message))
     comments = ignore_comments(reading)
     return _not_silenced(reading, found, comments) if comments else found
@@ -156,8 +161,10 @@ def _not_silenced(
 
 def safe_fixes(prompt: Prompt, selected: Selection = ALL_RULES) -> list[Fix]:
     """The changes that the rules offer for a prompt."""
-    checks = [(rule, rule.check) for rule in selected.rules() if rule.fixable]
-    return [hit.fix for _, hit in _hits(Reading(prompt), checks) if hit.fix is not None]
+    reading = Reading(prompt)
+    rules = (each for each in selected.rules() if each.fixable and each.is_about(reading))
+    found = _hits(reading, [(rule, rule.check) for rule in rules])
+    return [hit.fix for _, hit in found if hit.fix is not None]
 
 
 def fix_prompt(prompt: Prompt, selected: Selection = ALL_RULES) -> str:

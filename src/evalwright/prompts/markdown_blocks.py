@@ -50,6 +50,7 @@ _HTML = (
     ),
 )
 _STARTERS = frozenset("#`~-*+_><0123456789")
+_RULE_ENDS = frozenset("*-_ \t")
 
 _Opened = Literal["paragraph", "list_item"]
 
@@ -149,7 +150,7 @@ class _BlockScanner:
             return True
         if first == "<":
             return any(start.match(content) and may for start, _, may in _HTML)
-        if _RULE.match(content):
+        if content[-1] in _RULE_ENDS and _RULE.match(content):
             return True
         item = _ITEM.match(content)
         if item is None:
@@ -169,7 +170,7 @@ class _BlockScanner:
             return self.quote(content)
         if first == "<":
             return self.html(content)
-        if _RULE.match(content):
+        if content[-1] in _RULE_ENDS and _RULE.match(content):
             self.close()
             self.at += 1
             return True

@@ -1,5 +1,6 @@
 """A prompt file's bytes to a `Prompt`: front matter, title, category, blocks, placeholders."""
 
+import codecs
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -72,7 +73,7 @@ def _decode(data: bytes) -> str:
         remedy = f"if it is UTF-16, {_REMEDY}" if is_wide else "give a file of text in UTF-8"
         raise UnfitPrompt("invalid_input", f"not a text file: byte {nul} is zero: {remedy}")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UnfitPrompt(

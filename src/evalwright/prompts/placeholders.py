@@ -18,20 +18,26 @@ _CANDIDATE = re.compile(
     r"|(?<=\$)\{[A-Za-z_][\w.\-]{0,59}\}"
     r"|(?<=\[)[A-Za-z][^\[\]\n|`<>\"{}=;]{1,59}\]"
     r"|(?<=<)[A-Za-z_][\w \-]{0,59}>"
-    r"|(?<=`)`*)"
+    r"|(?<=`)(?:[^`\n]{1,399}`|`*))"  # a span of code as a whole, or its marks
 )
 # Also of Jinja, with a filter or trimmed (`{{- name | upper -}}`), and with a `$`.
 _DOUBLE = re.compile(r"\{\{[-~]?[ \t]*\$?([^\W\d][\w.\- ]{0,59})(?:\|[^{}\n]{0,80})?\}\}")
 _KEYWORDS = frozenset(("else", "end", "endif", "endfor", "this"))  # of templates, not names
 _NOT_A_SPAN = 3  # so many backticks are a fence
 
-# What may be in square brackets without being a blank to fill in.
+# What may be in square brackets without being a blank to fill in: marks, whatever follows the
+# first three, and what has a slash or a number.
+_LATIN_MARKS = ("e.g.", "i.e.", "etc.")
+_MARKS = frozenset(
+    """
+    sic todo wip note optional required deprecated new beta ok fail failed pass passed warn warning
+    info debug error critical end start edited redacted removed truncated
+    """.split()
+) | {"citation needed"}
+_MAY_BE_NO_BLANK = re.compile(r"[/\d]")
 _NO_BLANK = re.compile(
-    # marks, whatever follows the first three
-    r"(?i:e\.g\.|i\.e\.|etc\.)|(?:(?i:sic|todo|wip|note|optional|required|deprecated|new|beta|ok"
-    r"|fail|failed|pass|passed|warn|warning|info|debug|error|critical|end|start|edited|redacted"
-    r"|removed|truncated|citation needed)"
-    r"|[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+"  # [Yes/No]: what an answer may be
+    r"(?:"
+    r"[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+"  # [Yes/No]: what an answer may be
     r"|[A-Za-z]+[ _-]?\d+(?:\s*[,;]\s*[A-Za-z]+[ _-]?\d+)+"  # [Doc_1, Doc_3]
     r"|[A-Z]{2,6}[ -]\d{2,}"  # [RFC 2119], [ABC-123]
     r"|[A-Z][\w.&' -]*,? (?:19|20)\d\d[a-z]?"  # [Smith et al., 2020]
@@ -91,15 +97,19 @@ class _Prose:
     def placeholders(self, start: int, end: int) -> Iterator[Placeholder]:
         at = start
         while match := _CANDIDATE.search(self.text, at, end):
-            at = match.end()
-            if match[0][0] == "`":
+            start, at = match.span()
+            if self.text[start] != "`":
+                if (placeholder := self.placeholder(start, at)) is not None:
+                    yield placeholder
+            elif at - start > _NOT_A_SPAN - 1 and self.text[start + 1] != "`":
+                if self.is_placeholder(start + 1, at - 1):
+                    yield from self.placeholders(start + 1, at - 1)
+            else:
                 close = self.span_end(match[0], at, end)
                 if close:
                     if self.is_placeholder(at, close):
                         yield from self.placeholders(at, close)
                     at = close + len(match[0])
-            elif (placeholder := self.placeholder(match.start(), at)) is not None:
-                yield placeholder
 
     def placeholder(self, start: int, end: int) -> Placeholder | None:
         candidate = self.text[start:end]
@@ -136,7 +146,11 @@ class _Prose:
             return False
         if _clings(text[start - 1 : start], "_]!\\)"):
             return False
-        return not _NO_BLANK.match(text, start + 1, end - 1)
+        name = text[start + 1 : end - 1]
+        lowered = name.lower()
+        if lowered in _MARKS or lowered.startswith(_LATIN_MARKS):
+            return False
+        return not (_MAY_BE_NO_BLANK.search(name) and _NO_BLANK.match(name))
 
     def is_slot(self, start: int, name: str) -> bool:
         """Whether `<...>` is a slot, not HTML, a tag that is closed or the parameter of a type."""

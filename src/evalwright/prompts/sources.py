@@ -238,7 +238,7 @@ class _Folder:
             for entry in entries:
                 inner = (*below, entry.name)
                 if not _is_folder(entry):
-                    yield from self.file(folder / entry.name, inner)
+                    yield from self.file(folder / entry.name, inner, entry)
                 elif self.enters(entry.name):
                     left.append((folder / entry.name, inner, around | {identity}))
                 else:
@@ -250,8 +250,10 @@ class _Folder:
             return False
         return name.lower() not in _ARCHIVES
 
-    def file(self, path: Path, below: tuple[str, ...]) -> Iterator[DiscoveredFile]:
-        name = path.name.lower()
+    def file(
+        self, path: Path, below: tuple[str, ...], entry: "os.DirEntry[str]"
+    ) -> Iterator[DiscoveredFile]:
+        name = entry.name.lower()
         if not name.endswith(_PROMPT_SUFFIXES):
             if not name.endswith(OTHER_FORMATS):
                 return
@@ -261,8 +263,8 @@ class _Folder:
         if _excluded(path, below, all_kinds=self.search.all_kinds) is not None:
             self.search.passed_over.append(self.shown(below))
             return
-        try:
-            mode = path.stat().st_mode
+        try:  # what the folder says of a file is enough, unless it is a link or a special file
+            mode = stat.S_IFREG if entry.is_file(follow_symlinks=False) else path.stat().st_mode
         except OSError as error:
             yield self.found(path, below, error=error)
             return
@@ -295,7 +297,9 @@ def _excluded(path: Path, below: tuple[str, ...], *, all_kinds: bool = False) ->
     if archive := _ARCHIVES.intersection(folders):
         return f"what lies in {min(archive)}/ is left out of a folder"
     # A folder `templates` that is named itself holds scaffolds as any other does.
-    in_templates = _TEMPLATES in folders or path.absolute().parent.name.lower() == _TEMPLATES
+    in_templates = _TEMPLATES in folders or (
+        not folders and path.absolute().parent.name.lower() == _TEMPLATES
+    )
     if in_templates and _is_scaffold(path):
         return "a scaffold in templates/ is left out of a folder"
     return None

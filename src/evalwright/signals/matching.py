@@ -42,11 +42,12 @@ class Engine(msgspec.Struct, frozen=True):
 
     compile: Callable[[bytes], Pattern]
     literals: Callable[[Iterable[bytes]], LiteralFinder]
+    compile_at_place: Callable[[bytes], Pattern]  # to match where a literal was found
 
 
 def plain_engine() -> Engine:
     """Only the standard library."""
-    return Engine(_compile_plain, _find_one_by_one)
+    return Engine(_compile_plain, _find_one_by_one, _compile_plain)
 
 
 def best_engine() -> Engine:
@@ -63,7 +64,14 @@ def best_engine() -> Engine:
         import ahocorasick  # noqa: F401
 
         find_literals = find_together
-    return Engine(compile_pattern, find_literals)
+    return Engine(compile_pattern, find_literals, compile_pattern)
+
+
+def engine_for_few_texts() -> Engine:
+    """The fastest for a few hundred texts: at a place, `re` is as fast, and compiles sooner."""
+    best = best_engine()
+    at_place = lambda pattern: _WhenUsed(lambda: re.compile(pattern))  # noqa: E731
+    return Engine(best.compile, best.literals, at_place)
 
 
 @cache

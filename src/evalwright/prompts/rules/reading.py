@@ -149,6 +149,11 @@ class Reading:
         return self.text.encode("utf-8", "surrogatepass")
 
     @cached_property
+    def lowered_data(self) -> bytes:
+        """The same with the letters of ASCII in lower case."""
+        return self.data.lower()
+
+    @cached_property
     def outline(self) -> Outline:
         """The parts of the prose, however they are marked; `place` maps their offsets."""
         return outline_of(self.prose)

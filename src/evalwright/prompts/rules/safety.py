@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.variables import core_variables
-from evalwright.signals.matching import quick_pattern
-from evalwright.signals.sensitive import scan
+from evalwright.signals.matching import engine_for_few_texts, quick_pattern
+from evalwright.signals.sensitive import Scanner
 from evalwright.signals.sensitive_part import SensitivePart
 
 _GRAVE_PII = frozenset(
@@ -170,7 +170,12 @@ def _is_shown(reading: Reading, found: SensitivePart) -> bool:
 
 @lru_cache(maxsize=1)
 def _sensitive(reading: Reading) -> list[SensitivePart]:
-    return scan(reading.text)
+    return _scanner().scan(reading.text)
+
+
+@cache
+def _scanner() -> Scanner:
+    return Scanner(engine_for_few_texts())
 
 
 def _is_personal(found: SensitivePart, value: str) -> bool:

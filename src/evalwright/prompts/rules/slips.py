@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
-from evalwright.prompts.rules.reading import Reading, lowered_in_place
+from evalwright.prompts.rules.reading import Reading
 from evalwright.signals.matching import quick_pattern
 
 _SHOWN = 40  # characters of a cited passage
@@ -80,10 +80,11 @@ _ESCAPED = re.compile(
 )
 _ANY_ESCAPE = rb"\\[<_=~-]|<!---->"
 _MACHINE_PATH = re.compile(
-    r"(?<![\w/\\$}])(?:[A-Z]:\\(?:Users\\)?(?P<drive>[\w. -]{1,40})\\[\w. -]{1,60}[\\.]"
-    r"|/(?:Users|home)/(?P<home>[A-Za-z][\w.-]{0,40})/[\w.-])"
+    r"[A-Z/](?<![\w/\\$}].)(?:"  # the first letter first, so that `re` can skip to the next one
+    r"(?<=[A-Z]):\\(?:Users\\)?(?P<drive>[\w. -]{1,40})\\[\w. -]{1,60}[\\.]"
+    r"|(?<=/)(?:Users|home)/(?P<home>[A-Za-z][\w.-]{0,40})/[\w.-])"
 )
-_ANY_PATH = rb"[A-Z]:\\|/Users/|/home/"
+_ANY_PATH = (b":\\", b"/Users/", b"/home/")
 # Folders that stand for anybody's, or that every machine has.
 _ANYBODY = frozenset(
     """
@@ -132,8 +133,7 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
 
 def _notes(reading: Reading) -> Iterator[Hit]:
     text = reading.text
-    lowered = lowered_in_place(text)
-    for start in sorted({start for sign in _SIGNS for start in _lines_with(sign, lowered)}):
+    for start in _lines_with_signs(reading.data):
         end = text.find("\n", start)
         match = _NOTE.search(text, start, len(text) if end < 0 else end)
         if match is not None and not _is_topic(reading, match):
@@ -145,12 +145,14 @@ def _notes(reading: Reading) -> Iterator[Hit]:
             )
 
 
-def _lines_with(sign: str, text: str) -> Iterator[int]:
-    """Where the lines start that hold a sign."""
-    at = text.find(sign)
-    while at >= 0:
-        yield text.rfind("\n", 0, at) + 1
-        at = text.find(sign, at + len(sign))
+def _lines_with_signs(data: bytes) -> Iterator[int]:
+    """Where the lines start that hold a sign, as indices into the text."""
+    matches = quick_pattern(_ANY_SIGN).finditer(data)
+    at = index = 0
+    for start in dict.fromkeys(data.rfind(b"\n", 0, each.span()[0]) + 1 for each in matches):
+        index += len(data[at:start].decode("utf-8", "surrogatepass"))
+        at = start
+        yield index
 
 
 def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
@@ -235,7 +237,7 @@ def _escaped(reading: Reading) -> Iterator[Hit]:
 
 def _machine_path(reading: Reading) -> Iterator[Hit]:
     text = reading.text
-    if quick_pattern(_ANY_PATH).search(reading.data) is None:
+    if not any(sign in reading.data for sign in _ANY_PATH):
         return
     lines: set[int] = set()
     for match in _MACHINE_PATH.finditer(text, reading.prompt.body_offset):

@@ -221,7 +221,8 @@ def _merge_conflict(reading: Reading) -> Iterator[Hit]:
     if b"<<<<<<< " not in reading.data and b">>>>>>> " not in reading.data:
         return
     marks = list(_CONFLICT.finditer("\n" + reading.text))
-    if not marks or _ON_CONFLICTS.search(reading.text):  # the prompt is about them
+    is_topic = b"conflict" in reading.lowered_data and _ON_CONFLICTS.search(reading.text)
+    if not marks or is_topic:
         return
     for match in marks:
         fence = reading.fence_at(match.start())

@@ -199,8 +199,7 @@ def format_signs(reading: Reading) -> int:
 @lru_cache(maxsize=1)
 def has_example(reading: Reading) -> bool:
     """Whether the file shows an example of an input or an answer."""
-    data = reading.data.lower()
-    return any(sign in data for sign in _EXAMPLES)
+    return any(sign in reading.lowered_data for sign in _EXAMPLES)
 
 
 def _no_task(reading: Reading) -> Iterator[Hit]:

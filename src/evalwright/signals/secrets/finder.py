@@ -88,7 +88,7 @@ class SecretFinder:
 
 
 def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
-    pattern = engine.compile(rule.pattern.encode())
+    pattern = engine.compile_at_place(rule.pattern.encode())
 
     def match(data: bytes, place: int) -> SensitivePart | None:
         for reach in rule.reach:
@@ -131,7 +131,7 @@ def _followed(data: bytes, end: int, limit: int) -> int:
 
 
 def _context_matcher(rule: ContextRule, engine: Engine) -> Matcher:
-    pattern = engine.compile(rule.pattern)
+    pattern = engine.compile_at_place(rule.pattern)
 
     def match(data: bytes, place: int) -> SensitivePart | None:
         matched = pattern.match(data, place, place + _WINDOW)
