@@ -75,6 +75,26 @@ def test_a_suite_without_the_wanted_tasks_is_left_out(evalwright: Evalwright) ->
     assert "did you mean good-1" in refused.err
 
 
+def test_judges_are_for_the_suites_and_tasks_that_need_them(evalwright: Evalwright) -> None:
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    task = "  - {{id: {}, input: hello, checks: [{{{}}}]}}\n"
+    begin = "evalwright: 1\nagent: agent.py:answer\ntasks:\n"
+    plain, judged = task.format("plain", "contains: ell"), task.format("judged", "judge: greets")
+    (evalwright.folder / "plain.yaml").write_text(begin + plain)
+    (evalwright.folder / "judged.yaml").write_text(begin + judged + plain)
+    reply = '{"c1": {"reason": "It does.", "met": true}}'
+    (evalwright.folder / "judge.yaml").write_text(f"- reply: '{reply}'\n")
+    judge = ("--judge", "scripted:judge.yaml")
+    assert evalwright("run", "plain.yaml", "judged.yaml", *judge).code == 0
+    part = evalwright("run", "judged.yaml", "--task", "plain", *judge)
+    assert (part.code, "judged by" in part.out) == (0, False)
+    (evalwright.folder / "all.toml").write_text(
+        'judges = ["scripted:judge.yaml"]\nfail-on = ["findings", "threshold"]\n'
+        'suites = ["plain.yaml", "judged.yaml"]\n'
+    )
+    assert evalwright("run", "--config", "all.toml").code == 0
+
+
 def test_a_run_that_fails_does_not_keep_the_others_back(evalwright: Evalwright) -> None:
     suites(evalwright)
     broken = a_suite([a_task("only", input="break")])

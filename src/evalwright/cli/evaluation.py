@@ -150,7 +150,9 @@ def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -
     return subject._replace(suite=suite, selection=selection)
 
 
-def prepare(request: RunRequest, subject: SuiteSubject) -> tuple[Session, list[Plan]]:
+def prepare(
+    request: RunRequest, subject: SuiteSubject, *, among_others: bool = False
+) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
     suite, agent, source, notices, selection = subject
     name, options = str(request.suite), request.options
@@ -158,6 +160,10 @@ def prepare(request: RunRequest, subject: SuiteSubject) -> tuple[Session, list[P
         from evalwright.cli.run_options import fitting
 
         agent, options = fitting(request.config.run, agent, options, suite)
+    if options.judges and (among_others or selection is not None):
+        from evalwright.cli.run_options import without_spare_judges
+
+        options = without_spare_judges(options, suite)
     if agent is None:
         raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
     for notice in () if request.results.quiet else notices:

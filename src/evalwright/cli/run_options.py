@@ -51,8 +51,7 @@ def fitting(
 
     What the command line or the suite says counts first.
     """
-    modes = options.modes or suite.modes
-    is_adversarial = "adversarial" in modes
+    is_adversarial = _is_adversarial(options, suite)
     if defaults.judges and not options.judges and (is_adversarial or _is_judged(suite)):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:
@@ -64,6 +63,19 @@ def fitting(
         ]
         options = msgspec.structs.replace(options, fail_on=tuple(usable))
     return agent or defaults.agent, options
+
+
+def without_spare_judges(options: RunOptions, suite: Suite) -> RunOptions:
+    """The options for one of several suites, or a part of one, where others may need judges."""
+    if _is_adversarial(options, suite) or _is_judged(suite):
+        return options
+    return msgspec.structs.replace(options, judges=(), judge_samples=None)
+
+
+def _is_adversarial(options: RunOptions, suite: Suite) -> bool:
+    """Whether that is a mode of the run; suites with checks allow it, and run it on request."""
+    has_checks = any(task.expected.kind == "checks" for task in suite.tasks)
+    return "adversarial" in (options.modes or (() if has_checks else suite.modes))
 
 
 def _is_judged(suite: Suite) -> bool:

@@ -168,7 +168,7 @@ def _work(
     if results.out is not None:
         make_folder(results.out)
     try:
-        session, plans = prepare(request, job.subject)
+        session, plans = prepare(request, job.subject, among_others=True)
         own = msgspec.structs.replace(request, results=msgspec.structs.replace(results, forms={}))
         outcomes = ProgressObserver(own, log, label).run(session, plans)
     except (Interrupted, StoreError):
