@@ -101,7 +101,10 @@ def test_a_file_of_our_own_needs_no_table(tmp_path: Path) -> None:
     [
         ("concurency = 3", "there is no setting 'concurency'"),
         ("concurrency = 0", "concurrency: must be int"),
-        ('fail-on = ["never"]', "fail-on"),
+        (
+            'fail-on = ["never"]',
+            "fail-on.0.: 'never' is not a value of fail-on .one of findings, none",
+        ),
         ("agent = 3", "agent: must be str"),
     ],
 )

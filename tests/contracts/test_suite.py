@@ -126,6 +126,21 @@ def test_no_input_value_or_response_is_touched(value):
 # The rules that a schema cannot say.
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"tasks": [{"id": "a", "input": "Hello", "checks": [{"contains": "Hello"}]}]},
+        {"data": ["questions.csv"]},
+    ],
+    ids=["checks", "data"],
+)
+def test_a_wide_suite_that_does_not_say_so_is_told_first_what_it_lacks(document):
+    first, *others = problems(document)
+    assert first.remedy == "add `evalwright: 1` at its top"
+    assert others
+    assert problems({**document, "suiteId": "a.b"})[0] != first
+
+
 def test_an_id_that_stands_twice_is_told_with_the_task_that_had_it_first():
     ids = ["a", "b", "a", "b", "a"]
     found = problems(a_suite_document([a_task(task_id) for task_id in ids]))

@@ -165,7 +165,10 @@ def prepare(
 
         options = without_spare_judges(options, suite)
     if agent is None:
-        raise BadInput("name the agent with --agent; `evalwright run --help` shows how")
+        raise BadInput(
+            "name the agent with --agent, or as `agent` in a wide suite or the settings; "
+            "`evalwright run --help` shows how"
+        )
     for notice in () if request.results.quiet else notices:
         say(f"{name}: {notice}")
     if options.judges and not request.results.quiet:

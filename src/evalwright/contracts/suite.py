@@ -21,6 +21,10 @@ _NOT_PORTABLE = Problem(
     "a wide suite, where a portable one is needed",
     "write it as one with `evalwright export SUITE --openwop OUT`",
 )
+_NOT_SAID = Problem(
+    "$", "it has checks or data, as only a wide suite has", "add `evalwright: 1` at its top"
+)
+_OF_WIDE_ONLY = {"agent", "data", "defaults", "vars"}
 _STRATEGY = "$.expected.match.strategy"
 WEIGHT_TOLERANCE = 1e-6
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
@@ -164,16 +168,25 @@ def _read(
             problems.append(_duplicate_key(key, raw_tasks))
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         # not JSON, or without a list of tasks
-        return None, check_schema(parse_json(source, name), SUITE)
+        document = parse_json(source, name)
+        return None, [*_perhaps_wide(document, source), *check_schema(document, SUITE)]
     outline = {**rest, "tasks": [None] * min(1, len(raw_tasks))}
     problems = check_schema(outline, SUITE_OUTLINE) + problems
     if problems:
-        return None, problems
+        return None, [*_perhaps_wide(members, source), *problems]
     try:
         return msgspec.convert({**rest, "tasks": tasks}, Suite, strict=False), []
     except msgspec.ValidationError as error:  # a threshold too large for any number we compute with
         reason, _, place = str(error).partition(" - at ")
         return None, [Problem(place.strip("`") or "$", reason)]
+
+
+def _perhaps_wide(members: Any, source: bytes) -> list[Problem]:
+    """What explains all other problems: a wide suite that does not say it is one."""
+    if not isinstance(members, dict) or "suiteId" in members:
+        return []
+    has_checks = "tasks" in members and b'"checks":' in source
+    return [_NOT_SAID] if has_checks or not _OF_WIDE_ONLY.isdisjoint(members) else []
 
 
 def _duplicate_key(key: str, raw_tasks: list[msgspec.Raw]) -> Problem:

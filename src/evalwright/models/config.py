@@ -34,6 +34,7 @@ _KEY_FIELD = re.compile(
 )
 _TOML_PLACE = re.compile(r" \(at (line \d+, column \d+|end of document)\)$")
 _WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - at `(?P<at>.+)`)?$")
+_NOT_ALLOWED = re.compile(r"^Invalid enum value (?P<value>.+?)(?: - at `(?P<at>.+)`)?$")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
 
 _SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "host", *NAMES))
@@ -335,11 +336,24 @@ def _convert(table: Any, kind: type[T], path: str, problems: list[Problem]) -> T
         return None
 
 
+def _allowed(value: str, place: str, kind: type[Any]) -> tuple[str, str]:
+    """What is wrong with a value at `.field` or in a list there, and which ones are allowed."""
+    field = place.removeprefix(".").partition("[")[0].partition(".")[0]
+    described = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].get(field, {})
+    words = described.get("enum") or described.get("items", {}).get("enum") or []
+    return f"{value} is not a value of {field}", f"one of {', '.join(words)}" if words else ""
+
+
 def _problem(message: str, path: str, kind: type[Any]) -> Problem:
-    fields = ", ".join(kind.__struct_fields__)
+    fields = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
     unknown = _UNKNOWN_FIELD.match(message)
     if unknown:
         return _unknown(f"{path}.{unknown['field']}", unknown["field"], fields)
+    if (refused := _NOT_ALLOWED.match(message)) and refused["at"]:
+        place = refused["at"].removeprefix("$")
+        return Problem(
+            f"{path}{place}".removeprefix("$."), *_allowed(refused["value"], place, kind)
+        )
     wrong = _WRONG_TYPE.match(message)
     if wrong is None:
         return Problem(path, message, f"its fields are {fields}")
