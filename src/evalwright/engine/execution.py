@@ -192,10 +192,10 @@ class Execution:
 
     async def _work(self) -> bool:
         """Work on tasks; whether all of them were begun."""
-        tasks, settings = self._plan.suite.tasks, self._plan.settings
-        scored = self._history.scored
+        tasks, scored = self._plan.suite.tasks, self._history.scored
         self._pending.extend(n for n, task in enumerate(tasks) if task.task_id not in scored)
-        workers = min(settings.concurrency or 1, len(tasks))
+        workers = min(self._plan.settings.concurrency or 1, len(tasks))
+        await self._recorder.flush()  # a run that nobody would find has no answers to be kept
         try:
             await run_workers(workers, self._worker)
         finally:

@@ -201,8 +201,9 @@ class SqliteLog:
 
     def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
         """Queue events like `append`, noted first where the end of this process leaves them."""
-        notes = self._database.notes + str(self._run(run_id))
-        self._database.notebook.add(Path(notes), run_id, events, self.flush)
+        if (run := self._database.run_numbers.get((self._tenant, run_id))) is not None:  # claimed
+            notes = f"{self._database.notes}{run}"
+            self._database.notebook.add(Path(notes), run_id, events, self.flush)
         self.append(run_id, events)
 
     @property
@@ -251,8 +252,7 @@ class SqliteLog:
                     run = self._run(run_id)
                 self._database.anchor.check()  # a lock file made elsewhere would lock nothing
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
-                notes = Path(f"{self._database.notes}{run}")
-                if notes.is_file():
+                if (notes := Path(f"{self._database.notes}{run}")).is_file():
                     from evalwright.store.notes import recover
 
                     recover(self, notes, run_id)
