@@ -99,6 +99,7 @@ _ELSEWHERE = {
     "tool_called": "write calls",
     "must_include": "write contains_all",
     "must_not_include": "write not: {contains_any: […]}",
+    "type": "write its name and its argument, as `contains: shipped`",
     "javascript": "write it in Python, and name it with python: file.py:function",
 }
 
