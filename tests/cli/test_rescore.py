@@ -46,3 +46,25 @@ def test_a_suite_that_does_not_fit_is_bad_input(evalwright: Evalwright) -> None:
     done = evalwright("rescore", "latest", "--suite", "other.json")
     assert done.code == 2
     assert "no task of other.json has an answer" in done.err
+
+
+def test_repeated_answers_that_were_scored_again_are_compared_as_answers(
+    evalwright: Evalwright,
+) -> None:
+    folder = evalwright.folder
+    (folder / "agent.py").write_text(
+        "import itertools\nat = itertools.count(1)\ndef answer(task):\n"
+        '    return f"Order A-17 is shipped, {next(at)}."\n'
+    )
+    task = {"id": "again", "input": "x", "repeat": 3, "checks": [{"contains": "shipped"}]}
+    (folder / "evals.json").write_text(json.dumps({"evalwright": 1, "tasks": [task]}))
+    assert evalwright("run", "evals.json", "--agent", "agent.py:answer", "--out", "one").code == 0
+    assert evalwright("rescore", "one", "--out", "two").code == 0
+    assert evalwright("compare", "--baseline", "one", "--new", "two", "--out", "report").code == 0
+    for name in ("again", "again~r2", "again~r3"):
+        before, after = (
+            json.loads((folder / f"report/{side}/{name}.json").read_text())
+            for side in ("baseline", "new")
+        )
+        assert before["final_output"] == after["final_output"]
+        assert before["scored"] == after["scored"]

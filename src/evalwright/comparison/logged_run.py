@@ -131,6 +131,8 @@ class LoggedRun:
         for event in log.read(self.run_id, _INDEXED):
             task_id, place = event.task_id or "", event.sequence
             repeated = self._repeated.get(task_id)
+            if repeated:
+                repeated.follow(event)
             name = repeated.name if repeated else task_id
             known = self._attempts.get(name) or _LastAttempt(task_id, place)
             if event.type == InvocationStarted.TYPE:
@@ -146,8 +148,6 @@ class LoggedRun:
                 self._attempts[name] = known._replace(last=place)
                 if event.type == EvalScored.TYPE:
                     self._scored.append(name)
-                elif event.type == Checked.TYPE and repeated:
-                    repeated.at += 1
         return sorted(models)
 
     def meta_bytes(self) -> bytes:
@@ -190,14 +190,17 @@ class LoggedRun:
         first, last = wanted.first, wanted.last or wanted.first
         alone = last - first > _WIDEST
         found: dict[str, list[Event]] = {}
-        for event in log.read(self.run_id, tuple(_SHOWN), first - 1, last - first + 1):
+        kinds = (InvocationStarted.TYPE, *_SHOWN) if self._repeated else tuple(_SHOWN)
+        for event in log.read(self.run_id, kinds, first - 1, last - first + 1):
             task_id = event.task_id or ""
             repeated = self._repeated.get(task_id)
-            for name in repeated.names() if repeated else (task_id,):
-                attempt = self._attempts.get(name, _NEVER)
-                within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
-                if within and (attempt is wanted or not alone):
-                    found.setdefault(name, []).append(event)
+            if repeated:
+                repeated.follow(event)
+            name = repeated.name if repeated else task_id
+            attempt = self._attempts.get(name, _NEVER)
+            within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
+            if within and event.type in _SHOWN and (attempt is wanted or not alone):
+                found.setdefault(name, []).append(event)
         try:
             said = {
                 name: [(event.at_us, event.decode(_SHOWN[event.type])) for event in events]

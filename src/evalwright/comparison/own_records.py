@@ -9,7 +9,9 @@ from msgspec import UNSET
 from evalwright.contracts.events import (
     Checked,
     EvalScored,
+    Event,
     Found,
+    InvocationStarted,
     Judged,
     Payload,
     Reasoned,
@@ -36,6 +38,15 @@ class RepeatedTask(msgspec.Struct):
     def name(self) -> str:
         """The name of the response that the task is at."""
         return _response_name(self.task.task_id, self.at)
+
+    def follow(self, event: Event) -> None:
+        """Note which repetition an event is of: a rescored run has its checks at its end."""
+        from evalwright.engine.invocation import repetition_of
+
+        if event.type == InvocationStarted.TYPE:
+            self.at = repetition_of(event.decode(InvocationStarted).invocation_id)
+        elif event.type == Checked.TYPE:
+            self.at = event.decode(Checked).repetition
 
     def names(self) -> Sequence[str]:
         """The names of its responses."""
