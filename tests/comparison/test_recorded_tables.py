@@ -21,11 +21,10 @@ from evalwright.comparison.grounding import contradictions
 from evalwright.comparison.inputs import find_cases, open_inputs
 from evalwright.comparison.run_folder import RunFolder, Unreadable
 from evalwright.comparison.summary import Mean
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported
-from reported import no_own_run
 from snapshots import check_snapshot
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -537,10 +536,14 @@ def test_files_without_a_trace_are_refused_as_recorded(tmp_path: Path) -> None:
 # The sides as they are named.
 
 
+def _no_log() -> Any:
+    raise RunNotFound("no run has been recorded here")
+
+
 def _refused(folder: Path, named: str) -> str:
     work = folder / "work"
     with pytest.raises(BadInput) as refused:
-        open_inputs(BothSides(named, named), None, no_own_run, work)
+        open_inputs(BothSides(named, named), None, _no_log, work)
     return str(refused.value).replace(str(folder), "FOLDER")
 
 

@@ -10,7 +10,8 @@ Events = Sequence[dict[str, Any]]
 TERMINAL = {"run.completed", "run.failed", "run.cancelled"}
 
 # One invocation in the order of RFC 0077, a letter for each type; a score may follow. Usage is
-# recorded when it is reported, so it may come before tools.
+# recorded when it is reported, so it may come before tools, and it is all that is left of an
+# invocation that a kill cut off before its start was written.
 _LETTERS = {
     "agent.invocation.started": "s",
     "agent.reasoned": "r",
@@ -22,7 +23,7 @@ _LETTERS = {
     "eval.scored": "S",
 }
 _INVOCATION = re.compile("s(?:r|u|ta)*d+c")
-_TASK = re.compile(f"(?:{_INVOCATION.pattern})+S")
+_TASK = re.compile(f"u*(?:{_INVOCATION.pattern}u*)+S")
 
 
 def types(events: Events) -> list[str]:

@@ -208,7 +208,10 @@ class Comparer:
             definition = {"title": shown.title, **definition}
         else:  # what was not an object is made one
             definition = {"id": shown.id, "title": shown.title, "input": {"user": shown.prompt}}
-        beside = (_page_of(stem) for stem in (read.planned.previous, read.planned.next))
+        beside = (
+            f"case-{stem}.html" if stem else ""
+            for stem in (read.planned.previous, read.planned.next)
+        )
         return ComparedCase(
             item, shown.prompt, steps, traces, definition, read.files, missing, *beside
         )
@@ -233,7 +236,7 @@ class Comparer:
                 elif file is not None:
                     missing.append(f"assets/{side}-{read.stem}.{part}")
                     faults.append(f"{side}: the captured {part} is not in the report: {file}")
-        return Artifacts(_page_of(read.stem), **links)
+        return Artifacts(f"case-{read.stem}.html", **links)
 
     def _captured(self, side: str, part: str, reference: str, stem: str) -> ReportFile | str:
         """What was captured of a failed call, or why it cannot be had.
@@ -250,10 +253,6 @@ class Comparer:
             suffix = "bin"
         copy = mask_capture(data) if self.masked else data
         return ReportFile(f"assets/{side}-{stem}.{part}.{suffix}", copy)
-
-
-def _page_of(stem: str) -> str:
-    return f"case-{stem}.html" if stem else ""
 
 
 def _in_turn(stage: Callable[[_Before], _After], cases: list[_Before]) -> list[_After]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput
@@ -118,6 +118,7 @@ VALUES = st.recursive(
 
 @given(name=st.sampled_from(["equals", "contains"]), value=VALUES, output=VALUES)
 def test_the_verdicts_are_the_same(name: str, value: Any, output: Any) -> None:
+    assume(output is not None or name == "equals")  # to `contains`, no answer is an empty text
     prepared, problems = prepare_checks([{name: value}], "$")
     if problems:
         return

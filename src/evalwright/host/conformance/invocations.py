@@ -68,6 +68,10 @@ class HeldRecorder(Recorder):
         """Hold payloads, in order."""
         self.held += self._events(task_id, payloads, facts)
 
+    def note(self, task_id: str, payload: Payload) -> None:
+        """Hold a payload like any other: nothing of such a run outlives this process."""
+        self.record(task_id, payload)
+
     async def write(self) -> None:
         """Write everything as one unit."""
         await self._run.append(self.held)

@@ -318,7 +318,10 @@ class _ReportBuild:
             chunk_hrefs.append(f"assets/rows-{number:04}.js")
             write_new(self._folder, chunk_hrefs[-1], render_rows_chunk(chunk, number))
         rows.close()
-        is_same_run = request.inputs.is_same_run
+        sides = request.inputs
+        # What could not be read is never "no change"; an own run says itself what failed in it.
+        is_own = sides.new.suite is not None
+        is_same_run = sides.is_same_run and (is_own or not self._tally.new.unanswered)
         summary = self._tally.summary(is_same_run=is_same_run)
         against = blocks_shipping(summary) and not is_same_run
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)

@@ -18,7 +18,8 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     sought = text.casefold() if ignore_case else text
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        output, got = examined.output, examined.text
+        output = examined.output
+        got = "null" if output is None else examined.text  # no answer is not the empty text
         if (got.casefold() if ignore_case else got) == sought:
             return Look(True, 1.0, shown(value, brief=True), shown(output, brief=True))
         read = output if isinstance(value, str) else _read(output)
