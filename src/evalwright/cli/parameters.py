@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from evalwright.cli.output import warn
+from evalwright.contracts.planning import MAX_JUDGE_SAMPLES
 from evalwright.reports.forms import FORMS_OF, Subject
 
 if TYPE_CHECKING:
@@ -59,6 +60,31 @@ config_option = click.option(
 secrets_option = click.option(
     "--show-secrets", is_flag=True, help="Do not mask secrets in answers and errors."
 )
+tags_option = click.option(
+    "--tag", "tags", multiple=True, help="A tag for the run; may be given several times."
+)
+judge_samples_option = click.option(
+    "--judge-samples",
+    type=click.IntRange(1, MAX_JUDGE_SAMPLES),
+    show_default="1",
+    help="How often each judge is asked about an answer.",
+)
+cassette_option = click.option(
+    "--cassette",
+    type=click.Path(),
+    help="Answer model calls from this file, without a network.",
+)
+record_option = click.option(
+    "--record",
+    is_flag=True,
+    help="Make calls that are missing from the cassette, and add them.",
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print errors only.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
 

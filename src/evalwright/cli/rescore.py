@@ -9,15 +9,21 @@ import msgspec
 from evalwright.cli.evaluation import ProgressObserver, RunRequest
 from evalwright.cli.output import reserve_stdout, say, warn, write_stdout
 from evalwright.cli.parameters import (
+    cassette_option,
     config_option,
     db_option,
     form_options,
     json_option,
+    judge_samples_option,
+    out_option,
+    quiet_option,
+    record_option,
     secrets_option,
+    tags_option,
     wanted_forms,
 )
 from evalwright.cli.results import Results, continued, write_results
-from evalwright.contracts.planning import MAX_JUDGE_SAMPLES, RunOptions
+from evalwright.contracts.planning import RunOptions
 from evalwright.engine.listing import find_run
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.rescoring import RecordedAgent, Rescore, plan_rescore
@@ -41,7 +47,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="The suite to score by; by default the one that was run, as it was.",
 )
-@click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
+@tags_option
 @click.option(
     "--judge",
     "judges",
@@ -49,32 +55,17 @@ Examples:
     multiple=True,
     help="A model that judges answers; by default those of the run, where any are needed.",
 )
-@click.option(
-    "--judge-samples",
-    type=click.IntRange(1, MAX_JUDGE_SAMPLES),
-    show_default="1",
-    help="How often each judge is asked about an answer.",
-)
+@judge_samples_option
 @click.option(
     "--embedding-model",
     metavar="NAME",
     help="A model of embeddings, for checks by meaning; by default that of the run.",
 )
-@click.option(
-    "--cassette",
-    type=click.Path(),
-    help="Answer model calls from this file, without a network.",
-)
-@click.option(
-    "--record", is_flag=True, help="Make calls that are missing from the cassette, and add them."
-)
+@cassette_option
+@record_option
 @form_options("run", "Write a {title} report to this file.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
-)
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@out_option
+@quiet_option
 @secrets_option
 @json_option
 @config_option

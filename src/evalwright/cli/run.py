@@ -8,16 +8,21 @@ import click
 from evalwright.cli.parameters import (
     DOLLARS,
     SECONDS,
+    cassette_option,
     config_option,
     form_options,
     json_option,
+    judge_samples_option,
+    out_option,
     plain_db_option,
+    quiet_option,
+    record_option,
     secrets_option,
+    tags_option,
 )
 from evalwright.contracts.planning import (
     DEFAULT_SETTINGS,
     MAX_CONCURRENCY,
-    MAX_JUDGE_SAMPLES,
     MAX_REPEATS,
     FailOn,
 )
@@ -139,7 +144,7 @@ Examples:
     type=SECONDS,
     help="Seconds that the whole run may take.",
 )
-@click.option("--tag", "tags", multiple=True, help="A tag for the run; may be given several times.")
+@tags_option
 @click.option("--agent-id", help="The agent's id, if its reference does not give one.")
 @click.option("--model-class", help="The class of model behind the agent.")
 @click.option(
@@ -154,12 +159,7 @@ Examples:
     multiple=True,
     help="A model that judges answers; may be given several times, then the majority decides.",
 )
-@click.option(
-    "--judge-samples",
-    type=click.IntRange(1, MAX_JUDGE_SAMPLES),
-    show_default="1",
-    help="How often each judge is asked about an answer.",
-)
+@judge_samples_option
 @click.option(
     "--embedding-model",
     metavar="NAME",
@@ -219,16 +219,8 @@ Examples:
     type=DOLLARS,
     help="What a task is expected to cost, in US dollars (with --max-cost).",
 )
-@click.option(
-    "--cassette",
-    type=click.Path(),
-    help="Answer model calls from this file, without a network.",
-)
-@click.option(
-    "--record",
-    is_flag=True,
-    help="Make calls that are missing from the cassette, and add them.",
-)
+@cassette_option
+@record_option
 @click.option(
     "--resume",
     metavar="RUN",
@@ -238,12 +230,8 @@ Examples:
     "--watch", is_flag=True, help="Run again when the suite, its data or the agent change."
 )
 @form_options("run", "Write a {title} report to this file.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
-)
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@out_option
+@quiet_option
 @secrets_option
 @json_option
 @config_option

@@ -9,6 +9,7 @@ import msgspec
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite
+from evalwright.engine.plan import is_judged, looks_for_findings
 from evalwright.engine.selection import Wanted
 from evalwright.models.run_defaults import RunDefaults
 from evalwright.store.location import VARIABLE as DB_VARIABLE
@@ -51,14 +52,13 @@ def fitting(
 
     What the command line or the suite says counts first.
     """
-    is_adversarial = _is_adversarial(options, suite)
-    if defaults.judges and not options.judges and (is_adversarial or _is_judged(suite)):
+    if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:
         usable = [
             gate
             for gate in defaults.fail_on
-            if (gate != "findings" or is_adversarial)
+            if (gate != "findings" or looks_for_findings(suite, options.modes))
             and (not gate.endswith("regression") or options.baseline is not None)
         ]
         options = msgspec.structs.replace(options, fail_on=tuple(usable))
@@ -67,20 +67,6 @@ def fitting(
 
 def without_spare_judges(options: RunOptions, suite: Suite) -> RunOptions:
     """The options for one of several suites, or a part of one, where others may need judges."""
-    if _is_adversarial(options, suite) or _is_judged(suite):
+    if not options.judges or is_judged(suite, options.modes):
         return options
     return msgspec.structs.replace(options, judges=(), judge_samples=None)
-
-
-def _is_adversarial(options: RunOptions, suite: Suite) -> bool:
-    """Whether that is a mode of the run; suites with checks allow it, and run it on request."""
-    has_checks = any(task.expected.kind == "checks" for task in suite.tasks)
-    return "adversarial" in (options.modes or (() if has_checks else suite.modes))
-
-
-def _is_judged(suite: Suite) -> bool:
-    """Whether a task has a rubric, or a check that asks a judge."""
-    return any(
-        task.expected.kind == "rubric" or b'"judge' in msgspec.json.encode(task.expected.checks)
-        for task in suite.tasks
-    )

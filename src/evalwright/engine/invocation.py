@@ -20,6 +20,7 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
 
+TURN_S = 0.001  # of work on answers, after which agents in the event loop have their turn
 CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
 
 
@@ -88,6 +89,7 @@ class Invoker:
         self._agent = agent
         # Agents in the event loop wait while it works; so it never does all of its work at once.
         self._turns = None if getattr(agent, "runs_apart", False) else asyncio.Lock()
+        self._turn_ends_s = 0.0
         self._facts = facts
         self._recorder = recorder
         self._clock = clock
@@ -121,9 +123,10 @@ class Invoker:
         invocation.allowed_tools = self._agent.allowed_tools
         self._record_start(task.task_id, self._started(invocation))
         output, error, latency_ms = await self._ask(invocation)
-        if self._turns is not None:
+        if self._turns is not None and self._clock.monotonic_s() >= self._turn_ends_s:
             async with self._turns:
                 await asyncio.sleep(0)
+            self._turn_ends_s = self._clock.monotonic_s() + TURN_S
         usages = list(invocation.usages)
         answer = Answer(
             task, output, error, latency_ms, usages, invocation.schema_valid, len(usages), deeds

@@ -212,6 +212,26 @@ def _choose_modes(
     return [mode for mode in suite.modes if mode in wanted], problems
 
 
+def looks_for_findings(suite: Suite, asked: Sequence[str]) -> bool:
+    """Whether a run is adversarial; a suite with checks allows that, and does it on request."""
+    if asked:
+        return "adversarial" in asked
+    has_checks = any(task.expected.kind == "checks" for task in suite.tasks)
+    return "adversarial" in suite.modes and not has_checks
+
+
+def is_judged(suite: Suite, asked: Sequence[str]) -> bool:
+    """Whether judges have anything to say in a run of a suite in these modes, or its usual ones."""
+    kinds = {task.expected.kind for task in suite.tasks}
+    if "rubric" in kinds or looks_for_findings(suite, asked):
+        return True
+    if "checks" not in kinds:
+        return False
+    from evalwright.engine.checking import plan_checks  # most suites have none
+
+    return plan_checks(suite, None, with_code=False)[0].judged is not None
+
+
 def _undeclared(suite: Suite, mode: str) -> Problem:
     declared = ", ".join(suite.modes)
     message = f"mode {mode!r} is not declared by the suite, which declares {declared}"

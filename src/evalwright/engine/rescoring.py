@@ -32,7 +32,7 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import repetition_of
 from evalwright.engine.isolation import PARTIAL, RESCORED
 from evalwright.engine.judge_prompt import PROMPT_VERSION
-from evalwright.engine.plan import Plan, plan_run
+from evalwright.engine.plan import Plan, is_judged, plan_run
 from evalwright.engine.subjects import SuiteSubject
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -141,7 +141,7 @@ def _plan(
     """The plan of the new run: with the judges and modes of the one before, where they fit."""
     modes = tuple(mode for mode in before.modes if mode in suite.modes and mode != "regression")
     where = subject.source if subject else before.source
-    if not options.judges and before.panel is not None and _is_judged(suite, modes):
+    if not options.judges and before.panel is not None and is_judged(suite, modes):
         panel = before.panel
         options = msgspec.structs.replace(
             options, judges=tuple(panel.judges), judge_samples=panel.samples
@@ -154,14 +154,6 @@ def _plan(
         allow_self_judge=True,
     )
     return plan_run(suite, name, RecordedAgent(before.agent), options, source=where)
-
-
-def _is_judged(suite: Suite, modes: Sequence[str]) -> bool:
-    from evalwright.engine.checking import plan_checks
-
-    if "adversarial" in modes or any(task.expected.kind == "rubric" for task in suite.tasks):
-        return True
-    return plan_checks(suite, None, with_code=False)[0].judged is not None
 
 
 class _Tape:

@@ -116,7 +116,7 @@ def events_in(lines: Iterable[bytes], name: str) -> Iterator[Event]:
         checker.take(line, f"line {number}")
         if checker.problems:
             break
-        yield _event(line)
+        yield event_in(line)
     if problems := checker.finish():
         raise InvalidDocument(name, problems)
 
@@ -125,7 +125,8 @@ def _frames_an_export(line: bytes) -> bool:
     return line.startswith((b'{"format":"evalwright-run"', b'{"annotation":', b'{"sha256":'))
 
 
-def _event(line: bytes) -> Event:
+def event_in(line: bytes) -> Event:
+    """The event of a line that has been checked."""
     each = msgspec.json.decode(line, type=Envelope)
     at_us = microseconds(each.timestamp)
     return Event(each.run_id, each.sequence, each.type, each.node_id, at_us, bytes(each.payload))

@@ -21,7 +21,7 @@ from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.isolation import EXPLANATIONS, isolation_marks, memory_warnings
-from evalwright.engine.plan import DEFAULT_MODES, Plan, limited, plan_run
+from evalwright.engine.plan import Plan, is_judged, limited, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.principal import place_of, tenant_of
@@ -162,7 +162,7 @@ class Planner:
         self, suite: Suite, registered: RegisteredAgent, request: EvalRequest
     ) -> RunOptions:
         settings, options = self._settings, request.options
-        judges = settings.judges if _is_judged(suite, options.modes) else ()
+        judges = settings.judges if is_judged(suite, options.modes) else ()
         model = self._catalogue.model_of(registered)
         return msgspec.structs.replace(
             limited(options, settings.limits),
@@ -172,19 +172,6 @@ class Planner:
             # The host pays for agents on its own models; what others pay it cannot know in full.
             known_costs_only=options.max_cost_usd is None and model is None,
         )
-
-
-def _is_judged(suite: Suite, asked: Sequence[str]) -> bool:
-    """Whether a run of a suite needs judges."""
-    kinds = {task.expected.kind for task in suite.tasks}
-    usual = ("golden",) if "checks" in kinds else DEFAULT_MODES
-    if "adversarial" in (asked or [mode for mode in usual if mode in suite.modes]):
-        return True
-    if "checks" not in kinds:
-        return "rubric" in kinds
-    from evalwright.engine.checking import plan_checks  # most suites have none
-
-    return plan_checks(suite, None, with_code=False)[0].judged is not None
 
 
 def _check_inputs(suite: Suite, agent: Agent) -> None:

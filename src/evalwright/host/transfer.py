@@ -23,7 +23,6 @@ from evalwright.contracts.errors import (
 )
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
-    Envelope,
     EvalScored,
     Event,
     Planned,
@@ -35,6 +34,7 @@ from evalwright.contracts.planning import Owner
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
+from evalwright.engine.run_files import event_in
 from evalwright.engine.validation import LogChecker
 from evalwright.host.principal import NAME, Principal
 from evalwright.store.protocol import EventLog, NewEvent
@@ -177,18 +177,10 @@ class _TransferReader:
         return events
 
     def _event(self, line: bytes, index: int, header: TransferHeader) -> Event | None:
-        envelope = msgspec.json.decode(line, type=Envelope)
-        if envelope.run_id != header.run_id:
-            self._add(index, f"an event of run {envelope.run_id!r}, not of {header.run_id!r}")
+        event = event_in(line)
+        if event.run_id != header.run_id:
+            self._add(index, f"an event of run {event.run_id!r}, not of {header.run_id!r}")
             return None
-        event = Event(
-            envelope.run_id,
-            envelope.sequence,
-            envelope.type,
-            envelope.node_id,
-            microseconds(envelope.timestamp),
-            bytes(envelope.payload),
-        )
         reason = _unlike_an_export(event, line) or _misplaced(event, index == header.events)
         if reason is not None:
             self._add(index, reason)

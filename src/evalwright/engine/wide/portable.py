@@ -9,6 +9,7 @@ import msgspec
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Criterion, Expected, Match, Mode, Suite, Task
 from evalwright.engine.wide.loader import MODES
+from evalwright.scoring.checks.judge import criteria_of
 from evalwright.scoring.checks.table import name_and_argument
 from evalwright.scoring.thresholds import DEFAULT_PASS_SCORE
 
@@ -125,19 +126,14 @@ def _golden(strategy: str, value: Any) -> Expected:
 
 
 def _rubric(argument: Any, threshold: float | None, bar: float) -> _Said:
-    options = argument if isinstance(argument, dict) and "criteria" in argument else {}
-    listed = options.get("criteria", argument)
-    criteria = [
-        each if isinstance(each, dict) else {"criterion": each}
-        for each in (listed if isinstance(listed, list) else [listed])
-    ]
+    criteria, enough = criteria_of(argument)
     weights = [each.get("weight", 1) for each in criteria]
     total = math.fsum(weights)
     shares = [weight / total for weight in weights]
     rubric = [
         Criterion(each["criterion"], share) for each, share in zip(criteria, shares, strict=True)
     ]
-    enough = options.get("at_least", 1.0) if threshold is None else threshold
+    enough = enough if threshold is None else threshold
     loss = None
     if not _same_verdicts(shares, enough, bar):
         loss = (

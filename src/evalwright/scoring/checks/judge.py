@@ -32,17 +32,23 @@ _CRITERIA = {"type": "array", "minItems": 1, "items": _CRITERION}
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
+    criteria, enough = criteria_of(argument)
+    weights = [each.get("weight", 1) for each in criteria]
+    if not math.fsum(weights):
+        raise RefusedCheck("the weights sum to 0, so there is no score", "give one above 0")
+    ask = JudgeAsk(tuple(each["criterion"].strip() for each in criteria))
+    return judged_check("judge", ask, weights, enough)
+
+
+def criteria_of(argument: Any) -> tuple[list[dict[str, Any]], float]:
+    """The criteria that a check lists, and the score that is enough."""
     options = argument if isinstance(argument, dict) and "criteria" in argument else {}
     listed = options.get("criteria", argument)
     criteria = [
         each if isinstance(each, dict) else {"criterion": each}
         for each in (listed if isinstance(listed, list) else [listed])
     ]
-    weights = [each.get("weight", 1) for each in criteria]
-    if not math.fsum(weights):
-        raise RefusedCheck("the weights sum to 0, so there is no score", "give one above 0")
-    ask = JudgeAsk(tuple(each["criterion"].strip() for each in criteria))
-    return judged_check("judge", ask, weights, options.get("at_least", 1.0))
+    return criteria, options.get("at_least", 1.0)
 
 
 def judged_check(name: str, ask: JudgeAsk, weights: Sequence[float], enough: float) -> Prepared:
