@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
@@ -42,6 +42,11 @@ class Task:
         """The memory entries that were seeded."""
         return self._invocation.memory()
 
+    def __getitem__(self, key: Any) -> Any:
+        raise TypeError(
+            f"a task is not its input: write task.input[{key!r}], or call the parameter `input`"
+        )
+
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a tool and return its result, to be awaited in async code.
 
@@ -73,7 +78,7 @@ class PythonAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self.reads_memory = True
-        self._function = function
+        self._function = _taking_a_task(function)
         called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             called
@@ -115,6 +120,33 @@ class PythonAgent:
     async def close(self) -> None:
         """Stop the idle threads."""
         self._threads.close()
+
+
+def _taking_a_task(function: Any) -> Callable[[Task], Any]:
+    """The function as one of a task, if its parameters name parts of it instead."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some callables written in C do not tell
+        return cast("Callable[[Task], Any]", function)
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    required = {one.name for one in named if one.default is one.empty}
+    if required <= {"task"}:
+        return cast("Callable[[Task], Any]", function)
+    return functools.partial(_call_by_name, function, required, {one.name for one in named})
+
+
+def _call_by_name(function: Any, required: set[str], named: set[str], task: Task) -> Any:
+    given = task.input if isinstance(task.input, dict) else {}
+    offered = {**given, "task": task, "input": task.input}
+    if required <= offered.keys():
+        return function(**{name: offered[name] for name in named & offered.keys()})
+    if len(required) == 1:  # it may call the task as it likes
+        return function(task)
+    missing = ", ".join(sorted(required - offered.keys()))
+    has = ", ".join(map(str, given)) or "no fields"
+    raise AgentFailure(
+        "agent_error", f"the agent's function asks for {missing}; the task's input has {has}"
+    )
 
 
 def load_python(
