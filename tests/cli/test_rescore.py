@@ -32,6 +32,17 @@ def test_answers_are_scored_by_another_suite_without_the_agent(evalwright: Evalw
     assert "rescored, partial" in evalwright("runs").out
 
 
+def test_a_part_that_is_scored_again_stays_a_part(evalwright: Evalwright) -> None:
+    recorded(evalwright)
+    (evalwright.folder / "agent.py").write_text('def answer(task):\n    return "shipped x"\n')
+    some = ("--limit", "1", "--agent", "agent.py:answer")
+    assert evalwright("run", "changed.json", *some).code == 0
+    assert "a part of the suite: 1 of 2 tasks" in evalwright("rescore", "latest").out
+    refused = evalwright("baseline", "set", "main")
+    assert refused.code == 2
+    assert "no evidence" in refused.err
+
+
 def test_the_folder_that_a_run_left_is_enough(evalwright: Evalwright) -> None:
     recorded(evalwright)
     evalwright.db = evalwright.folder / "elsewhere.db"

@@ -16,7 +16,13 @@ from evalwright.cli.output import (
     tell,
     write_stdout,
 )
-from evalwright.cli.parameters import DOLLARS, chosen_config, config_option, json_option
+from evalwright.cli.parameters import (
+    DOLLARS,
+    chosen_config,
+    config_option,
+    json_option,
+    quiet_option,
+)
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.tiers import TIERS
 from evalwright.reports.forms import FORMS
@@ -155,7 +161,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 @click.option("--list-tiers", is_flag=True, help="List the tiers and exit.")
 @click.option("--list-models", is_flag=True, help="List the providers of models and exit.")
 @click.option("--list-rules", is_flag=True, help="List the rules of the linter and exit.")
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@quiet_option
 @json_option
 @config_option
 def command(*, paths: tuple[str, ...], **given: Any) -> int:

@@ -120,9 +120,11 @@ def plan_rescore(
     part = msgspec.structs.replace(suite, tasks=kept)
     plan = _plan(part, name, source.plan, subject, options)
     tags = [tag for tag in [*source.plan.tags, *plan.tags, RESCORED] if tag != PARTIAL]
-    selection = None
-    if len(kept) < len(suite.tasks):
-        selection = TaskSelection(len(suite.tasks), [f"rescore {run_id}"])
+    selection = None if subject else source.plan.selection
+    whole = selection.of if selection else len(suite.tasks)
+    if len(kept) < whole:
+        by = selection.by if selection else []
+        selection = TaskSelection(whole, [*by, f"rescore {run_id}"])
         tags.append(PARTIAL)
     plan = msgspec.structs.replace(
         plan,
