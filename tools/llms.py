@@ -13,8 +13,7 @@ OPENING = """# Evalwright
 
 Exit codes of all commands: 0 passed, 1 the bar was not met, 2 bad usage or input, 3 could not
 evaluate, 130 interrupted and resumable. `--json` prints only JSON.
-`evalwright COMMAND --help` has
-every option, and examples.
+`evalwright COMMAND --help` lists options with examples.
 
 ## Start
 """
