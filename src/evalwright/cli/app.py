@@ -33,6 +33,7 @@ COMMANDS = {
     "keys": "Create, list and revoke the keys of the host.",
     "db": "Look after the event log: check, back up, prune, move runs.",
     "serve": "Serve evaluation runs over HTTP, for many tenants.",
+    "mcp": "Serve the log to coding agents, read-only, over MCP.",
     "completion": "Print the script that completes commands in a shell.",
     "init": "Write a small suite and agent that run as they are.",
     "demo": "Run the bundled suites against the bundled agents.",
