@@ -13,6 +13,7 @@ from evalwright.contracts.prompt_result import Complexity, ComplexityTier
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.language import WITHOUT_SPACES, count_words
 from evalwright.prompts.language import words as language_words
+from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.placeholders import holds_prose
 from evalwright.prompts.vocabulary import concept_counts, has_vocabulary
 
@@ -63,8 +64,9 @@ _CONSTRAINTS, _EXAMPLES = (
 )
 _CONSTRAINT_PHRASES = tuple(phrase.encode() for phrase in CONSTRAINT_PHRASES)
 _COUNTED = _CONSTRAINTS | _EXAMPLES
+_ANY_COUNTED = quick_pattern("|".join(map(re.escape, CONSTRAINT_WORDS + EXAMPLE_WORDS)).encode())
 # How the lines of items and headings begin, in a text that begins with a line feed.
-_LINE = re.compile(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
+_LINE = when_used(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
 
 
 def complexity(prompt: Prompt) -> Complexity:
@@ -83,7 +85,8 @@ def count(prompt: Prompt) -> Counts:
     # What is counted is English: bytes are made small and split much faster than other letters.
     data = prompt.body.encode("utf-8", "surrogatepass").lower()
     words = data.split()
-    counted = list(filter(_COUNTED.__contains__, words))
+    has_some = _ANY_COUNTED.search(data)
+    counted = list(filter(_COUNTED.__contains__, words)) if has_some else []
     steps = sections = 0
     for block in prompt.blocks:
         if block.kind == "list_item":

@@ -6,6 +6,8 @@ All are looked for in lower case, unless a pattern says otherwise.
 import re
 from typing import Literal
 
+from evalwright.prompts.patterns import quick_pattern, when_used
+
 DocumentKind = Literal[
     "scaffold",
     "lorem_ipsum",
@@ -95,7 +97,7 @@ ADDRESSES: dict[str, str] = {
     "ar": "أنت |مهمتك|دورك|تصرف |بصفتك|يجب عليك|عليك أن|قم ب",
     "fa": "شما (?:یک|به|باید)|تو (?:یک|باید)|وظیفه (?:شما|تو)|نقش (?:شما|تو)|لطفا",
 }
-ROLE_TITLES = re.compile(
+ROLE_TITLES = when_used(
     r"^(?:role|roles|persona|profile|identity|task|instructions?|constraints?|workflow|skills?"
     r"|goals?|rules"
     r"|steps|output(?: format| instructions)?|rolle|aufgabe|fähigkeiten|richtlinien"
@@ -110,27 +112,27 @@ ROLE_TITLES = re.compile(
     r"|محدودیت)\b"
 )
 # A file that calls itself one is no document of another kind.
-PROMPT_NAMES = re.compile(
+PROMPT_NAMES = when_used(
     r"(?:^|[-_. ])(?:prompts?|system|user|instructions?|rules?|cursorrules|mdc|agents?|claude"
     r"|gemini|skill"
     r"|skprompt|prompty|jinja2?|persona|chatmode)(?:[-_. ]?v?\d+)?$"
 )
 # Where people look for what a tool does, unless a folder below holds what models are told.
-DOCS_FOLDER = re.compile(
+DOCS_FOLDER = when_used(
     r"(?:^|/)(?:docs?|documentation)/(?![^\n]*(?:prompt|agent|skill|rule|instruct)[^/\n]*/)"
 )
 _LOCALE = r"(?:[-_. ](?:[a-z]{2,3}|[a-z]{2}[-_][a-z]{2,4}))?$"
 # Names that leave no doubt, and those that need other signs beside them.
 DOCUMENT_NAMES: dict[DocumentKind, re.Pattern[str]] = {
-    "licence": re.compile(rf"^(?:licen[sc]e|copying|unlicense){_LOCALE}"),
-    "code_of_conduct": re.compile(rf"^code[-_ ]?of[-_ ]?conduct{_LOCALE}"),
-    "changelog": re.compile(rf"^change[-_ ]?log{_LOCALE}"),
-    "readme": re.compile(rf"^read[-_ ]?me{_LOCALE}"),
-    "community": re.compile(
+    "licence": when_used(rf"^(?:licen[sc]e|copying|unlicense){_LOCALE}"),
+    "code_of_conduct": when_used(rf"^code[-_ ]?of[-_ ]?conduct{_LOCALE}"),
+    "changelog": when_used(rf"^change[-_ ]?log{_LOCALE}"),
+    "readme": when_used(rf"^read[-_ ]?me{_LOCALE}"),
+    "community": when_used(
         rf"^(?:contributing|contributors|security|support|governance|maintainers){_LOCALE}"
     ),
 }
-README_OF = re.compile(rf"[-_. ]read[-_ ]?me{_LOCALE}")
+README_OF = when_used(rf"[-_. ]read[-_ ]?me{_LOCALE}")
 
 LICENCE_PHRASES = (
     *("permission is hereby granted", "redistribution and use in source", "gnu general public"),
@@ -202,12 +204,12 @@ COMMUNITY_PHRASES = (
     ),
     *("プルリクエスト", "기여", "вклад", "участи", "المساهمة", "مشارکت", "đóng góp"),
 )
-DECISION_TITLES = re.compile(
+DECISION_TITLES = when_used(
     r"^(?:context and problem statement|decision drivers|considered options|decision outcome"
     r"|pros and cons of the options|consequences|alternatives considered|decision|rationale"
     r"|status)\b"
 )
-README_TITLES = re.compile(
+README_TITLES = when_used(
     r"^(?:(?:quick ?)?(?:install\w*|setup|getting started|quick ?start|usage|contribut\w+"
     r"|licen[sc]e|features"
     r"|requirements|prerequisites|building|testing|table of contents|documentation|roadmap"
@@ -226,14 +228,30 @@ README_TITLES = re.compile(
     r"|설치|빠른 시작|사용법|라이선스|기여|기능|التثبيت|الاستخدام|الترخيص|المساهمة|نصب|استفاده"
     r"|مجوز)\b"
 )
-BADGE = re.compile(
+BADGE = when_used(
     r"\[!\[[^\]\n]{0,200}\]\(|<img [^>\n]{0,400}(?:badge|shields\.io|\.svg)", re.IGNORECASE
 )
-INSTALL_COMMAND = re.compile(
-    r"^[ \t$>]*(?:pip3?|npm|yarn|pnpm|brew|cargo|go|apt(?:-get)?|docker|git|gem|composer|uv|make"
+_INSTALLS = (
+    r"[ \t$>]*(?:pip3?|npm|yarn|pnpm|brew|cargo|go|apt(?:-get)?|docker|git|gem|composer|uv|make"
     r"|conda|npx)"
-    r" (?:install|add|i|get|clone|run|pull|build|test|init|-)\b",
-    re.MULTILINE,
+    r" (?:install|add|i|get|clone|run|pull|build|test|init|-)"
+)
+INSTALL_COMMAND = when_used(rf"^{_INSTALLS}\b", re.MULTILINE)
+_DIGIT_ELSEWHERE = rb"[\xd9\xdb\xdf\xe0\xe1\xea\xef]|\xf0[\x90-\x9e]|\xf0\x9f\xaf"  # in UTF-8
+# What is in every text, in lower case, that holds a phrase, a badge, a command or a release.
+ANY_SIGN = quick_pattern(
+    rb"|".join(
+        (
+            *(
+                re.escape(each).encode()
+                for each in sorted({*LICENCE_PHRASES, *CONDUCT_PHRASES, *COMMUNITY_PHRASES})
+            ),
+            rb"\[!\[|<img ",
+            f"(?m:^){_INSTALLS}".encode(),
+            rb"(?m:^)(?:#{1,4}[ \t]*)?\[?v?(?:\d{1,4}\.[\d\x80-\xff]|%b)" % _DIGIT_ELSEWHERE,
+            rb"(?m:^)#{1,4}[ \t]*\[?unreleased",
+        )
+    )
 )
 PROJECT_WORDS = frozenset(
     """
@@ -245,12 +263,12 @@ PROJECT_WORDS = frozenset(
     linux windows
     """.split()
 )
-RELEASE_HEADING = re.compile(
+RELEASE_HEADING = when_used(
     r"^(?:#{1,4}[ \t]*)?\[?v?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?[\w.+-]{0,20}\]?(?:\([^)\n]{0,200}\))?"
     r"[ \t]*(?:[-–—(:/][ \t]*|$)|^#{1,4}[ \t]*\[?(?:unreleased|v?\d{1,4}\.\d{1,4})",
     re.MULTILINE | re.IGNORECASE,
 )
-LOG_LINE = re.compile(
+LOG_LINE = when_used(
     r"^\s*(?:\[?\d{4}[-/.]\d\d[-/.]\d\d[T ,_]+\d\d:\d\d|\[?\d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d"
     r"|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|TRACE|FATAL)\b|\d{1,3}(?:\.\d{1,3}){3} |[$>#%] \S|✓|✗"
@@ -291,12 +309,12 @@ _UNITS = (
     r"|ملعقة|كوب|گرم"
     r"|قاشق|پیمانه"
 )
-QUANTITY_LINE = re.compile(
+QUANTITY_LINE = when_used(
     r"^[ \t]*[-*+•・●]?[ \t]*(?:[\d½¼¾⅓/.,-]{1,8}|[一二三四五六七八九十半两]{1,3}|大さじ|小さじ)"
     rf"[ \t]*\d{{0,3}}[ \t]*(?:{_UNITS})",
     re.MULTILINE | re.IGNORECASE,
 )
-RECIPE_TITLES = re.compile(
+RECIPE_TITLES = when_used(
     r"^(?:ingredients?|zutaten|ingrédients|ingredientes|ingredienti|składniki|malzemeler"
     r"|nguyên liệu"
     r"|ингредиенты|состав|材料|食材|配料|用料|재료|المقادير|المكونات|مواد لازم|ingrediënten)\b"
@@ -321,7 +339,8 @@ FILL_IN_SIGNS = (
     ),
     *(" einfügen", " eintragen"),
 )
-FILL_IN_MARK = re.compile(
+ANY_FILL_IN = quick_pattern("|".join(map(re.escape, FILL_IN_SIGNS)).encode())
+FILL_IN_MARK = when_used(
     r"\b(?:todo|tbd|xxx+|your[_ ]\w{2,20}[_ ]name|(?:role|prompt|project)_name|describe your"
     r"|goes here"
     r"|(?:describe|insert|add|enter|write|fill in|put|replace)\b[^.\n\]]{0,40}\bhere)\b"
@@ -334,11 +353,11 @@ FILL_IN_PARTS = (
     *("ここに", "여기에", "здесь ", "hier ein"),
 )
 # The title of a file, if nobody has chosen one yet: `Role: Your_Role_Name`, `[Prompt title]`.
-BLANK_TITLE = re.compile(
+BLANK_TITLE = when_used(
     r"(?:^|[\s:])(?:your_)?[a-z]+_name$|^(?:\[[^\[\]]+\s[^\[\]]+\]|<[^<>]+\s[^<>]+>"
     r"|\{[^{}]+\s[^{}]+\})$"
 )
-BLANKS = re.compile(
+BLANKS = when_used(
     r"<!--.{0,2000}?-->|\[[^\[\]\n]{0,120}\]|<[^<>\n]{1,120}>|\{\{[^{}\n]{0,120}\}\}"
     r"|^[ \t]*#{1,6}[^\n]*$|^[ \t]*(?:```|~~~)[^\n]*$|\b(?:todo|tbd|tba|fixme|xxx+|n/a)\b[^\n]*"
     r"|[|:_*.-]{3,}",

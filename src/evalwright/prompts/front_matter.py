@@ -13,16 +13,17 @@ import yaml
 
 from evalwright.contracts.yaml_loader import DUPLICATE_KEY, JsonLoader, load_yaml
 from evalwright.prompts.document import UnfitPrompt
+from evalwright.prompts.patterns import when_used
 
 MAX_VALUES = 100_000
 
 _MAP = "tag:yaml.org,2002:map"
-_OPENING = re.compile(r"---[ \t]*\r?\n")
-_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
-_KEY = re.compile(
+_OPENING = when_used(r"---[ \t]*\r?\n")
+_CLOSING = when_used(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_KEY = when_used(
     r"(?m)^(?:\"([^\"\n]{1,80})\"|'([^'\n]{1,80})'|([^\W\d][\w .-]{0,79}?))[ \t]*:(?=[ \t\r]|$)"
 )
-_QUOTED = re.compile(r"\"(.*)\"|'(.*)'", re.DOTALL)
+_QUOTED = when_used(r"\"(.*)\"|'(.*)'", re.DOTALL)
 
 FrontMatter = tuple[dict[str, Any] | None, int, tuple[str, ...]]
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from evalwright.contracts.prompt_result import InputType
+from evalwright.prompts.patterns import when_used
 
 PromptKind = Literal[
     "library_page",  # a page about a prompt, or with front matter such as a title
@@ -60,10 +61,10 @@ _PAGE_KEYS = frozenset(
 KNOWN_KEYS = _RULES_KEYS | _SKILL_KEYS | _PAGE_KEYS | {"name", "description", "model", "version"}
 _OPENING = 300  # characters in which a chat shows its first role
 _CALL_KEYS = frozenset({"inputs", "outputs", "sample", "template", "input", "output", "config"})
-_CORE_HEADING = re.compile(
+_CORE_HEADING = when_used(
     r"^#{2,6}[ \t]+(?:The |Full |System |Main )?Prompt(?: Template)?\b", re.MULTILINE
 )
-_ROLE_LINE = re.compile(
+_ROLE_LINE = when_used(
     r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*)?(?:system|user|assistant|developer)(?:\*\*)?[ \t]*:"
     r"[ \t]*(?:\*\*)?[ \t\r]*$"
     r"|<\|(?:im_start|start_header_id)\|>[ \t]*(?:system|user|assistant)"
@@ -72,14 +73,15 @@ _ROLE_LINE = re.compile(
     r"|\[/?INST\]|<<SYS>>",
     re.MULTILINE,
 )
+# Each with a sign, often a single letter, without which there is no need to search.
 _STYLES: tuple[tuple[TemplateStyle, str, re.Pattern[str]], ...] = (
-    ("jinja", "{%", re.compile(r"\{%[-+~]?[ \t]*[a-z]+\b[^%\n]{0,200}%\}")),
-    ("expression", "${{", re.compile(r"\$\{\{[^{}\n]{1,200}\}\}")),
-    ("mustache", "{{", re.compile(r"\{\{~?[#/^>!&][^{}\n]{0,200}\}\}|\{\{\{[^{}\n]{1,200}\}\}\}")),
-    ("jinja", "{{", re.compile(r"\{\{[-~]?[ \t]*[\w.\[\]'\"]{1,80}[ \t]*\|[^{}\n]{1,200}\}\}")),
-    ("jinja", "{#", re.compile(r"\{#[^#\n]{0,200}#\}")),
-    ("erb", "<%", re.compile(r"<%[=-]?[^%\n]{1,200}%>")),
-    ("double_brace", "{{", re.compile(r"\{\{[-~]?[ \t]*\$?[^\W\d][^{}\n]{0,80}\}\}")),
+    ("jinja", "%", when_used(r"\{%[-+~]?[ \t]*[a-z]+\b[^%\n]{0,200}%\}")),
+    ("expression", "$", when_used(r"\$\{\{[^{}\n]{1,200}\}\}")),
+    ("mustache", "{{", when_used(r"\{\{~?[#/^>!&][^{}\n]{0,200}\}\}|\{\{\{[^{}\n]{1,200}\}\}\}")),
+    ("jinja", "|", when_used(r"\{\{[-~]?[ \t]*[\w.\[\]'\"]{1,80}[ \t]*\|[^{}\n]{1,200}\}\}")),
+    ("jinja", "{#", when_used(r"\{#[^#\n]{0,200}#\}")),
+    ("erb", "%", when_used(r"<%[=-]?[^%\n]{1,200}%>")),
+    ("double_brace", "{{", when_used(r"\{\{[-~]?[ \t]*\$?[^\W\d][^{}\n]{0,80}\}\}")),
 )
 _STYLE_OF_PLACEHOLDERS: tuple[tuple[str, TemplateStyle], ...] = (
     ("${}", "dollar_brace"),

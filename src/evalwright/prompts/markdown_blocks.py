@@ -9,18 +9,19 @@ import re
 from typing import Literal
 
 from evalwright.prompts.document import Block
+from evalwright.prompts.patterns import when_used
 
 INDENTED = "indented"  # the info of code that is set off by four spaces instead of a fence
 MAX_DEPTH = 50  # of list items that begin on one line
 _CODE_INDENT = 4
 
-_HEADING = re.compile(r"(#{1,6})(?:[ \t]|$)")
-_FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
-_RULE = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_ITEM = re.compile(r"([-*+]|(\d{1,9})[.)])(?:([ \t]+)|$)")
-_SETEXT = re.compile(r"(=+|-+)[ \t]*$")
-_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
-_CELL_END = re.compile(r"(?<!\\)\|")
+_HEADING = when_used(r"(#{1,6})(?:[ \t]|$)")
+_FENCE = when_used(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+_RULE = when_used(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_ITEM = when_used(r"([-*+]|(\d{1,9})[.)])(?:([ \t]+)|$)")
+_SETEXT = when_used(r"(=+|-+)[ \t]*$")
+_DELIMITERS = when_used(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_CELL_END = when_used(r"(?<!\\)\|")
 _HTML_TAGS = (
     "address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|"
     "dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|"
@@ -28,21 +29,21 @@ _HTML_TAGS = (
     "search|section|summary|table|tbody|td|tfoot|th|thead|title|tr|track|ul"
 )
 _ATTRIBUTES = r"""(?:\s+[a-zA-Z_:][\w:.-]*(?:\s*=\s*(?:[^"'=<>`\s]+|'[^']*'|"[^"]*"))?)*"""
-_BLANK = re.compile(r"^[ \t]*$")
+_BLANK = when_used(r"^[ \t]*$")
 # How a block of HTML starts, how it ends, and whether it may interrupt a paragraph.
 _HTML = (
     (
-        re.compile(r"<(?:script|pre|style|textarea)(?:\s|>|$)", re.IGNORECASE),
-        re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE),
+        when_used(r"<(?:script|pre|style|textarea)(?:\s|>|$)", re.IGNORECASE),
+        when_used(r"</(?:script|pre|style|textarea)>", re.IGNORECASE),
         True,
     ),
-    (re.compile(r"<!--"), re.compile(r"-->"), True),
-    (re.compile(r"<\?"), re.compile(r"\?>"), True),
-    (re.compile(r"<![A-Za-z]"), re.compile(r">"), True),
-    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>"), True),
-    (re.compile(rf"</?(?:{_HTML_TAGS})(?:\s|/?>|$)", re.IGNORECASE), _BLANK, True),
+    (when_used(r"<!--"), when_used(r"-->"), True),
+    (when_used(r"<\?"), when_used(r"\?>"), True),
+    (when_used(r"<![A-Za-z]"), when_used(r">"), True),
+    (when_used(r"<!\[CDATA\["), when_used(r"\]\]>"), True),
+    (when_used(rf"</?(?:{_HTML_TAGS})(?:\s|/?>|$)", re.IGNORECASE), _BLANK, True),
     (
-        re.compile(
+        when_used(
             rf"(?:<[A-Za-z][A-Za-z0-9-]*{_ATTRIBUTES}\s*/?>|</[A-Za-z][A-Za-z0-9-]*\s*>)\s*$"
         ),
         _BLANK,
@@ -281,7 +282,7 @@ class _BlockScanner:
         mark, info = (match[1], match[2]) if match[1] else (match[3], match[4])
         start = self.at
         base = self.items[-1] if self.items else 0
-        ending = re.compile(rf"[ ]{{0,{base + 3}}}{mark[0]}{{{len(mark)},}}[ \t]*$")
+        ending = when_used(rf"[ ]{{0,{base + 3}}}{mark[0]}{{{len(mark)},}}[ \t]*$")
         lines = self.lines
         end = len(lines)
         closed = False

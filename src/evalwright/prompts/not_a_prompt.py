@@ -15,6 +15,7 @@ from evalwright.prompts import document_signs as signs
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import words
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
 
@@ -24,8 +25,8 @@ _TOLD_BY_NAME: tuple[DocumentKind, ...] = ("licence", "code_of_conduct", "change
 _OPENING = 600  # characters at the start, in which a prompt says what it is
 _LONGEST_SEARCHED = 60_000  # characters; what a document is shows in its first pages
 
-_STARTS = re.compile(r"\n\s*\S|[.!?]\s+\S")
-_FIRST_WORD = re.compile(
+_STARTS = when_used(r"\n\s*\S|[.!?]\s+\S")
+_FIRST_WORD = when_used(
     r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z'-]+)"
 )
 _PRESSING = frozenset(
@@ -86,7 +87,7 @@ def _scaffold(reading: Reading) -> bool:
             return not _has_variables(reading)
     if reading.sections and signs.BLANK_TITLE.search(reading.sections[0].title.strip().lower()):
         return True
-    if not any(sign in text for sign in signs.FILL_IN_SIGNS):
+    if not signs.ANY_FILL_IN.search(text.encode("utf-8", "surrogatepass")):
         return False
     fewest = max(3, 0.03 * len(reading.word_list))
     # To look for the pattern takes long: first what every mark holds is counted.
@@ -119,7 +120,7 @@ def _code_of_conduct(reading: Reading) -> bool:
 
 
 def _changelog(reading: Reading) -> bool:
-    return len(signs.RELEASE_HEADING.findall(reading.prompt.body[:_LONGEST_SEARCHED])) >= 3
+    return len(signs.RELEASE_HEADING.findall(_signed_body(reading))) >= 3
 
 
 def _log(reading: Reading) -> bool:
@@ -140,7 +141,7 @@ def _decision_record(reading: Reading) -> bool:
 
 
 def _readme(reading: Reading) -> bool:
-    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    body = _signed_body(reading)
     titles = {each.key for each in reading.sections if signs.README_TITLES.match(each.key)}
     badges = min(3, len(signs.BADGE.findall(body)))
     installs = min(2, len(signs.INSTALL_COMMAND.findall(body)))
@@ -237,8 +238,16 @@ def _stem(reading: Reading) -> str:
 
 def _phrases(reading: Reading, phrases: Collection[str]) -> int:
     """How many of some phrases a file holds."""
-    text = reading.prompt.body[:_LONGEST_SEARCHED].lower()
-    return sum(phrase in text for phrase in phrases)
+    text = _signed_body(reading).lower()
+    return sum(phrase in text for phrase in phrases) if text else 0
+
+
+@lru_cache(maxsize=1)
+def _signed_body(reading: Reading) -> str:
+    """The body as far as it is searched; nothing where no sign of a document is in it."""
+    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    data = body.lower().encode("utf-8", "surrogatepass")
+    return body if signs.ANY_SIGN.search(data) else ""
 
 
 def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
@@ -249,7 +258,7 @@ def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
 
 @cache
 def _address_pattern(language: str) -> re.Pattern[str]:
-    return re.compile(signs.ADDRESSES[language])
+    return when_used(signs.ADDRESSES[language])
 
 
 _Detector = tuple[DocumentKind, Callable[[Reading], bool]]

@@ -12,6 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from evalwright.prompts.patterns import when_used
+from evalwright.prompts.vocabulary import shows_example
+
 PartForm = Literal["heading", "tag", "label", "number", "bullet"]
 
 
@@ -41,9 +44,9 @@ class Outline(msgspec.Struct, frozen=True):
         return next((each for each in self.sections if any(key in each.key for key in keys)), None)
 
 
-_LINE = re.compile(
+_LINE = when_used(
     r"\n[ \t>]*+(?:"  # a line feed first, so that `re` can skip to the next line
-    r"(?P<hashes>#{1,6})[ \t]+(?P<heading>[^\n]{1,200})"
+    r"#{1,6}[ \t]+(?P<heading>[^\n]{1,200})"
     r"|<(?P<tag>[^\W\d][\w.:-]{0,60})(?:[ \t][^<>\n]{0,200})?>"
     r"|\{%-?[ \t]*block[ \t]+(?P<block>\w{1,60})[ \t]*-?%\}"
     r"|[【〔［\[](?P<bracket>[^【】〔〕［］\[\]\n]{1,40})[】〕］\]][ \t]*[:：]?[ \t\r]*$"
@@ -53,22 +56,24 @@ _LINE = re.compile(
     r"|(?:\*\*)?\(?\d{1,3}[.)）．](?=[\s*])|\d{1,3}、|[①-⑳]|[一二三四五六七八九十]{1,3}[、．.]"
     r"|第[一二三四五六七八九十\d]{1,3}步|（\d{1,3}）)"
     r"|(?P<bullet>[-*+•・●▪◦–■◆★])[ \t]"
-    r"|(?P<label>(?:\*\*|__)?[^\W\d_][^\n:：.!?。]{0,60}"
-    r"(?:[:：](?:\*\*|__)?|(?:\*\*|__)[:：]))[ \t\r]*$"
+    r"|(?P<label>(?:\*\*|__)?[^\W\d_][^\n:：.!?。]{0,60}+"
+    r"(?:[:：](?:\*\*|__)?|(?:\*\*|__|(?<=\*)\*|(?<=_)_)[:：]))[ \t\r]*$"
     r"|\*\*(?P<bold>[^*\n]{1,80})\*\*[:：]?[ \t\r]*$"
     r")",
     re.MULTILINE,
 )
-_SECTION_GROUPS: tuple[tuple[str, PartForm], ...] = (
-    ("heading", "heading"),
-    ("tag", "tag"),
-    ("block", "tag"),
-    ("bracket", "label"),
-    ("ruled", "label"),
-    ("label", "label"),
-    ("bold", "label"),
-)
-_CLOSED_TAG = re.compile(r"</([^\W\d][\w.:-]{0,60})>")
+_FORMS: dict[str | None, PartForm] = {
+    "heading": "heading",
+    "tag": "tag",
+    "block": "tag",
+    "bracket": "label",
+    "ruled": "label",
+    "label": "label",
+    "bold": "label",
+    "number": "number",
+    "bullet": "bullet",
+}
+_CLOSED_TAG = when_used(r"</([^\W\d][\w.:-]{0,60})>")
 _MARKUP = frozenset(
     """
     a abbr b blockquote body br button center code col dd del details dl dt em figure font form h1
@@ -77,8 +82,8 @@ _MARKUP = frozenset(
     """.split()
 )
 _LONGEST_LABEL = 5  # spaces; what is longer is a sentence
-_DECORATION = re.compile(r"[^\w/&' -]+|_+")
-_FEW_SHOT = re.compile(
+_DECORATION = when_used(r"[^\w/&' -]+|_+")
+_FEW_SHOT = when_used(
     r"(?i)\n[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
     r"вход\w*|输入|問題|入力|입력|الإدخال|girdi|wejście|đầu vào)\b[ \t\d]{0,4}[*`\"]{0,3}[:：]"
     r"[^\n]{0,2000}\n(?:[^\n]{0,500}\n){0,6}?"
@@ -86,11 +91,6 @@ _FEW_SHOT = re.compile(
     r"|salida|saída|uscita|выход\w*|ответ|输出|出力|답변|출력|الإخراج|çıktı|wyjście"
     r"|đầu ra)\b[ \t\d]{0,4}"
     r"[*`\"]{0,3}[:：]"
-)
-EXAMPLE_TITLE = re.compile(
-    r"\b(?:examples?|samples?|few[- ]?shots?|demonstrations?|beispiele?n?|exemples?|ejemplos?"
-    r"|exemplos?|esempi[o]?|voorbeeld(?:en)?|przykład\w*|пример\w*|приклад\w*|örne[kğ]\w*|ví dụ"
-    r"|contoh|exempel)\b|例|예시|مثال|أمثلة|نمونه|ตัวอย่าง|उदाहरण|דוגמ"
 )
 
 
@@ -102,12 +102,11 @@ def outline_of(text: str) -> Outline:
     for found in _LINE.finditer("\n" + text):
         # What precedes the text makes up for the line feed.
         start, body = found.start(), found.end() - 1
-        if found["bullet"]:
-            listed.append(("bullet", start, body))
-        elif found["number"]:
-            listed.append(("number", start, body))
+        form = _FORMS[found.lastgroup]
+        if form in ("bullet", "number"):
+            listed.append((form, start, body))
         elif (title := _section_title(found, closings)) is not None:
-            marks.append((*title, start, body))
+            marks.append((form, title, start, body))
     sections = tuple(_sections(marks, closings, len(text)))
     ends = [start for _, start, _ in listed[1:]] + [len(text)]
     parts = [
@@ -130,14 +129,11 @@ def _closing_tags(text: str) -> dict[str, list[int]]:
     return places
 
 
-def _section_title(found: re.Match[str], closed: Collection[str]) -> tuple[PartForm, str] | None:
-    for group, form in _SECTION_GROUPS:
-        title: str | None = found[group]
-        if title is None:
-            continue
-        is_none = title not in closed if group == "tag" else title.count(" ") > _LONGEST_LABEL
-        return None if is_none and group in ("tag", "label") else (form, title.strip())
-    return None
+def _section_title(found: re.Match[str], closed: Collection[str]) -> str | None:
+    group = found.lastgroup or ""
+    title: str = found[group]
+    is_none = title not in closed if group == "tag" else title.count(" ") > _LONGEST_LABEL
+    return None if is_none and group in ("tag", "label") else title.strip()
 
 
 def _sections(
@@ -166,7 +162,7 @@ def _line_end(text: str, start: int, latest: int) -> int:
 
 def _examples(text: str, sections: tuple[PromptPart, ...]) -> Iterator[PromptPart]:
     for each in sections:
-        if EXAMPLE_TITLE.search(each.key) and text[each.body : each.end].strip():
+        if shows_example(each.key) and text[each.body : each.end].strip():
             yield each
     for pair in _FEW_SHOT.finditer("\n" + text):
         yield PromptPart("label", "", "", pair.start(), pair.start(), pair.end() - 1)

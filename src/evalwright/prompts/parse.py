@@ -16,6 +16,7 @@ from evalwright.prompts.front_matter import load_checked, split_front_matter
 from evalwright.prompts.kinds import OTHER_FORMATS, prompt_kind, template_style
 from evalwright.prompts.language import language_of
 from evalwright.prompts.markdown_blocks import scan_blocks
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.placeholders import find_placeholders
 
 MAX_BYTES = 5 * 1024 * 1024
@@ -24,7 +25,7 @@ STDIN = "-"
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _REMEDY = "save it as UTF-8, as with `iconv -f UTF-16 -t UTF-8 old.md > new.md`"
-_EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
+_EMPHASIS = when_used(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
 def parse_prompt(data: bytes, shown: str, note: str | None = None) -> Prompt:

@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from evalwright.prompts.document import Block, Placeholder
+from evalwright.prompts.patterns import when_used
 
 # A fence that holds a prompt rather than code has one of these for its info.
 PROSE_FENCES = frozenset({"", "text", "txt", "plaintext", "plain", "prompt", "markdown", "md"})
 
 # The first letter precedes the alternatives, which look back at it: so `re` can skip to the next
 # bracket, which is three times as fast.
-_CANDIDATE = re.compile(
+_CANDIDATE = when_used(
     r"[\[{<$`](?:"
-    r"(?<=\{)\{[-~]?[ \t]*\$?[^\W\d][\w.\- ]{0,59}(?:\|[^{}\n]{0,80})?\}\}"
+    r"(?<=\{)\{[-~]?[ \t]*\$?([^\W\d][\w.\- ]{0,59})(?:\|[^{}\n]{0,80})?\}\}"
     r"|(?<=\{)[A-Za-z_]\w{0,59}\}"
     r"|(?<=\$)\{[A-Za-z_][\w.\-]{0,59}\}"
     r"|(?<=\[)[A-Za-z][^\[\]\n|`<>\"{}=;]{1,59}\]"
@@ -21,7 +22,7 @@ _CANDIDATE = re.compile(
     r"|(?<=`)(?:[^`\n]{1,399}`|`*))"  # a span of code as a whole, or its marks
 )
 # Also of Jinja, with a filter or trimmed (`{{- name | upper -}}`), and with a `$`.
-_DOUBLE = re.compile(r"\{\{[-~]?[ \t]*\$?([^\W\d][\w.\- ]{0,59})(?:\|[^{}\n]{0,80})?\}\}")
+_DOUBLE = when_used(r"\{\{[-~]?[ \t]*\$?([^\W\d][\w.\- ]{0,59})(?:\|[^{}\n]{0,80})?\}\}")
 _KEYWORDS = frozenset(("else", "end", "endif", "endfor", "this"))  # of templates, not names
 _NOT_A_SPAN = 3  # so many backticks are a fence
 
@@ -34,8 +35,8 @@ _MARKS = frozenset(
     info debug error critical end start edited redacted removed truncated
     """.split()
 ) | {"citation needed"}
-_MAY_BE_NO_BLANK = re.compile(r"[/\d]")
-_NO_BLANK = re.compile(
+_MAY_BE_NO_BLANK = when_used(r"[/\d]")
+_NO_BLANK = when_used(
     r"(?:"
     r"[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+"  # [Yes/No]: what an answer may be
     r"|[A-Za-z]+[ _-]?\d+(?:\s*[,;]\s*[A-Za-z]+[ _-]?\d+)+"  # [Doc_1, Doc_3]
@@ -53,9 +54,9 @@ _HTML_NAMES = """
     table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
 """
 _HTML = frozenset(_HTML_NAMES.split())
-_CLOSING = re.compile(r"</([A-Za-z_][\w \-]{0,59})>")
-_LINK_TARGET = re.compile(r":[ \t]*(?:<|/|\./|#|https?:|www\.|mailto:)")
-_CODE_FOLLOWS = re.compile(r"[\w}/{(=]|\.\w")
+_CLOSING = when_used(r"</([A-Za-z_][\w \-]{0,59})>")
+_LINK_TARGET = when_used(r":[ \t]*(?:<|/|\./|#|https?:|www\.|mailto:)")
+_CODE_FOLLOWS = when_used(r"[\w}/{(=]|\.\w")
 MAX_SPAN = 400
 
 
@@ -99,7 +100,7 @@ class _Prose:
         while match := _CANDIDATE.search(self.text, at, end):
             start, at = match.span()
             if self.text[start] != "`":
-                if (placeholder := self.placeholder(start, at)) is not None:
+                if (placeholder := self.placeholder(match, start, at)) is not None:
                     yield placeholder
             elif at - start > _NOT_A_SPAN - 1 and self.text[start + 1] != "`":
                 if self.is_placeholder(start + 1, at - 1):
@@ -111,12 +112,11 @@ class _Prose:
                         yield from self.placeholders(at, close)
                     at = close + len(match[0])
 
-    def placeholder(self, start: int, end: int) -> Placeholder | None:
-        candidate = self.text[start:end]
-        if candidate.startswith("{{"):
-            double = _DOUBLE.match(candidate)
-            name = _name(double) if double is not None else candidate[2:-2].strip()
+    def placeholder(self, match: re.Match[str], start: int, end: int) -> Placeholder | None:
+        if match.lastindex is not None:
+            name = _name(match)
             return None if name in _KEYWORDS else Placeholder(name, "{{}}", start)
+        candidate = match[0]
         if candidate[0] == "$":
             return Placeholder(candidate[2:-1], "${}", start)
         name = candidate[1:-1]

@@ -14,6 +14,7 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, parse, stringify
 from evalwright.models.protocol import ChatMessage, OutputSchema
 from evalwright.prompts.document import UnfitPrompt
+from evalwright.prompts.patterns import when_used
 
 Comparison = Literal["equals", "contains", "startsWith", "endsWith"]
 ResponseFormat = Literal["text", "json_object", "json_schema"]
@@ -35,7 +36,7 @@ _FORMATS: tuple[ResponseFormat, ...] = get_args(ResponseFormat)
 _USES: tuple[Uses, ...] = get_args(Uses)
 _ROLES = ("system", "user", "assistant")
 _KINDS = ("string", "llm", "uses")
-_PLACEHOLDER = re.compile(r"\{\{([^{}\n]+)\}\}")
+_PLACEHOLDER = when_used(r"\{\{([^{}\n]+)\}\}")
 
 
 class StringEvaluator(msgspec.Struct, frozen=True):

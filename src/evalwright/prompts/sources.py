@@ -17,6 +17,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.kinds import OTHER_FORMATS
 from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.results import Failure
 
 UNKNOWN_TYPE = "unknown"
@@ -26,13 +27,13 @@ _NEVER_PROMPTS = frozenset(
     {"requirements.txt", "constraints.txt", "robots.txt", "cmakelists.txt", "top_level.txt"}
 )
 _TEMPLATES = "templates"
-_SCAFFOLD = re.compile(r"(?:^|[\W_])(?:template|scaffold)s?(?:$|[\W_])", re.IGNORECASE)
+_SCAFFOLD = when_used(r"(?:^|[\W_])(?:template|scaffold)s?(?:$|[\W_])", re.IGNORECASE)
 _SAYS_WHAT_IT_IS = ("title", "name", "type", "kind", "category", "tags", "layout")
 _LEFT_OUT = (".agent.md", ".instructions.md")  # unless all kinds are asked for
 _PROMPT_SUFFIXES = (".md", ".prompt.yml", ".prompt.yaml")
 _NAMED = 5  # of what was passed over
 _LONGEST_NAME = 200
-_WORD = re.compile(r"\w")
+_WORD = when_used(r"\w")
 _USUAL_BYTES = 64 * 1024
 
 
@@ -341,7 +342,7 @@ def _only_placeholders(prompt: Prompt) -> bool:
 def _without(text: str, style: str, names: set[str]) -> str:
     """The text without the placeholders of these names."""
     opening, closing = map(re.escape, _BRACKETS[style])
-    bracketed = re.compile(rf"{opening}([^\n]{{1,{_LONGEST_NAME}}}?){closing}")
+    bracketed = when_used(rf"{opening}([^\n]{{1,{_LONGEST_NAME}}}?){closing}")
     return bracketed.sub(lambda found: "" if found[1].strip() in names else found[0], text)
 
 

@@ -1,11 +1,13 @@
 """What a text speaks of, counted by tables of words for each language (`vocabulary.txt`)."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, cast, get_args
 
 import msgspec
+
+from evalwright.prompts.patterns import when_used
 
 Concept = Literal[
     "asks", "you", "self", "claims", "hedges", "cases", "limits", "forms", "examples", "inputs"
@@ -14,6 +16,11 @@ CONCEPTS: tuple[Concept, ...] = get_args(Concept)
 _ENGLISH = "en"
 _SHORTEST_STEM, _LONGEST_STEM = 2, 20
 _NOT_IN_WORDS = frozenset(".:")  # what holds one, such as `e.g.`, is a piece of text
+_EXAMPLE_TITLE = when_used(
+    r"\b(?:examples?|samples?|few[- ]?shots?|demonstrations?|beispiele?n?|exemples?|ejemplos?"
+    r"|exemplos?|esempi[o]?|voorbeeld(?:en)?|przykład\w*|пример\w*|приклад\w*|örne[kğ]\w*|ví dụ"
+    r"|contoh|exempel)\b|例|예시|مثال|أمثلة|نمونه|ตัวอย่าง|उदाहरण|דוגמ"
+)
 
 _Meanings = dict[str, tuple[Concept, ...]]
 
@@ -31,6 +38,12 @@ class Vocabulary(msgspec.Struct, frozen=True):
             if found := self.stems.get(word[:length]):
                 return {*found, *self.words.get(word, ())}
         return set(self.words.get(word, ()))
+
+
+@lru_cache(maxsize=512)
+def shows_example(key: str) -> bool:
+    """Whether the key of a title says that an example follows."""
+    return _EXAMPLE_TITLE.search(key) is not None
 
 
 def has_vocabulary(language: str) -> bool:

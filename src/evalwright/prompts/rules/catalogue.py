@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules import (
     contradiction,
     duplicates,
@@ -29,15 +30,15 @@ from evalwright.prompts.rules.reading import Reading
 
 WHOLE_FILE = 0  # instead of a line
 _SIGN = "prompteval-ignore"
-_COMMENT = re.compile(
+_COMMENT = when_used(
     r"(?:<!--[ \t]*prompteval-ignore(-file)?\b([^\n:>]*)(?::([^\n]*?))?[ \t]*-->"
     r"|\{(?:#-?|\{!(?:--)?)[ \t]*prompteval-ignore(-file)?\b([^\n:#}]*)(?::([^\n]*?))?[ \t]*"
     r"(?:-?#|(?:--)?\})\}"
     r"|#[ \t]*prompteval-ignore(-file)?\b([^\n:]*)(?::([^\n]*))?)"
 )
 _FIRST_GROUP = {"<": 1, "{": 4, "#": 7}
-_NOT_SPACE = re.compile(r"\S")
-_NAMES = re.compile(r"[^\s,]+")
+_NOT_SPACE = when_used(r"\S")
+_NAMES = when_used(r"[^\s,]+")
 
 
 class IgnoreComment(msgspec.Struct, frozen=True):

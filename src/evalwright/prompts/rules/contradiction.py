@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading
 
 
@@ -29,20 +30,20 @@ _THING = r"([a-z]+ (?:[a-z-]+ ?){1,4})(?=[.,;\n])"  # all of it, up to the end o
 
 _SHORT = Phrase(
     "keep be",
-    re.compile(
+    when_used(
         rf"keep {_ANSWER} (?:as )?(?:brief|short|concise)\b|be (?:as )?(?:brief|concise){_END}"
     ),
 )
 _LONG = Phrase(
     "be make",
-    re.compile(
+    when_used(
         rf"be (?:as )?(?:exhaustive|comprehensive|detailed){_END}"
         rf"|make {_ANSWER} (?:as )?(?:exhaustive|comprehensive|detailed|long)\b"
     ),
 )
 _BARE_FORMAT = Phrase(
     "only nothing just json yaml xml csv no without",
-    re.compile(
+    when_used(
         r"(?:only|nothing but|just)\s+(?:a |an |the )?(?:valid |raw )?(?:json|yaml|xml|csv|sql)\b"
         r"|(?:json|yaml|xml|csv)\s+only\b"
         r"|(?:no|without(?: any)?) (?:other|additional|extra|surrounding)"
@@ -51,24 +52,24 @@ _BARE_FORMAT = Phrase(
 )
 _WORDS_AROUND = Phrase(
     "explain describe add write",
-    re.compile(
+    when_used(
         r"(?:(?<=\n)|(?<=[-.;*] )|(?<=then )|(?<=also ))"
         r"(?:explain (?:your|why|how|the)|describe your reasoning|write a (?:paragraph|narrative)|"
         r"add an? (?:explanation|introduction|summary) (?:before|after|in prose))\b"
     ),
 )
 _QUESTIONS = Phrase(
-    "ask", re.compile(r"ask (?:me |the user )?(?:clarifying|follow-up|any|as many) questions\b")
+    "ask", when_used(r"ask (?:me |the user )?(?:clarifying|follow-up|any|as many) questions\b")
 )
 _NO_QUESTIONS = Phrase(
     "do don't never",
-    re.compile(
+    when_used(
         r"(?:do not|don't|never) ask (?:me |the user )?(?:any |clarifying |follow-up )*questions\b"
     ),
 )
 _REASONS = Phrase(
     "reason reasoning reasons explanation rationale",
-    re.compile(
+    when_used(
         r"(?:(?<=[\"'])reason(?:ing)?[\"'](?:\s*:|\s+keys?\b)"
         r"|(?:(?<=provide a )|(?<=provide an )|(?<=provide your )|(?<=give a )|(?<=give your )"
         r"|(?<=comprehensive )|(?<=detailed )|(?<=brief ))(?:reason|explanation|rationale)\b)"
@@ -76,7 +77,7 @@ _REASONS = Phrase(
 )
 _NO_REASONS = Phrase(
     "no without",
-    re.compile(
+    when_used(
         r"(?:no|without(?: any)?) (?:words or )?explanations?\b"
         r"(?: (?:is|are) (?:needed|required|necessary)|\.| at all)"
     ),
@@ -90,19 +91,19 @@ _OPPOSITES = (
 
 _ALWAYS = Phrase(
     "always must sure",
-    re.compile(rf"(?:always|must(?! not)|sure to)\s+{_THING}"),
+    when_used(rf"(?:always|must(?! not)|sure to)\s+{_THING}"),
 )
 _NEVER = Phrase(
     "never must do don't",
-    re.compile(rf"(?:never|must not|do not|don't)\s+(?:ever\s+)?{_THING}"),
+    when_used(rf"(?:never|must not|do not|don't)\s+(?:ever\s+)?{_THING}"),
 )
 _USE = Phrase(
     "use include add",
-    re.compile(rf"(?:use|include|add)\s+{_FEATURE}"),
+    when_used(rf"(?:use|include|add)\s+{_FEATURE}"),
 )
 _USE_NOT = Phrase(
     "do don't never avoid",
-    re.compile(
+    when_used(
         r"(?:(?:do not|don't|never)\s+(?:use|include|add)|avoid\s+(?:using|including))"
         rf"\s+{_FEATURE}"
     ),
@@ -111,17 +112,17 @@ _USE_NOT = Phrase(
 _OPPOSITE_IN_THING = ((_NEVER, _ALWAYS), (_USE_NOT, _USE))
 
 # Both in one breath: “the answer only and any reasoning”.
-_ONLY_AND_MORE = re.compile(
+_ONLY_AND_MORE = when_used(
     r"\bonly and (?:any|the|your|an?)\b[^.\n]{0,30}\b(?:reasoning|explanations?|rationale)\b"
 )
 _SIZES = frozenset(
     "words characters sentences bullets items lines points paragraphs pages columns rows".split()
 )
 _NEAR = 3000  # characters
-_NEGATED = re.compile(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
+_NEGATED = when_used(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
 _EXACTLY = Phrase(
     "exactly",
-    re.compile(r"exactly (\d+|one|two|three|four|five|six|seven|eight|nine|ten) ([a-z]+s)\b"),
+    when_used(r"exactly (\d+|one|two|three|four|five|six|seven|eight|nine|ten) ([a-z]+s)\b"),
 )
 
 

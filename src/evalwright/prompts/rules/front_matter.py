@@ -7,13 +7,14 @@ from typing import Any
 
 from evalwright.prompts.findings import Hit, Rule
 from evalwright.prompts.kinds import KNOWN_KEYS
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading
 
 _DESCRIPTIONS = ("description", "intro", "summary", "purpose", "abstract")
 _DATES = ("date", "created", "updated", "last_updated", "lastUpdated", "modified")
-_DIGITS = re.compile(r"\s*(?:\d{4}-\d|y{4}-)", re.IGNORECASE)  # other forms have their readers
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?$")
-_UNFILLED = re.compile(
+_DIGITS = when_used(r"\s*(?:\d{4}-\d|y{4}-)", re.IGNORECASE)  # other forms have their readers
+_ISO_DATE = when_used(r"\d{4}-\d\d-\d\d(?:[T ].*)?$")
+_UNFILLED = when_used(
     r"(?:todo|tbd|tba|fixme|xxx|n/?a|your[ _-]name|your[ _-]title|name here|title here|untitled|"
     r"author|unknown|lorem ipsum.*|description|title|\?+|\.\.\.|\[.*\]|<.*>)$",
     re.IGNORECASE,
@@ -21,7 +22,7 @@ _UNFILLED = re.compile(
 _SHORT = 60
 # Formats whose tool reads nothing else than front matter to know when to use a file.
 _NEEDING = ("skill.md", ".instructions.md", ".mdc", ".agent.md", ".chatmode.md")
-_READ_LOOSELY = re.compile(r"line (\d+)(?:, column \d+)?: front matter: ")
+_READ_LOOSELY = when_used(r"line (\d+)(?:, column \d+)?: front matter: ")
 _CHECKED = ("title", "shortTitle", "author", *_DESCRIPTIONS)
 _EXAMPLES = {"title": "Review a contract", "shortTitle": "Contracts", "author": "Legal team"}
 

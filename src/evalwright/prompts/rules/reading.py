@@ -18,6 +18,7 @@ import msgspec
 from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.language import Language, language_of, words
 from evalwright.prompts.outline import Outline, outline_of
+from evalwright.prompts.patterns import when_used
 
 CORE_TITLES = frozenset(
     {
@@ -42,14 +43,14 @@ _ABOUT_A_PROMPT = frozenset(
 )
 _TEXT_INFOS = frozenset(("", "text", "txt", "markdown", "md", "prompt", "plaintext"))
 
-_MARK = re.compile(
+_MARK = when_used(
     r"\n(?=[ \t]*[#`~])(?: {0,3}(#{1,6})(?:[ \t]+([^\n]*)|(?![^\n]))"
     r"|[ \t]*(`{3,}|~{3,})([^`\n]*)(?![^\n]))"
 )
-_BLANK_NEXT = re.compile(r"\Z|\n[ \t\r]*(?:\n|\Z)")
-_DECORATION = re.compile(r"[^\w/&' -]+")
+_BLANK_NEXT = when_used(r"\Z|\n[ \t\r]*(?:\n|\Z)")
+_DECORATION = when_used(r"[^\w/&' -]+")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
-_NOT_SPACE = re.compile(r"[^\s]")
+_NOT_SPACE = when_used(r"[^\s]")
 _CLOSING_INDENT = 3  # spaces
 _PLAIN_SHARE = 1.1  # bytes for each character, where only dashes and accents are not ASCII
 _TELLING_WORDS = 20  # fewer do not tell in which language of a script they are

@@ -6,9 +6,10 @@ from functools import cache, lru_cache
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
+from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.variables import core_variables
-from evalwright.signals.matching import engine_for_few_texts, quick_pattern
+from evalwright.signals.matching import engine_for_few_texts
 from evalwright.signals.sensitive import Scanner
 from evalwright.signals.sensitive_part import SensitivePart
 
@@ -32,9 +33,9 @@ _NOBODY = frozenset(
     info support contact help admin sales hello team security office sample
     """.split()
 )
-_NO_TLD = re.compile(r"[A-Z][a-z]|.{11}")  # `user@Some.Annotation` is code
+_NO_TLD = when_used(r"[A-Z][a-z]|.{11}")  # `user@Some.Annotation` is code
 _INITIALS = 2  # letters
-_ON_PERSONAL_DATA = re.compile(
+_ON_PERSONAL_DATA = when_used(
     r"\b(?:redact\w*|anonymi[sz]\w*|pseudonymi[sz]\w*|de-?identif\w*|pii|data masking)\b"
 )
 # Numbers that are printed in manuals, and lines that anybody may call.
@@ -46,53 +47,53 @@ _SAMPLES = frozenset(
     NL91ABNA0417164300
     """.split()
 )
-_HOTLINE = re.compile(r"1?8(?:00|33|44|55|66|77|88)\d{7}$")
-_YEAR = re.compile(r"\b\d{4}\b")
-_TOLD = re.compile(r"(?i)\bborn (?:on|in|at)\b[^\n]{0,20}$")
+_HOTLINE = when_used(r"1?8(?:00|33|44|55|66|77|88)\d{7}$")
+_YEAR = when_used(r"\b\d{4}\b")
+_TOLD = when_used(r"(?i)\bborn (?:on|in|at)\b[^\n]{0,20}$")
 _LONG_AGO = 1920  # who was born before is in history books
 
-_ANNOUNCED = re.compile(
+_ANNOUNCED = when_used(
     r"(?:following|below|this|provided|attached|given)\s+(?:[a-z]+\s+){0,2}"
     r"(?:text|document|email|message|article|code|transcript|content|input|data|log)s?\b[^\n:{]{0,40}"
     r":[*_ ]*\s*$"
 )
-_GUARD = re.compile(
+_GUARD = when_used(
     r"\btreat\b[^\n.]{0,60}\b(?:as data|as untrusted|as content|only as)"
     r"|\b(?:do not|don't|never|ignore)\b[^\n.]{0,30}\b(?:instructions?|commands?|directives?)\b"
     r"[^\n.]{0,40}\b(?:in|inside|within|from|contained|embedded|appear|between)\b"
     r"|\buntrusted\b|\bprompt injection\b"
 )
 _GUARD_SIGNS = ("treat", "instruction", "command", "directive", "untrusted", "prompt injection")
-_OPENED = re.compile(
+_OPENED = when_used(
     r"(?:```[^\n`]*|~~~[^\n]*|(?:START|BEGIN)[A-Z_ \]>:-]{0,40}|\[[A-Z][A-Z _]{1,30}\]"
     r"|\"\"\"|'''|<[A-Za-z][^<>\n]*>|<<[^<>\n]{1,40}>>|[\"“'`«]|[-=#*>~]{3,}"
     r"|\n[ \t]*[-=*>~]{3,}[^\n]{1,40}:)\s*$"
 )
 # A name in brackets above or before a place, where the variables have brackets of another kind.
-_BRACKETED = re.compile(r"\n[ \t]*\[[A-Za-z][\w /-]{1,30}\]:?\s*$")
+_BRACKETED = when_used(r"\n[ \t]*\[[A-Za-z][\w /-]{1,30}\]:?\s*$")
 # A line across the page above a place and its label, and what says that a text ends.
-_RULED = re.compile(r"\n[ \t]*([-=*#~_]{3})[-=*#~_]*[ \t]*\n\s*[^\n]{0,60}$")
-_END_FOLLOWS = re.compile(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
+_RULED = when_used(r"\n[ \t]*([-=*#~_]{3})[-=*#~_]*[ \t]*\n\s*[^\n]{0,60}$")
+_END_FOLLOWS = when_used(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
 # Where a template puts the parts of a message together, what is around it marks them off.
-_PART_OF_MESSAGE = re.compile(r"\n[ \t]*\{%[^\n]*%\}\s*$")
-_ALONE_BEFORE = re.compile(r"(?:\n[ \t>*_-]*|:[*_]{0,2}[ \t]*)$")
+_PART_OF_MESSAGE = when_used(r"\n[ \t]*\{%[^\n]*%\}\s*$")
+_ALONE_BEFORE = when_used(r"(?:\n[ \t>*_-]*|:[*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.
 _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*role[^{}\n]*\}\})"
-_MESSAGE_OPENS = re.compile(
+_MESSAGE_OPENS = when_used(
     rf"(?:\n[ \t#*]{{0,12}}{_ROLE}[ \t*]{{0,4}}:?[ \t*]{{0,4}}\r?\n"
     r"|\n[ \t#*]{0,12}(?:user|human)[ \t*]{0,4}:"
     rf"|<\|[^|\n]{{1,30}}\|>[a-z \t]{{0,20}}|role=[\"']?{_ROLE}[\"']?[^>\n]{{0,40}}>"
     r"|\bcontent:[ \t]*[|>][-+]?)\s*$",
     re.IGNORECASE,
 )
-_MESSAGE_FOLLOWS = re.compile(
+_MESSAGE_FOLLOWS = when_used(
     rf"\s*(?:\{{%[^%\n]*%\}}\s*)*(?:\Z|[ \t#*]{{0,12}}{_ROLE}[ \t*]{{0,4}}:|<\|)", re.IGNORECASE
 )
-_TAGS = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,40})(?:\s[^<>\n]{0,200})?>")
+_TAGS = when_used(r"<(/?)([A-Za-z][\w:.-]{0,40})(?:\s[^<>\n]{0,200})?>")
 _AROUND = 2000  # characters
 _MOST_VARIABLES = 1000
 _FEW_SHOT = 2  # times the same label: once in an example, once here
-_ALONE_AFTER = re.compile(r"[*_.]{0,2}[ \t\r]*(?:\n|$)")
+_ALONE_AFTER = when_used(r"[*_.]{0,2}[ \t\r]*(?:\n|$)")
 # The last words of variables that bring in whole texts, and the first words of those of strangers.
 _OUTSIDE_TEXTS = frozenset(
     """
@@ -103,18 +104,18 @@ _OUTSIDE_TEXTS = frozenset(
 )
 # Variables that hold a text if they have a line to themselves below a label or a line that speaks
 # of them, and else a few words, or what a program adds to the instructions.
-_POINTS_DOWN = re.compile(r"\b(?:following|below|these|provided|given|from the|in the)\b")
-_ASKED = re.compile(r"(?i)\b(?:question|query|q)[*_ ]*:[*_ \t]*$")  # a line, not a text
+_POINTS_DOWN = when_used(r"\b(?:following|below|these|provided|given|from the|in the)\b")
+_ASKED = when_used(r"(?i)\b(?:question|query|q)[*_ ]*:[*_ \t]*$")  # a line, not a text
 _MAYBE_TEXTS = frozenset("context statements reviews examples".split())
 _OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
 _FILLED_IN = ("", "here", "your", "the")
 _CLOSING = {"{{}}": "}}", "[]": "]", "${}": "}", "<>": ">", "{}": "}"}
 
 # Zero-width joiners and variation selectors belong to emoji and scripts; these belong to nothing.
-_INVISIBLE = re.compile(
+_INVISIBLE = when_used(
     "[\u200b\u2060\u180e\u202a-\u202e\u2066-\u2069\U000e0001\U000e0020-\U000e007f]+|(?<!^)\ufeff+"
 )
-_INVISIBLE_BYTES = (
+_INVISIBLE_BYTES = quick_pattern(
     rb"\xe2\x80[\x8b\xaa-\xae]|\xe2\x81[\xa0\xa6-\xa9]|\xe1\xa0\x8e|\xef\xbb\xbf|\xf3\xa0[\x80\x81]"
 )
 # Scripts in which they say where a line may break, or which way a foreign word runs.
@@ -228,10 +229,9 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     text = reading.text
     before = "\n" + text[max(reading.core_start, each.offset - 160) : each.offset]
     # With a slash it is a choice between options.
-    name = "" if "/" in each.name else each.name.lower()
-    words = [word for word in re.split(r"[\W_\d]+", name) if word not in _FILLED_IN]
+    words = () if "/" in each.name else _name_words(each.name)
     is_text = bool(words) and (words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS)
-    is_text = is_text or (words[-1:] != [] and _is_maybe_text(words[-1], before))
+    is_text = is_text or (words != () and _is_maybe_text(words[-1], before))
     if not is_text and not _is_announced(before):
         return False
     if _OPENED.search(before) or _ASKED.search(before) or not _ALONE_BEFORE.search(before):
@@ -241,6 +241,12 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     if end < 0 or _ALONE_AFTER.match(text, after) is None:
         return False
     return not _is_marked_off(reading, each, before, after)
+
+
+@lru_cache(maxsize=4096)
+def _name_words(name: str) -> tuple[str, ...]:
+    parts = re.split(r"[\W_\d]+", name.lower())
+    return tuple(word for word in parts if word not in _FILLED_IN)
 
 
 def _is_maybe_text(word: str, before: str) -> bool:
@@ -297,7 +303,7 @@ def _is_announced(before: str) -> bool:
 
 def _invisible(reading: Reading) -> Iterator[Hit]:
     text = reading.text
-    if text.isascii() or not quick_pattern(_INVISIBLE_BYTES).search(reading.data):
+    if text.isascii() or not _INVISIBLE_BYTES.search(reading.data):
         return
     usual = _USUAL_IN.get(reading.language.script, "")
     for match in _INVISIBLE.finditer(text):

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rules.reading import Reading
-from evalwright.signals.matching import quick_pattern
 
 _SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
 
 # Where a line is a note of its author to himself, and not a rule about such notes.
-_NOTE = re.compile(
+_NOTE = when_used(
     rf"{_OPENING}\[?(?P<note>TODO|FIXME|TBD)\]?"
     r"(?:[ \t]*(?:[:\-–—(]|$))"
     r"|\b(?P<fixme>FIXME)\b"
@@ -26,14 +26,14 @@ _NOTE = re.compile(
     r"|(?P<number>\[(?:Use case|Tip) 1\])",
     re.IGNORECASE | re.MULTILINE,
 )
-_ABOUT_NOTES = re.compile(
+_ABOUT_NOTES = when_used(
     r"(?i)\b(?:todo|hack|xxx|comments?|notes?|marks?|markers?|tags?|search|find|grep)\b|[\"'“`]"
 )
-_IN_CODE = re.compile(r"[#/{(*:][ \t]*FIXME\b")  # a comment, or a blank to fill in
-_LISTED = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)])[^\n]*?[Ll]orem ipsum[ \t.]*(?:\n|$)")
-_SMALL_TODO = re.compile(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
+_IN_CODE = when_used(r"[#/{(*:][ \t]*FIXME\b")  # a comment, or a blank to fill in
+_LISTED = when_used(r"[ \t>]*(?:[-*+•]|\d+[.)])[^\n]*?[Ll]orem ipsum[ \t.]*(?:\n|$)")
+_SMALL_TODO = when_used(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
 # A scaffold that was never filled in: it tells an author what to write.
-_SCAFFOLD = re.compile(
+_SCAFFOLD = when_used(
     r"(?:[,:，：]|^)[ \t]*(?P<blank>x{3,5})[ \t]*[.。]?$"
     r"|\b(?P<name>your_\w{1,30}_name|your_\w{1,30}_here|insert_\w{1,30}_here)\b"
     r"|\b(?:description|name|title|author|role|profile|background)\W{0,4}[:：][ \t]*"
@@ -45,27 +45,27 @@ _SCAFFOLD = re.compile(
     re.MULTILINE,
 )
 # A remark of the model that wrote the prompt: on “this prompt”, and at the reader's service.
-_THIS_PROMPT = re.compile(
+_THIS_PROMPT = when_used(
     r"\bth(?:is|e above) prompt\b|dieser prompt|ce prompt|cett?e (?:invite|instruction)|este prompt"
     r"|esta instrucción|questo prompt|ten prompt|эт(?:а|от) (?:подсказк|промпт|запрос)"
     r"|bu (?:istem|prompt)|(?:这个|此|该)提示词?|このプロンプト|이 프롬프트"
     r"|هذا (?:الموجه|المطالبة)|prompt này"
 )
-_LET_ME_KNOW = re.compile(
+_LET_ME_KNOW = when_used(
     r"let me know if|feel free to (?:adjust|modify|ask)|lass(?:en sie)? (?:es )?mich wissen"
     r"|(?:dites|faites)[- ]le?[- ]?moi|faites-moi savoir|avísame si|házmelo saber|avise-me|me avise"
     r"|fammi sapere|daj mi znać|(?:сообщите|дайте знать|скажите),? если|bana bildirin|haber ver"
     r"|请告诉我|告诉我|お知らせください|알려\s?주세요|أخبرني|hãy cho (?:tôi|mình) biết"
 )
-_STRAY = re.compile(r"[a-z][.!?][ \t]+(?P<stray>[=~^])[ \t]*$", re.MULTILINE)
+_STRAY = when_used(r"[a-z][.!?][ \t]+(?P<stray>[=~^])[ \t]*$", re.MULTILINE)
 
 _SIGNS = (
     *("todo", "fixme", "lorem ipsum", "tbd", "to be added", "to be written", "to be defined"),
     *("to be completed", "to be determined", "work in progress", "currently under development"),
     *("[use case 1]", "[tip 1]"),
 )
-_ANY_SIGN = b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _SIGNS)
-_ANY_SCAFFOLD = (
+_ANY_SIGN = quick_pattern(b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _SIGNS))
+_ANY_SCAFFOLD = quick_pattern(
     rb"(?i)xxx|your_\w|insert_\w|document open"
     rb"|[:\x9a] *(?:describe|enter|insert|write|fill in|define) (?:your|the) "
     rb"|you (?:would like|want|expect) (?:the|this|your) "
@@ -73,13 +73,13 @@ _ANY_SCAFFOLD = (
 _NAMES = ("note", "fixme", "lorem", "bracket", "progress", "development", "number")
 
 # Signs that an editor escaped: a tag, a variable, a line across the page; and what it left behind.
-_ESCAPED = re.compile(
+_ESCAPED = when_used(
     r"(?P<tag>\\</?[A-Za-z][\w\\-]{0,40}>)|(?P<variable>\{\{[^{}\n]{0,60}\\_[^{}\n]{0,60}\}\})"
     r"|^[ \t]*(?P<line>\\[=~-]{3,})[ \t\r]*$|^(?P<comment><!---->)[ \t\r]*$",
     re.MULTILINE,
 )
-_ANY_ESCAPE = rb"\\[<_=~-]|<!---->"
-_MACHINE_PATH = re.compile(
+_ANY_ESCAPE = quick_pattern(rb"\\[<_=~-]|<!---->")
+_MACHINE_PATH = when_used(
     r"[A-Z/](?<![\w/\\$}].)(?:"  # the first letter first, so that `re` can skip to the next one
     r"(?<=[A-Z]):\\(?:Users\\)?(?P<drive>[\w. -]{1,40})\\[\w. -]{1,60}[\\.]"
     r"|(?<=/)(?:Users|home)/(?P<home>[A-Za-z][\w.-]{0,40})/[\w.-])"
@@ -93,7 +93,7 @@ _ANYBODY = frozenset(
     john jane alice bob admin root coder codespace jovyan workspace appdata src code repo repos
     """.split()
 )
-_ASSISTANT = re.compile(r"^[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0,4}$", re.IGNORECASE)
+_ASSISTANT = when_used(r"^[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0,4}$", re.IGNORECASE)
 _STAND_IN = ("{{", "{%", "<", "...", "…", "|")
 
 # Names of languages, in the languages that prompts are written in.
@@ -113,19 +113,20 @@ _LABELLED = (
     r"\b(?:language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان)"
     r"\b[*_ ]*[:：][*_ ]*"
 )
-_TRANSLATION = re.compile(
+_TRANSLATION = when_used(
     r"translat|tradu[cz]|tradui|übersetz|перев|翻译|翻譯|翻訳|번역|tłumacz|çevir|dịch|ترجم"
 )
 _NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
 
 
 def _leftovers(reading: Reading) -> Iterator[Hit]:
-    if quick_pattern(_ANY_SIGN).search(reading.data) is not None:
+    if _ANY_SIGN.search(reading.data) is not None:
         yield from _notes(reading)
-    if reading.language.is_english and quick_pattern(_ANY_SCAFFOLD).search(reading.data):
+    if reading.language.is_english and _ANY_SCAFFOLD.search(reading.data):
         yield from _scaffolds(reading)
     yield from _remark(reading)
-    is_likely = any(f" {sign}" in reading.lowered for sign in "=~^")
+    text = reading.lowered
+    is_likely = any(sign in text and f" {sign}" in text for sign in "=~^")
     for match in _STRAY.finditer(reading.lowered) if is_likely else ():
         place = reading.place(match.start("stray"))
         yield Hit(place, f"A stray sign ends the line: remove “{match['stray']}”.")
@@ -147,7 +148,7 @@ def _notes(reading: Reading) -> Iterator[Hit]:
 
 def _lines_with_signs(data: bytes) -> Iterator[int]:
     """Where the lines start that hold a sign, as indices into the text."""
-    matches = quick_pattern(_ANY_SIGN).finditer(data)
+    matches = _ANY_SIGN.finditer(data)
     at = index = 0
     for start in dict.fromkeys(data.rfind(b"\n", 0, each.span()[0]) + 1 for each in matches):
         index += len(data[at:start].decode("utf-8", "surrogatepass"))
@@ -218,7 +219,7 @@ def _cited(text: str) -> str:
 def _escaped(reading: Reading) -> Iterator[Hit]:
     if "\\" not in reading.text and "<!---->" not in reading.text:  # as in most
         return
-    if quick_pattern(_ANY_ESCAPE).search(reading.data) is None:
+    if _ANY_ESCAPE.search(reading.data) is None:
         return
     lines: set[int] = set()
     for match in _ESCAPED.finditer(reading.text, reading.prompt.body_offset):

@@ -5,53 +5,54 @@ from collections.abc import Iterator
 
 from evalwright.prompts.document import Block
 from evalwright.prompts.findings import Fix, Hit, Rule
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Fence, Reading, Section
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
-_AFTER_A_FENCE = re.compile(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")
+_AFTER_A_FENCE = when_used(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")
 # A sentence that happens to break before the mark (“put it into a ⏎ ```python block.”), and a fence
 # at the very end, in which the model is to go on.
-_SENTENCE_OR_CUE = re.compile(
+_SENTENCE_OR_CUE = when_used(
     r"[ \t>]{0,20}(?:```|~~~)(?:[\w+-]{0,30}(?:[ \t]{1,3}[A-Za-z']{1,20}){2,12}[^=:{`\n]{0,200}"
     r"|[\w+-]{1,30}\s{0,9}\Z)(?:\n|\Z)"
 )
 # A role that opens a message of a chat template, and titles that every part of a text may have.
-_ROLE_TITLE = re.compile(
+_ROLE_TITLE = when_used(
     r"(?:system|user|assistant|developer|tool|function|human|ai|you|me|bot|model|\w*gpt)\b.{0,3}$"
 )
-_REPEATED_BY_HABIT = re.compile(
+_REPEATED_BY_HABIT = when_used(
     r"(?:examples?|samples?|input|output|usage|notes?|steps?|start|end\b.*|done|question|answer|q|a"
     r"|when|why|how|avoid|good|bad|do|don't|code|result|solution|problem|description|prompt)[ \d]*$"
 )
 # A heading at the end that the model is to go on from.
-_CUE = re.compile(
+_CUE = when_used(
     r"(?:your |final |model |ai |the )?(?:response|answer|output|result|reply|solution|turn|task"
     r"|input|question|query|begin|start|summary|report|analysis|translation|completion|conversation)\b"
 )
-_CARRIES_CONTENT = re.compile(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}|</?\w")
+_CARRIES_CONTENT = when_used(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}|</?\w")
 # An order in full, or the name of a shape that the headings after it show.
-_SAYS_IT_ALL = re.compile(
+_SAYS_IT_ALL = when_used(
     r"^(?:follow|use|read|load|run|never|always|do|don't|keep|stop|ask|wait)\b(?:\W+\w+){3}"
     r"|\b(?:output|answer|response|report) (?:format|template|structure)\b|[a-z]{2}\.$",
     re.IGNORECASE,
 )
-_MARK_OF_AN_END = re.compile(r"(?:end|start|begin|done|stop)\b", re.IGNORECASE)
-_FOLLOWED_AT_ONCE = re.compile(r"[^\n]*\n[ \t]{0,3}#")
-_PROMISE = re.compile(
+_MARK_OF_AN_END = when_used(r"(?:end|start|begin|done|stop)\b", re.IGNORECASE)
+_FOLLOWED_AT_ONCE = when_used(r"[^\n]*\n[ \t]{0,3}#")
+_PROMISE = when_used(
     r"(?:following|these|below)\b[^\n:.]{0,60}[:：][*_ \t]*$", re.IGNORECASE | re.MULTILINE
 )
 # Not `###Rules###`, whose marks delimit, unless an editor took them for a heading.
-_GLUED_HEADING = re.compile(r"\n(\\#{2,6}|#{2,6}(?![^\n]*#[ \t\r]*(?:\n|\Z)))(?=[^\W_])")
+_GLUED_HEADING = when_used(r"\n(\\#{2,6}|#{2,6}(?![^\n]*#[ \t\r]*(?:\n|\Z)))(?=[^\W_])")
 # A comment that tells at length what belongs there is the content of a form to fill in.
-_NOTHING = re.compile(
+_NOTHING = when_used(
     r"(?>\s+|-{3,}|\*{3,}|_{3,}"
     r"|<!--(?!(?!\W{0,9}(?i:todo|fixme|tbd))(?:[^\w>]*+\w++){6}).*?-->)*+\Z",
     re.DOTALL,
 )
-_CONFLICT = re.compile(
+_CONFLICT = when_used(
     r"\n(?:<{7} |>{7} )(?!(?:SEARCH|REPLACE|ORIGINAL|UPDATED|BEFORE|AFTER|OLD|NEW)\b)[^\n]*"
 )
-_ON_CONFLICTS = re.compile(r"(?i)conflict (?:mark|resol)|(?:resolv\w*|merge|rebase) conflict")
+_ON_CONFLICTS = when_used(r"(?i)conflict (?:mark|resol)|(?:resolv\w*|merge|rebase) conflict")
 
 
 def _unclosed_fence(reading: Reading) -> Iterator[Hit]:
@@ -138,7 +139,7 @@ def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
 
 
 _TWICE = 2
-_BLANK = re.compile(r"(?:[\w ]{0,20}[:\d.]* ?)?[\[{<][^\n]*[\]}>]$")
+_BLANK = when_used(r"(?:[\w ]{0,20}[:\d.]* ?)?[\[{<][^\n]*[\]}>]$")
 
 
 def _is_title(title: str, key: str) -> bool:

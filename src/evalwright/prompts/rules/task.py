@@ -1,12 +1,12 @@
 """Rules about the task, the form of the answer, and examples of it."""
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading, lowered_in_place
 
 # Verbs that ask for something where they start a sentence or a line.
@@ -49,20 +49,20 @@ _INTRODUCTION = (
     r"(?:(?:based|given|for|using|after|when|whenever|if|once|in|to|as|with|from|according|therefore|so)"
     r"\b[^,.;:!?\n]{0,160},\s*)?"
 )
-_FIRST_WORD = re.compile(
+_FIRST_WORD = when_used(
     rf"[\n.!?:;][\s>*_#\d.()\-•]{{0,40}}{_INTRODUCTION}"
     r"(?:please |then |next, |now,? |always |only )?([a-z-]++)(?![*_]{0,2}:[*_]{0,2}[ \t]*+[^\s*_])"
 )
 # Other ways to ask, by the word with which they begin.
 _ASKING = ("you", "your", "i", "we", "help", "can", "could", "would")
-_ASKED = re.compile(
+_ASKED = when_used(
     r"your (?:\w+ )?(?:task|job|goal|mission|objective|responsibilit\w+|purpose) "
     r"(?:is|are|will be)\b"
     r"|you (?:will|must|should|are (?:asked|tasked|here|responsible|to))\b"
     r"|(?:i|we) (?:want|need|would like|am looking for|require)\b"
     r"|help (?:me|us|the user|users)\b|(?:can|could|would) you\b"
 )
-_LABEL = re.compile(
+_LABEL = when_used(
     r"\n[\s#*_]{0,20}(?:your )?(?:task|goal|objective|mission|question)s?\b[*_ ]*[:\n]"
 )
 # Words with which a sentence about the answer goes on from there.
@@ -70,23 +70,23 @@ _ANSWERS = (
     *("output", "response", "answer", "report", "result", "return", "reply", "respond"),
     *("deliverables", "format"),
 )
-_FORM_OF_ANSWER = re.compile(
+_FORM_OF_ANSWER = when_used(
     r"\w+\b[^\n.]{0,40}\b(?:format|structure|schema|template|sections?|contract)\b"
     r"|(?:respond|reply|answer|return|output)\b[^\n.]{0,30}\b(?:with|only|exactly|as|in)\b"
     r"|(?:output|response|deliverables|format)\b[^\n]{0,30}[:\n]"
 )
-_LIST_FOLLOWS = re.compile(r":[*_ \t]*\r?\n\s*(?:[-*•]|\d+[.)])")
+_LIST_FOLLOWS = when_used(r":[*_ \t]*\r?\n\s*(?:[-*•]|\d+[.)])")
 _GIVING = frozenset(
     """
     provide include deliver produce generate create return output give cover list present report
     design develop address write identify contain contains includes including covering following
     """.split()
 )
-_BOUND = re.compile(
+_BOUND = when_used(
     r"\d[\d,]{0,9}(?:\s?(?:-|to)\s?\d{1,9})?\s{1,3}(?:words?|sentences?|bullets?|items?|paragraphs?|lines?|"
     r"pages?|points?|steps?|sections?|examples?|options?|questions?|characters?)\b"
 )
-_NEEDS_EXAMPLES = re.compile(
+_NEEDS_EXAMPLES = when_used(
     r"\b(?:classify|categori[sz]e)\b[^\n.]{0,60}\b(?:as|into|with|by|each|every)\b"
     r"|\b(?:label|tag) (?:each|every|all|them)\b"
     r"|\bextract\b[^\n.]{0,60}\b(?:into|as|to|fields?|entities|json|table)\b"
@@ -99,7 +99,7 @@ _EXAMPLES = (
     *(b"example", b"e.g.", b"for instance", b"sample", b"few-shot", b"expected output"),
     b"input:",
 )
-_SHOWN_SHAPE = re.compile(r"```|[{\[]\s*\"|\n\s*\|.*\|")
+_SHOWN_SHAPE = when_used(r"```|[{\[]\s*\"|\n\s*\|.*\|")
 
 # Words with which a sentence begins that asks for nothing.
 _STATING = frozenset(
@@ -109,14 +109,14 @@ _STATING = frozenset(
     under over and but or so because since while when if though although
     """.split()
 )
-_SENTENCE_START = re.compile(r"(?:^|[.!?]\s|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']+)")
+_SENTENCE_START = when_used(r"(?:^|[.!?]\s|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']+)")
 # A task that is no order: “a generator, creating poems”, “who helps users”, “each one should …”.
-_IMPLIED = re.compile(
+_IMPLIED = when_used(
     r",\s+[a-z]+ing\b|\b(?:who|that|which)\s+[a-z]+s\b|\b(?:should|must|shall|will|never|always|please"
     r"|do not|don't|only|need to|has to|have to|required|able to|designed to|task|goal)\b"
 )
 # An answer that has a form by what it is: classes, tags, a letter, a question.
-_FORM_IMPLIED = re.compile(
+_FORM_IMPLIED = when_used(
     r"\b(?:either|one of|nothing else|yes or no|true or false|style of|inside <|between <)"
     r"|\bonly\b[^\n.]{0,60}\breturn"
     r"|\b(?:classify|categori[sz]e|label|rate|score|rank|translate|convert|rephrase|verbatim"
@@ -133,7 +133,7 @@ _FORM_IMPLIED = re.compile(
     r"|queries|functions?|scripts?|programs?|classes|components?|tests?|tweets?|titles?|lists?|code|sql)\b"
 )
 # Words on the form of an answer in other languages; any of them is enough to stay silent.
-_FORM_ELSEWHERE = re.compile(
+_FORM_ELSEWHERE = when_used(
     r"json|yaml|xml|csv|html|markdown|tabel|tabl|tabul|tableau|list[aeo]|формат|таблиц|список|списк|абзац"
     r"|предложени|form[aá]t|biçim|liste|madde|định dạng|bảng|danh sách|câu"
     r"|جدول|قائمة|تنسيق|فهرست|قالب"
@@ -281,7 +281,7 @@ def _speaks_to_model(reading: Reading) -> bool:
 
 _OPENING = 300  # characters
 _ADDRESSED = frozenset(("you", "your", "you're", "assistant", "please"))
-_FIRST_ORDER = re.compile(r"\W{0,9}(?:given|using|based on|what|how|why|who|when|where|which)\b")
+_FIRST_ORDER = when_used(r"\W{0,9}(?:given|using|based on|what|how|why|who|when|where|which)\b")
 
 
 def _has_stated_form(reading: Reading) -> bool:

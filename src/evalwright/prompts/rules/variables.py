@@ -8,6 +8,7 @@ from typing import Any
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import ANSWERED, Fix, Hit, Rule
+from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading, Section
 
 _KEYS = ("variables", "inputs", "arguments", "parameters", "placeholders", "input_variables")
@@ -18,23 +19,24 @@ _BRACKETS = (
     r"\[([^\[\]\n]{1,80})\](?!\()|\{\{\s*([^{}\n]{1,80}?)\s*\}\}|\$\{([^{}\n]{1,80})\}"
     r"|<([A-Za-z][\w -]{0,60})>|\{([A-Za-z_]\w{0,60})\}"
 )
-_DECLARED = re.compile(
+_DECLARED = when_used(
     r"\n[ \t]*(?:[-*+]|\d+[.)]|\|)[ \t]*(?:(?:optional|required)[:,]? )?[*_]{0,2}`?"
     rf"(?:{_BRACKETS})",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"[^\]}>\n]+")
+_NAME = when_used(r"[^\]}>\n]+")
 # What is not to precede the braces is looked back at: so `re` can skip to the next of them.
-_SPACED = re.compile(r"\{\{(?<!\$\{\{)([ \t]*)([\w.-]+)([ \t]*)\}\}")
-_IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
+_SPACED = when_used(r"\{\{(?<!\$\{\{)([ \t]*)([\w.-]+)([ \t]*)\}\}")
+_SPACED_ANYWHERE = when_used(r"\{\{(?:[ \t]|[\w.-]++[ \t])")
+_IDENTIFIER = when_used(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
 # A set of first characters, so that `re` can skip to the next of them.
-_NUMBER = re.compile(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
+_NUMBER = when_used(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
 _CERTAIN_STYLES = frozenset(("{{}}", "${}"))
 _FILLED_STYLES = frozenset(("{{}}", "${}", "{}"))  # by programs; other brackets are for people
 # What a template names itself: the variables of its loops, blocks and assignments.
-_LOCAL = re.compile(r"\{%[-+~]?[ \t]*(?:for|set|macro|with|import|from)\b([^%\n]{1,200})%\}")
-_WORD = re.compile(r"[^\W\d]\w*")
-_SECTION_OF_TEMPLATE = re.compile(r"\{\{~?[#^>]")  # of mustache: names inside are fields
+_LOCAL = when_used(r"\{%[-+~]?[ \t]*(?:for|set|macro|with|import|from)\b([^%\n]{1,200})%\}")
+_WORD = when_used(r"[^\W\d]\w*")
+_SECTION_OF_TEMPLATE = when_used(r"\{\{~?[#^>]")  # of mustache: names inside are fields
 _GIVEN = frozenset(("loop", "self", "super", "caller", "range", "now", "time", "env", "input"))
 # Below a line with one of these words near its start, brackets are slots of the answer.
 _ANSWER_WORDS = (
@@ -186,6 +188,8 @@ def _outside(reading: Reading) -> str:
 
 
 def _mixed_styles(reading: Reading) -> Iterator[Hit]:
+    if len(_FILLED_STYLES.intersection([each.style for each in reading.placeholders])) < 2:
+        return
     certain = [
         each
         for each in reading.placeholders
@@ -207,7 +211,7 @@ def _mixed_styles(reading: Reading) -> Iterator[Hit]:
 
 
 def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
-    if "{{" not in reading.text:
+    if _SPACED_ANYWHERE.search(reading.text, reading.prompt.body_offset) is None:
         return
     found = []
     for match in _SPACED.finditer(reading.text, reading.prompt.body_offset):

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from string import ascii_lowercase
 
 from evalwright.prompts.findings import Hit, Rule
 from evalwright.prompts.language import WITHOUT_SPACES, words
+from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rules.reading import Reading
 from evalwright.prompts.rules.task import TASK_VERBS
 
@@ -18,41 +18,42 @@ _SHOUTED_WORDS = 5
 _SHOWN = 40  # characters of a cited passage
 
 _VAGUE_AMOUNTS = ("few", "several", "various", "some", "couple", "number", "amount")
-_VAGUE_AMOUNT = re.compile(
+_VAGUE_AMOUNT = when_used(
     r"(?:several|various|some|(?<=a )few|(?<=a )couple of|(?<=a )number of|"
     r"(?:(?<=reasonable )|(?<=appropriate ))(?:number|amount) of)\s+(?:[a-z-]+\s+){0,2}"
     r"(?:examples?|options?|ideas?|alternatives?|suggestions?|recommendations?|points?|items?|"
     r"questions?|paragraphs?|sentences?|words|bullets?|steps?|sections?|variations?|versions?|"
     r"scenarios?|details?|headlines?|metrics|tips|reasons?|keywords?)\b"
 )
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _COMPLETE = ("several", "various", "some")
 _VAGUE_CONDITIONS = ("needed", "appropriate", "necessary")
-_VAGUE_CONDITION = re.compile(
+_VAGUE_CONDITION = when_used(
     r"(?:(?<=\bas )|(?<=\bwhere )|(?<=\bif ))(?:needed|appropriate|necessary)\b"
 )
-_SENTENCE_START = re.compile(r"[\n.!?;]")
-_FIRST_WORD = re.compile(r"[\s>*_#\d.()\-•]*(?:please |then )?([a-z-]+)")
+_SENTENCE_START = when_used(r"[\n.!?;]")
+_FIRST_WORD = when_used(r"[\s>*_#\d.()\-•]*(?:please |then )?([a-z-]+)")
 _NEGATIONS = ("not", "don't", "never", "do", "cannot", "can't", "shouldn't", "must", "should")
-_DOUBLE_NEGATIVE = re.compile(
+_DOUBLE_NEGATIVE = when_used(
     r"(?:do not|don't|never|must not|should not|shouldn't|cannot|can't)\s+(?:ever\s+)?"
     r"(?:fail to|neglect to|omit|avoid|refrain from|not|exclude)\b"
     r"|not (?:un(?:common|likely|reasonable|necessary|important|related|clear|usual)|"
     r"im(?:possible|probable|proper)|in(?:frequent|significant|correct|valid)|without)\b"
 )
-_CAPITALS = re.compile(r"\b[A-Z][A-Z']+\b(?:[ ,]+\b[A-Z][A-Z']*\b){4,}")
+_CAPITALS = when_used(r"\b[A-Z][A-Z']+\b(?:[ ,]+\b[A-Z][A-Z']*\b){4,}")
 _SHORT_CAPITALS = frozenset("THE TO OF IS ARE NOT YOU MUST ANY THIS THAT BE".split())
-_WITHIN_A_SENTENCE = tuple(f" {word} " for word in _SHORT_CAPITALS)
-_EXCLAMATION = re.compile(r"!{3,}")
-_PARAGRAPH = re.compile(r"[^\n]+(?:\n(?![ \t]*(?:\n|[-*+•|>#]|\d+[.)]|```|\*\*))[^\n]+)*")
-_NO_PARAGRAPH = re.compile(r"[ \t]*(?:[|>#]|```)")
-_SENTENCE_END = re.compile(r"[.!?:;](?=[\s*_\"'”)]|$)|[。！？：；؟۔।]|\s[\u2013\u2014-]\s|\n|</")
+_WITHIN_A_SENTENCE = quick_pattern(f" (?:{'|'.join(sorted(_SHORT_CAPITALS))}) ".encode())
+_EXCLAMATION = when_used(r"!{3,}")
+_PARAGRAPH = when_used(r"[^\n]+(?:\n(?![ \t]*(?:\n|[-*+•|>#]|\d+[.)]|```|\*\*))[^\n]+)*")
+_NO_PARAGRAPH = when_used(r"[ \t]*(?:[|>#]|```)")
+_SENTENCE_END = when_used(r"[.!?:;](?=[\s*_\"'”)]|$)|[。！？：；؟۔।]|\s[\u2013\u2014-]\s|\n|</")
 _ENDS_LINE = (*".!?:;,*_|>", *"。！？：；，、؟", "...", "…")
-_NO_PROSE = re.compile(r"[(){}\[\]=<>|;/\\│├└─$#@]")
+_NO_PROSE = when_used(r"[(){}\[\]=<>|;/\\│├└─$#@]")
 _CODE_SHARE = 0.04  # of characters; more signs than that are code, a tree of files or a table
 _OF_A_KOREAN_WORD = 1.4  # a word there holds particles that are words elsewhere
 _POINTS = 3  # lines
 _POINT_WORDS = 25  # of a line, on average
-_TEMPLATE = re.compile(r"\{[{%][^{}\n]{0,200}\}|[\"'`]")
+_TEMPLATE = when_used(r"\{[{%][^{}\n]{0,200}\}|[\"'`]")
 
 
 def _vague(reading: Reading) -> Iterator[Hit]:
@@ -69,7 +70,7 @@ def _vague(reading: Reading) -> Iterator[Hit]:
 def _vague_hit(reading: Reading, match: re.Match[str]) -> Hit:
     start = match.start()
     if not match[0].startswith(_COMPLETE):  # the word before belongs to it: “a few”, “as needed”
-        start = len(reading.lowered[: start - 1].rstrip(ascii_lowercase))
+        start = len(reading.lowered[: start - 1].rstrip(_LETTERS))
     phrase = " ".join(reading.lowered[start : match.end()].split())
     return Hit(
         reading.place(start),
@@ -99,7 +100,8 @@ def _double_negative(reading: Reading) -> Iterator[Hit]:
 
 
 def _shouting(reading: Reading) -> Iterator[Hit]:
-    shouted = any(map(reading.prose.__contains__, _WITHIN_A_SENTENCE))
+    data = reading.prose.encode("utf-8", "surrogatepass")
+    shouted = _WITHIN_A_SENTENCE.search(data)
     for match in _CAPITALS.finditer(reading.prose) if shouted else ():
         if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
             yield Hit(
@@ -128,7 +130,10 @@ def _long_sentence(reading: Reading) -> Iterator[Hit]:
     shortest = _shortest(reading)
     for start, end in _paragraphs(reading):
         at = start
-        for sentence in _SENTENCE_END.split(_joined(reading.prose[start:end])):
+        paragraph = reading.prose[start:end]
+        if _length(reading, paragraph) <= LONG_SENTENCE:
+            continue  # so is every sentence of it
+        for sentence in _SENTENCE_END.split(_joined(paragraph)):
             count = _length(reading, sentence) if len(sentence) > shortest else 0
             if count > LONG_SENTENCE and _is_prose(sentence):
                 place = reading.prose.find(sentence[:20].strip(), at, end)
