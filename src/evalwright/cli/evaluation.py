@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -151,7 +151,11 @@ def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -
 
 
 def prepare(
-    request: RunRequest, subject: SuiteSubject, *, among_others: bool = False
+    request: RunRequest,
+    subject: SuiteSubject,
+    *,
+    among_others: bool = False,
+    notify: Callable[[str], None] = warn,
 ) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
     suite, agent, source, notices, selection = subject
@@ -179,7 +183,7 @@ def prepare(
         agent_id=request.agent_id,
         model_class=request.model_class,
         config=request.config,
-        notify=warn,
+        notify=notify,
     )
     if options.baseline is None:
         plans = session.plan(suite, name, source=source, selection=selection)

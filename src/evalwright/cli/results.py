@@ -110,17 +110,20 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
     ]
     if not results.quiet:
         style = Style.of(Streams.err if results.as_json else Streams.out)
-        first = runs[0]
-        text = (
-            render_outcome(first.outcome, first.stories, style, agreement=first.agreement)
-            if first.outcome.plan.group is None
-            else _repeats_card(runs, style)
-        )
-        (say if results.as_json else tell)(text, styled=True)
+        (say if results.as_json else tell)(render_card(runs, style), styled=True)
     if results.out is not None:
         for each in runs:
-            _write_folder(results.out, log, each)
+            write_folder(results.out, log, each)
     return runs
+
+
+def render_card(runs: Sequence[ShownRun], style: Style, *, with_failures: bool = True) -> str:
+    """What is said of a run, or of its repeats."""
+    first = runs[0]
+    if first.outcome.plan.group is not None:
+        return _repeats_card(runs, style)
+    stories = first.stories if with_failures else None
+    return render_outcome(first.outcome, stories, style, agreement=first.agreement)
 
 
 def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
@@ -210,7 +213,7 @@ def _repeats_card(runs: Sequence[ShownRun], style: Style) -> str:
     return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
 
 
-def _write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
+def write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
     """The files of a run; each repeat has its own folder."""
     outcome, folder = run.outcome, out
     if outcome.plan.group is not None:

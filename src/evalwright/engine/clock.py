@@ -29,7 +29,12 @@ class SystemClock:
 
 def new_run_id(clock: Clock) -> str:
     """A unique run id; ids made later sort later."""
-    number = (clock.now_us() // 1000 << 80) | int.from_bytes(os.urandom(10), "big")
+    return run_id_at(clock.now_us(), os.urandom(10))
+
+
+def run_id_at(now_us: int, distinct: bytes) -> str:
+    """The id of a run that begins at a time, with 10 bytes that only this run has."""
+    number = (now_us // 1000 << 80) | int.from_bytes(distinct, "big")
     digits = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5)]
     return f"run_{''.join(digits)}"
 

@@ -12,14 +12,12 @@ from evalwright.contracts import errors
 from evalwright.contracts.events import (
     CapBreached,
     ErrorDetail,
-    EvalCompleted,
     EvalScored,
     Found,
     InvocationCompleted,
     Payload,
     ProviderUsage,
     RunCancelled,
-    RunCompleted,
     RunFailure,
 )
 from evalwright.contracts.summary import EvalSummary
@@ -30,10 +28,10 @@ from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, 
 from evalwright.engine.judging import JudgeFailed, Panel, Review, Reviewed
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.verdict import reasons_to_fail, score_answer
+from evalwright.engine.verdict import closing, nobody_answered, reasons_to_fail, score_answer
 from evalwright.engine.workers import run_workers
 from evalwright.models.protocol import Model
-from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.protocol import EventLog, EventSink, NewEvent
 from evalwright.store.records import RecordChange
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class Execution:
     """One run, from what is recorded of it to its end."""
 
     def __init__(
-        self, log: EventLog, agent: Agent, history: History, clock: Clock, means: Means
+        self, log: EventSink, agent: Agent, history: History, clock: Clock, means: Means
     ) -> None:
         self._agent = agent
         self._history = history
@@ -327,27 +325,14 @@ class Execution:
 
     async def _complete(self) -> Outcome:
         outcome = Outcome.of(self._history)
-        summary = outcome.summary
-        await self._recorder.flush(
-            EvalCompleted(
-                summary.aggregate_score,
-                summary.passed,
-                summary.task_count,
-                summary.passed_count,
-                summary.regression.score_delta if summary.regression else None,
-            ),
-            RunCompleted({"evalSummary": summary}, self._duration_ms()),
-        )
+        await self._recorder.flush(*closing(outcome.summary, self._duration_ms()))
         return outcome
 
     async def _fail_unfinished(self) -> None:
         if not self._answered:
             first = self._first_error.message if self._first_error else "unknown"
-            await self._fail(
-                "agent_unavailable",
-                f"agent {self._agent.agent_id} ({self._plan.agent.ref}) failed in all "
-                f"{len(self._withheld)} invocations; the first: {first}",
-            )
+            message = nobody_answered(self._plan.agent, len(self._withheld), first)
+            await self._fail("agent_unavailable", message)
         task_id, failure = self._unjudged[0]
         await self._fail(
             "judge_failed",

@@ -12,7 +12,7 @@ import msgspec
 from evalwright.contracts.events import CONTENT_FREE, Payload, ProviderUsage
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.engine.clock import Clock
-from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.protocol import EventSink, NewEvent
 from evalwright.store.records import RecordChange
 
 TOGETHER = 12  # that wait for the same commit at most
@@ -24,7 +24,7 @@ class Recorder:
     """Writes the events of one run; safe to use from an agent's thread."""
 
     def __init__(
-        self, log: EventLog, run_id: str, clock: Clock, redactor: Redactor = NOTHING_SECRET
+        self, log: EventSink, run_id: str, clock: Clock, redactor: Redactor = NOTHING_SECRET
     ) -> None:
         self.run_id = run_id
         self._log = log

@@ -302,19 +302,7 @@ class Session:
         gc.freeze()  # what was there before the tasks need not be looked at again and again
         try:
             first = pending[0]
-            plan = first if isinstance(first, Plan) else first.plan
-            means = await gather_means(
-                self.models,
-                self._panel,
-                self.options.tools,
-                live=plan.is_live,
-                read_only=self.options.read_only,
-            )
-            if self._embedder is not None:
-                means = msgspec.structs.replace(means, embedder=self._embedder)
-            self._toolbox = means.surroundings.toolbox
-            if self._gateway is not None:
-                await self._gateway.start()
+            means = await self.begin(first if isinstance(first, Plan) else first.plan)
             for each in pending:
                 if isinstance(each, Plan):
                     outcome = await start_run(log, self.agent, each, begins, means=means)
@@ -330,6 +318,22 @@ class Session:
             gc.set_threshold(*usual)
             await self.close()
         return outcomes
+
+    async def begin(self, plan: Plan) -> Means:
+        """Start what a run of this plan needs besides its agent; `close` ends it."""
+        means = await gather_means(
+            self.models,
+            self._panel,
+            self.options.tools,
+            live=plan.is_live,
+            read_only=self.options.read_only,
+        )
+        if self._embedder is not None:
+            means = msgspec.structs.replace(means, embedder=self._embedder)
+        self._toolbox = means.surroundings.toolbox
+        if self._gateway is not None:
+            await self._gateway.start()
+        return means
 
     async def close(self) -> None:
         """Stop everything that was started, the rest too where a part of it fails to stop."""

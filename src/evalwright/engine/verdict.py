@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from evalwright.contracts.events import (
+    EvalCompleted,
     EvalScored,
     Judged,
+    RunCompleted,
 )
-from evalwright.contracts.planning import FailOn
+from evalwright.contracts.planning import AgentFacts, FailOn
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.invocation import Answer
@@ -45,6 +47,24 @@ def score_answer(
         answer.schema_valid,
         None if findings is None else len(findings),
     )
+
+
+def closing(summary: EvalSummary, duration_ms: int) -> tuple[EvalCompleted, RunCompleted]:
+    """The events that end a run with a result."""
+    completed = EvalCompleted(
+        summary.aggregate_score,
+        summary.passed,
+        summary.task_count,
+        summary.passed_count,
+        summary.regression.score_delta if summary.regression else None,
+    )
+    return completed, RunCompleted({"evalSummary": summary}, duration_ms)
+
+
+def nobody_answered(agent: AgentFacts, count: int, first: str) -> str:
+    """Why a run has no result whose agent failed whenever it was asked."""
+    who = f"agent {agent.agent_id} ({agent.ref})"
+    return f"{who} failed in all {count} invocations; the first: {first}"
 
 
 def gates(plan: Plan) -> Sequence[FailOn]:

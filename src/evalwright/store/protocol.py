@@ -65,27 +65,12 @@ Observer = Callable[[str, int, Sequence[NewEvent]], None]  # run, first sequence
 Companion = Callable[[str, str, Sequence[NewEvent]], Sequence[RecordChange]]  # tenant, run, events
 
 
-class EventLog(Protocol):
-    """An append-only, gap-free log per run."""
-
-    @property
-    def place(self) -> str:
-        """Where the log is kept, for messages."""
+class EventSink(Protocol):
+    """Where the events of a run go while it is executed."""
 
     @property
     def backlog(self) -> int:
         """How many appends wait to be written."""
-
-    @property
-    def records(self) -> Records:
-        """The documents that are kept with the log."""
-
-    @property
-    def upkeep(self) -> "Upkeep":
-        """What else can be asked of the log, and done to it."""
-
-    def for_tenant(self, tenant: str) -> "EventLog":
-        """The same log, restricted to the runs of one tenant."""
 
     def append(
         self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
@@ -102,13 +87,6 @@ class EventLog(Protocol):
         keep them, and none keeps them for long without a power supply.
         """
 
-    @property
-    def fault(self) -> str | None:
-        """Why writes fail and are tried again, while they do."""
-
-    def try_out(self) -> "Future[None]":
-        """Done when something has been written; fails with `StoreUnavailable`, or raises it."""
-
     def request(
         self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
     ) -> "Future[None]":
@@ -120,6 +98,32 @@ class EventLog(Protocol):
 
     def flush(self, run_id: str) -> "Future[None]":
         """Done when everything appended so far is durable; fails if some of it never will be."""
+
+
+class EventLog(EventSink, Protocol):
+    """An append-only, gap-free log per run."""
+
+    @property
+    def place(self) -> str:
+        """Where the log is kept, for messages."""
+
+    @property
+    def records(self) -> Records:
+        """The documents that are kept with the log."""
+
+    @property
+    def upkeep(self) -> "Upkeep":
+        """What else can be asked of the log, and done to it."""
+
+    def for_tenant(self, tenant: str) -> "EventLog":
+        """The same log, restricted to the runs of one tenant."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why writes fail and are tried again, while they do."""
+
+    def try_out(self) -> "Future[None]":
+        """Done when something has been written; fails with `StoreUnavailable`, or raises it."""
 
     def watch(self, run_id: str, watcher: Watcher) -> None:
         """Call the watcher with events of this run once they are durable, in order.

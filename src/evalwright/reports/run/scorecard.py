@@ -27,7 +27,7 @@ LIVE = "live-shadow: nondeterministic; another run may give a different result"
 
 def render_outcome(
     outcome: Outcome,
-    stories: Sequence[TaskStory],
+    stories: Sequence[TaskStory] | None,
     style: Style,
     *,
     agreement: float | None = None,
@@ -124,7 +124,7 @@ def render_scorecard(
     run_id: str,
     summary: EvalSummary,
     reasons: Sequence[str],
-    stories: Sequence[TaskStory],
+    stories: Sequence[TaskStory] | None,
     style: Style,
     *,
     full: bool = False,
@@ -133,16 +133,17 @@ def render_scorecard(
 ) -> str:
     """The scorecard of a completed run; `full` shortens nothing.
 
-    `first` are lines above all others, `details` more about the run below its verdict.
+    `first` are lines above all others, `details` more about the run below its verdict. Without
+    stories, the failed tasks are told elsewhere.
     """
-    shown = stories if full else stories[:MOST_FAILURES]
+    shown = stories or () if full else (stories or ())[:MOST_FAILURES]
     lines = [*first, ""] if first else []
     if shown:
         lines += [style.bold("Failed tasks"), ""]
     for story in shown:
         lines += [*render_story(story, style, full=full), ""]
     hidden = summary.task_count - summary.passed_count - len(shown)
-    if hidden > 0:
+    if hidden > 0 and stories is not None:
         lines += [f"  … and {hidden} more: evalwright show {run_id}", ""]
     passed = summary.passed and not reasons
     verdict = style.green("PASSED") if passed else style.red("FAILED")

@@ -1,0 +1,123 @@
+"""The pytest plugin: `pytest --evalwright` runs suites and evaluations among the tests.
+
+pytest loads this module in every project that has Evalwright installed, so it is all that such a
+project pays for: options, a marker and a fixture. Everything else is imported when it is used.
+"""
+
+import pytest
+
+TYPE_CHECKING = False  # as `typing` has it, without the time that importing it takes
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from evalwright.pytest_plugin.session import Evaluation
+
+ENDINGS = (".evals.yaml", ".evals.yml", ".evals.json")
+MARK = "evalwright(repeat=1, pass_rate=1.0, max_cost=None)"
+NEEDS_FLAG = "an evaluation: add --evalwright to run it"
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _amount(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+# The options of `evalwright run` that mean something here, each as `--evalwright-NAME`: the field
+# of `RunOptions` or of `Asked`, how its value is read, what it is called, and what it does.
+OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
+    ("agent", "agent", {"metavar": "REF"}, "the agent, where a suite names none"),
+    ("agent-id", "agent_id", {}, "the agent's id, if its reference does not give one"),
+    ("model", "model", {"metavar": "NAME"}, "the model of a manifest agent: provider:model"),
+    ("db", "db", {"metavar": "FILE"}, "the log of runs"),
+    ("config", "config", {"metavar": "FILE"}, "the settings file"),
+    ("judge", "judges", {"metavar": "NAME", "action": "append"}, "a model that judges answers"),
+    ("judge-samples", "judge_samples", {"type": _at_least_one}, "how often each judge is asked"),
+    ("embedding-model", "embedding_model", {"metavar": "NAME"}, "for checks by meaning"),
+    ("allow-self-judge", "allow_self_judge", {"action": "store_true"}, "let a model judge itself"),
+    ("mode", "modes", {"action": "append"}, "an eval mode"),
+    ("tag", "tags", {"action": "append"}, "a tag for the runs"),
+    ("timeout", "task_timeout_s", {"type": _amount}, "seconds that one task may take"),
+    ("tools", "tools", {"metavar": "FILE"}, "a file that describes tools"),
+    ("cassette", "cassette", {"metavar": "FILE"}, "answer model calls from this file"),
+    ("record", "record", {"action": "store_true"}, "add calls that the cassette does not hold"),
+    ("max-cost", "max_cost_usd", {"type": _amount}, "the most that a run may cost, in US dollars"),
+    ("task-cost", "task_cost_usd", {"type": _amount}, "what a task is expected to cost"),
+    ("baseline", "baseline", {"metavar": "RUN"}, "compare with this run, by name or id"),
+    ("allow-partial", "allow_partial", {"action": "store_true"}, "of a part of the suite, too"),
+    ("repeat", "repeat", {"type": _at_least_one}, "run this often, and show what is flaky"),
+    ("flaky-as", "flaky_as", {"choices": ["fail", "warn"]}, "whether a flaky task fails"),
+    (
+        "fail-on",
+        "fail_on",
+        {
+            "action": "append",
+            "choices": ["threshold", "findings", "regression", "significant-regression", "none"],
+        },
+        "what makes the exit code 1",
+    ),
+    ("out", "out", {"metavar": "FOLDER"}, "write summary, events and scorecard here"),
+)
+FORMS = ("junit", "csv", "markdown", "html")  # of reports on runs
+
+
+def pytest_addoption(parser: "pytest.Parser") -> None:
+    """Offer `--evalwright` and what goes with it."""
+    group = parser.getgroup("evalwright", "evaluations")
+    group.addoption(
+        "--evalwright",
+        action="store_true",
+        help="run suites (*.evals.yaml, *.evals.yml, *.evals.json) and marked tests",
+    )
+    for name, field, how, what in OPTIONS:
+        group.addoption(f"--evalwright-{name}", dest=f"evalwright_{field}", help=what, **how)
+    for form in FORMS:
+        group.addoption(
+            f"--evalwright-{form}",
+            dest=f"evalwright_{form}",
+            metavar="FILE",
+            help=f"write a report on the runs to this file, as {form}",
+        )
+
+
+def pytest_configure(config: "pytest.Config") -> None:
+    """Load the rest if it is wanted: by the flag, or by a suite that is named."""
+    config.addinivalue_line(
+        "markers", f"{MARK}: an evaluation, repeated, with the share that must pass; in US dollars"
+    )
+    named = [argument for argument in config.args if _is_suite(argument.partition("::")[0])]
+    if config.getoption("evalwright") or named:
+        from evalwright.pytest_plugin.session import Evaluation
+
+        config.pluginmanager.register(Evaluation(config), "evalwright-session")
+
+
+def _is_suite(name: str) -> bool:
+    return name.endswith(ENDINGS)
+
+
+def session_of(config: "pytest.Config") -> "Evaluation | None":
+    """What evaluates in this process, if anything does."""
+    found: Evaluation | None = config.pluginmanager.get_plugin("evalwright-session")
+    return found
+
+
+def pytest_collect_file(file_path: "Path", parent: "pytest.Collector") -> "pytest.Collector | None":
+    """Collect suites, of the whole folder or those that are named."""
+    if not _is_suite(file_path.name):
+        return None
+    is_wanted = parent.config.getoption("evalwright") or parent.session.isinitpath(file_path)
+    if not is_wanted or session_of(parent.config) is None:
+        return None
+    from evalwright.pytest_plugin.suites import SuiteFile
+
+    return SuiteFile.from_parent(parent, path=file_path)

@@ -1,0 +1,105 @@
+"""One session of pytest with evaluations: what works on tasks, what keeps the log, and the gate.
+
+Where xdist spreads the tests, every worker has one of these and so has the process that reports;
+only that one writes to the log. What a task recorded travels in the report on it.
+"""
+
+import os
+from typing import Any
+
+import pytest
+
+from evalwright.contracts.errors import EvalwrightError
+from evalwright.engine.clock import SystemClock
+from evalwright.pytest_plugin.asked import asked_of
+from evalwright.pytest_plugin.gathering import Gathering
+from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
+from evalwright.pytest_plugin.working import Begun, Loop, Refused, SuiteWork
+
+CARRIED = "evalwright"  # the attribute of a report with what was recorded
+_CHOOSING = {"keyword": "-k", "markexpr": "-m"}
+_CHOOSING_FLAGS = {"lf": "--lf", "stepwise": "--stepwise"}
+
+
+class Evaluation:
+    """The evaluations of a session, in one of its processes."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.asked = asked_of(config)
+        sent = getattr(config, "workerinput", {}).get("evalwright")
+        self.begun = Begun(*sent) if sent else Begun(SystemClock().now_us(), os.urandom(16).hex())
+        self._loop: Loop | None = None
+        self._work: dict[SuiteFile, SuiteWork | Refused] = {}
+        self._chosen: dict[SuiteFile, list[Any]] = {}
+        self._gathering = None if sent else Gathering(self.asked)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of xdist which session it belongs to."""
+        node.workerinput["evalwright"] = tuple(self.begun)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note which tasks are left to be run."""
+        for item in session.items:
+            if isinstance(item, TaskItem):
+                self._chosen.setdefault(item.suite_file, []).append(item.task)
+
+    def work(self, file: SuiteFile) -> SuiteWork:
+        """The work on a suite; begun when its first task is."""
+        known = self._work.get(file)
+        if known is None:
+            self._loop = self._loop or Loop()
+            subject = file.selected(self._chosen[file], self._chosen_by())
+            try:
+                known = SuiteWork(self.asked, subject, file.shown_path, self.begun, self._loop)
+            except EvalwrightError as error:
+                known = Refused(error)
+            self._work[file] = known
+        if isinstance(known, Refused):
+            raise known.error
+        return known
+
+    def _chosen_by(self) -> list[str]:
+        """What chose among the tasks, as far as pytest tells."""
+        option = self.config.option
+        named = [argument for argument in self.config.args if "::" in argument]
+        said = {name: getattr(option, name, None) for name in (*_CHOOSING, *_CHOOSING_FLAGS)}
+        words = [f"{flag} {said[name]}" for name, flag in _CHOOSING.items() if said[name]]
+        flags = [flag for name, flag in _CHOOSING_FLAGS.items() if said[name]]
+        return [f"pytest {each}" for each in (*words, *flags, *named)] or ["pytest"]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: "pytest.CallInfo[None]") -> Any:
+        """Have the report carry what was recorded."""
+        report = yield
+        bundle = getattr(item, "bundle", None)
+        if call.when == "call" and bundle is not None:
+            setattr(report, CARRIED, bundle)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add it to the log, in the process that has that."""
+        if self._gathering is None:
+            return  # it is sent on
+        bundle = report.__dict__.pop(CARRIED, None)
+        if bundle is not None:
+            self._gathering.take(bundle, has_failed=report.failed)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """End what was started; then the gate says what the runs come to."""
+        for work in self._work.values():
+            if isinstance(work, SuiteWork):
+                work.close()
+                if self._gathering is not None:
+                    self._gathering.take(work.rest())
+        if self._loop is not None:
+            self._loop.close()
+        if self._gathering is not None:
+            self._gathering.end(session)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show it."""
+        if self._gathering is not None:
+            self._gathering.show(terminalreporter)

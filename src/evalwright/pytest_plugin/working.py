@@ -1,0 +1,158 @@
+"""Working on tasks in this process, one at a time, and handing over what they recorded."""
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from evalwright.cli.evaluation import prepare
+from evalwright.contracts.errors import EvalwrightError, RunFailed
+from evalwright.contracts.events import Event
+from evalwright.engine.clock import run_id_at
+from evalwright.engine.piecework import Piecework
+from evalwright.engine.session import Session
+from evalwright.engine.subjects import SuiteSubject
+from evalwright.engine.workers import GRACE_SECONDS
+from evalwright.pytest_plugin.asked import Asked
+from evalwright.store.protocol import NewEvent
+
+T = TypeVar("T")
+Row = tuple[str, str | None, int, str]  # an event as pytest can send it to another process
+SPACED_US = 1000  # between the ids of runs that begin together, so that they sort
+
+
+def rows_of(events: Sequence[NewEvent]) -> list[Row]:
+    """Events as plain values."""
+    return [(each.type, each.task_id, each.at_us, each.body.decode()) for each in events]
+
+
+def events_of(rows: Sequence[Row]) -> list[NewEvent]:
+    """The events that were made plain."""
+    return [NewEvent(kind, task_id, at_us, body.encode()) for kind, task_id, at_us, body in rows]
+
+
+class Begun(NamedTuple):
+    """When a session began, and what only this session has: all its processes know it."""
+
+    now_us: int
+    token: str
+
+    def run_id(self, name: str, repeat: int) -> str:
+        """The id of the run of a suite, the same in every process of the session."""
+        made_from = f"{self.token}\n{name}\n{repeat}".encode()
+        return run_id_at(self.now_us + repeat * SPACED_US, hashlib.sha256(made_from).digest()[:10])
+
+
+class Loop:
+    """The event loop in which this process works; it ends with the session."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end; an interrupt cancels the work."""
+        task = self._loop.create_task(work)
+        try:
+            return self._loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            task.cancel()
+            self._loop.run_until_complete(asyncio.wait([task], timeout=GRACE_SECONDS))
+            raise
+
+    def close(self) -> None:
+        """Cancel what is left."""
+        rest = asyncio.all_tasks(self._loop)
+        for each in rest:
+            each.cancel()
+        if rest:
+            self._loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class TaskRecord(NamedTuple):
+    """What became of a task in every run of its suite: several where runs are repeated."""
+
+    runs: list[list[Event]]
+    failure: RunFailed | None
+
+
+class SuiteWork:
+    """A suite at work: its agent, and a run for each repeat."""
+
+    def __init__(
+        self, asked: Asked, subject: SuiteSubject, path: Path, begun: Begun, loop: Loop
+    ) -> None:
+        self.name = path.as_posix()
+        self.notices: list[str] = list(subject.notices)
+        self._loop = loop
+        request = asked.request(path)
+        self._session, plans = prepare(
+            request, subject, among_others=True, notify=self.notices.append
+        )
+        self._run_ids = [begun.run_id(self.name, number) for number in range(len(plans))]
+        self._indexes = {task.task_id: n for n, task in enumerate(subject.suite.tasks)}
+        try:
+            self._runs = loop.run(self._begin(self._session, plans))
+        except BaseException:
+            loop.run(self._session.close())
+            raise
+        self.suite = plans[0].suite
+        self._opening: list[tuple[str, list[Row]]] | None = [
+            (run_id, rows_of(run.opening_events()))
+            for run_id, run in zip(self._run_ids, self._runs, strict=True)
+        ]
+
+    async def _begin(self, session: Session, plans: Sequence[Any]) -> list[Piecework]:
+        means = await session.begin(plans[0])
+        return [
+            Piecework(session.agent, plan, run_id, means)
+            for plan, run_id in zip(plans, self._run_ids, strict=True)
+        ]
+
+    def work_on(self, task_id: str) -> tuple[TaskRecord, dict[str, Any]]:
+        """Work on a task; what became of it, for this process and for the one with the log."""
+        index, failure = self._indexes[task_id], None
+        try:
+            for run in self._runs:
+                self._loop.run(run.work_on(index))
+        except RunFailed as failed:
+            failure = failed
+        recorded = [run.recorded() for run in self._runs]
+        bundle = self._bundle(recorded, task_id)
+        if failure is not None:
+            bundle["failure"] = (failure.code, str(failure).partition(": ")[2])
+        runs = [
+            [Event(run_id, 0, each.type, each.task_id, each.at_us, each.body) for each in events]
+            for run_id, events in zip(self._run_ids, recorded, strict=True)
+        ]
+        return TaskRecord(runs, failure), bundle
+
+    def rest(self) -> dict[str, Any]:
+        """What a task recorded that was cut off, if one was."""
+        return self._bundle([run.recorded() for run in self._runs], None)
+
+    def _bundle(self, recorded: Sequence[Sequence[NewEvent]], task: str | None) -> dict[str, Any]:
+        opening, self._opening = self._opening, None
+        notices, self.notices = self.notices, []
+        return {
+            "suite": self.name,
+            "opening": opening,
+            "task": task,
+            "runs": [rows_of(events) for events in recorded],
+            "failure": None,
+            "notices": notices,
+        }
+
+    def close(self) -> None:
+        """Stop everything that was started."""
+        for run in self._runs:
+            run.end()
+        self._loop.run(self._session.close())
+
+
+class Refused(NamedTuple):
+    """A suite that cannot be run, and why."""
+
+    error: EvalwrightError
