@@ -127,7 +127,7 @@ class Piecework(Execution):
             self._checking.close()
 
 
-class _Failure(NamedTuple):
+class _NoResult(NamedTuple):
     """Why a run has no result."""
 
     code: str
@@ -154,7 +154,7 @@ class AssembledRun:
         self._answered = False
         self._first_error = "unknown"
         self._tried: set[str] = set()
-        self._failure: _Failure | None = None
+        self._failure: _NoResult | None = None
         events = self._append(opening)
         self.history = history_of(run_id, events, log.place)
         log.flush(run_id).result()  # a run that nobody would find has no answers to be kept
@@ -182,14 +182,14 @@ class AssembledRun:
 
     def fail(self, code: str, message: str) -> None:
         """Remember why the run can have no result; the first reason counts."""
-        self._failure = self._failure or _Failure(code, message)
+        self._failure = self._failure or _NoResult(code, message)
 
     def end(self, reason: str) -> Outcome | None:
         """End the run: with its result if every task has a score, else `reason` says why not."""
         history, tasks = self.history, self.history.plan.suite.tasks
         if self._failure is None and not self._answered and len(self._tried) == len(tasks):
             message = nobody_answered(history.plan.agent, len(tasks), self._first_error)
-            self._failure = _Failure("agent_unavailable", message)
+            self._failure = _NoResult("agent_unavailable", message)
         outcome = None
         try:
             self._close_open()

@@ -33,7 +33,7 @@ def _amount(text: str) -> float:
 
 
 # The options of `evalwright run` that mean something here, each as `--evalwright-NAME`: the field
-# of `RunOptions` or of `Asked`, how its value is read, what it is called, and what it does.
+# of `RunOptions` or of `SessionOptions`, how its value is read, and what it does.
 OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("agent", "agent", {"metavar": "REF"}, "the agent, where a suite names none"),
     ("agent-id", "agent_id", {}, "the agent's id, if its reference does not give one"),

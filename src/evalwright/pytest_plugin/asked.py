@@ -26,7 +26,7 @@ def spoken(message: object) -> str:
     return _OWN.sub(r"--evalwright-\1", str(message))
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user wants of every run of a session."""
 
     agent: str | None
@@ -49,7 +49,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def asked_of(config: pytest.Config) -> Asked:
+def asked_of(config: pytest.Config) -> SessionOptions:
     """The options of a session and its settings file; raises `pytest.UsageError`."""
     values = {field: config.getoption(f"evalwright_{field}") for _, field, *_ in OPTIONS}
     given = {field: value for field, value in values.items() if value not in (None, False)}
@@ -60,7 +60,7 @@ def asked_of(config: pytest.Config) -> Asked:
         raise pytest.UsageError(spoken(error)) from None
 
 
-def _asked(given: dict[str, Any], forms: Mapping[str, Path]) -> Asked:
+def _asked(given: dict[str, Any], forms: Mapping[str, Path]) -> SessionOptions:
     config = load_config(named=given.pop("config", None))
     out = given.pop("out", None)
     results = Results(
@@ -77,7 +77,7 @@ def _asked(given: dict[str, Any], forms: Mapping[str, Path]) -> Asked:
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     options = RunOptions(**{**given, **lists})
     refuse_combinations(options)
-    return Asked(
+    return SessionOptions(
         agent=agent,
         agent_id=agent_id,
         options=options,

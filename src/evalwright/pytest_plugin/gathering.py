@@ -18,7 +18,7 @@ from evalwright.cli.results import (
 from evalwright.engine.execution import Outcome
 from evalwright.engine.piecework import AssembledRun
 from evalwright.engine.session import reasons_against
-from evalwright.pytest_plugin.asked import Asked, spoken
+from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.working import events_of
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import FailedRun, ReportedRun
@@ -69,7 +69,7 @@ class GatheredSuite:
 class Gathering:
     """All runs of a session, and the tests that failed for other reasons."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: SessionOptions) -> None:
         self._asked = asked
         self._open = ExitStack()
         self._log: EventLog | None = None

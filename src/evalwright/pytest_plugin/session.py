@@ -14,7 +14,7 @@ from evalwright.engine.clock import SystemClock
 from evalwright.pytest_plugin.asked import asked_of
 from evalwright.pytest_plugin.gathering import Gathering
 from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
-from evalwright.pytest_plugin.working import Begun, Loop, Refused, SuiteWork
+from evalwright.pytest_plugin.working import Begun, Loop, SuiteWork
 
 CARRIED = "evalwright"  # the attribute of a report with what was recorded
 _CHOOSING = {"keyword": "-k", "markexpr": "-m"}
@@ -30,7 +30,7 @@ class Evaluation:
         sent = getattr(config, "workerinput", {}).get("evalwright")
         self.begun = Begun(*sent) if sent else Begun(SystemClock().now_us(), os.urandom(16).hex())
         self._loop: Loop | None = None
-        self._work: dict[SuiteFile, SuiteWork | Refused] = {}
+        self._work: dict[SuiteFile, SuiteWork | EvalwrightError] = {}
         self._chosen: dict[SuiteFile, list[Any]] = {}
         self._gathering = None if sent else Gathering(self.asked)
 
@@ -54,10 +54,10 @@ class Evaluation:
             try:
                 known = SuiteWork(self.asked, subject, file.shown_path, self.begun, self._loop)
             except EvalwrightError as error:
-                known = Refused(error)
+                known = error
             self._work[file] = known
-        if isinstance(known, Refused):
-            raise known.error
+        if isinstance(known, EvalwrightError):
+            raise known
         return known
 
     def _chosen_by(self) -> list[str]:

@@ -17,7 +17,7 @@ from evalwright.engine.validation import check_file
 from evalwright.pytest_plugin import session_of
 from evalwright.pytest_plugin.asked import spoken
 from evalwright.pytest_plugin.failing import explain, line_of, raise_at
-from evalwright.pytest_plugin.working import TaskRecord
+from evalwright.pytest_plugin.working import WorkedTask
 from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
 
 
@@ -113,7 +113,7 @@ class TaskItem(pytest.Item):
         if failed is not None:
             raise_at(self.path, line_of(self.path, self.task), failed)
 
-    def _failed(self, record: TaskRecord) -> str | None:
+    def _failed(self, record: WorkedTask) -> str | None:
         """Why the task did not pass, in the first of its runs in which it did not."""
         stories = [self._story(record, number) for number in range(len(record.runs))]
         scores = [story.scored for story in stories if story.scored is not None]
@@ -130,7 +130,7 @@ class TaskItem(pytest.Item):
             told = f"failed in {len(failed)} of {len(scores)} runs: {told}"
         return told
 
-    def _story(self, record: TaskRecord, number: int) -> TaskStory:
+    def _story(self, record: WorkedTask, number: int) -> TaskStory:
         return task_stories(self._work.suite, record.runs[number], {self.task.task_id})[0]
 
     def repr_failure(

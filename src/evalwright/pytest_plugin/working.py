@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from evalwright.cli.evaluation import prepare
-from evalwright.contracts.errors import EvalwrightError, RunFailed
+from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import run_id_at
 from evalwright.engine.piecework import Piecework
 from evalwright.engine.session import Session
 from evalwright.engine.subjects import SuiteSubject
 from evalwright.engine.workers import GRACE_SECONDS
-from evalwright.pytest_plugin.asked import Asked
+from evalwright.pytest_plugin.asked import SessionOptions
 from evalwright.store.protocol import NewEvent
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Loop:
         self._loop.close()
 
 
-class TaskRecord(NamedTuple):
+class WorkedTask(NamedTuple):
     """What became of a task in every run of its suite: several where runs are repeated."""
 
     runs: list[list[Event]]
@@ -82,7 +82,7 @@ class SuiteWork:
     """A suite at work: its agent, and a run for each repeat."""
 
     def __init__(
-        self, asked: Asked, subject: SuiteSubject, path: Path, begun: Begun, loop: Loop
+        self, asked: SessionOptions, subject: SuiteSubject, path: Path, begun: Begun, loop: Loop
     ) -> None:
         self.name = path.as_posix()
         self.notices: list[str] = list(subject.notices)
@@ -111,7 +111,7 @@ class SuiteWork:
             for plan, run_id in zip(plans, self._run_ids, strict=True)
         ]
 
-    def work_on(self, task_id: str) -> tuple[TaskRecord, dict[str, Any]]:
+    def work_on(self, task_id: str) -> tuple[WorkedTask, dict[str, Any]]:
         """Work on a task; what became of it, for this process and for the one with the log."""
         index, failure = self._indexes[task_id], None
         try:
@@ -127,7 +127,7 @@ class SuiteWork:
             [Event(run_id, 0, each.type, each.task_id, each.at_us, each.body) for each in events]
             for run_id, events in zip(self._run_ids, recorded, strict=True)
         ]
-        return TaskRecord(runs, failure), bundle
+        return WorkedTask(runs, failure), bundle
 
     def rest(self) -> dict[str, Any]:
         """What a task recorded that was cut off, if one was."""
@@ -150,9 +150,3 @@ class SuiteWork:
         for run in self._runs:
             run.end()
         self._loop.run(self._session.close())
-
-
-class Refused(NamedTuple):
-    """A suite that cannot be run, and why."""
-
-    error: EvalwrightError
