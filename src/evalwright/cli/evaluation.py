@@ -18,6 +18,7 @@ from evalwright.cli.output import (
     write_stdout,
 )
 from evalwright.cli.results import Results, write_failure, write_results
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import (
     BadInput,
     EvalwrightError,
@@ -128,10 +129,11 @@ def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
         return _resume(request, request.resume)
-    subject = read_subject(str(request.suite), request.agent, request.columns)
-    if request.wanted is not None:
-        subject = select_tasks(request, request.wanted, subject)
-    session, plans = prepare(request, subject)
+    with without_collecting(for_good=True):
+        subject = read_subject(str(request.suite), request.agent, request.columns)
+        if request.wanted is not None:
+            subject = select_tasks(request, request.wanted, subject)
+        session, plans = prepare(request, subject)
     with opened_log(request.db) as log:
         outcomes = ProgressObserver(request, log).run(session, plans)
         return write_results(request.results, log, outcomes)

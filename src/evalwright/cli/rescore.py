@@ -23,6 +23,7 @@ from evalwright.cli.parameters import (
     wanted_forms,
 )
 from evalwright.cli.results import Results, continued, write_results
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.planning import RunOptions
 from evalwright.engine.listing import find_run
 from evalwright.engine.plan import refuse_combinations
@@ -102,11 +103,13 @@ def command(
     request = RunRequest(
         suite=suite, agent=None, options=options, results=results, db=db, config=config
     )
-    subject = read_subject(suite, None) if suite else None
+    with without_collecting(for_good=True):
+        subject = read_subject(suite, None) if suite else None
     with log_for(db, run) as log:
-        planned = plan_rescore(
-            log, continued(log, find_run(log, run)), subject, str(suite or run), options
-        )
+        with without_collecting(for_good=True):
+            planned = plan_rescore(
+                log, continued(log, find_run(log, run)), subject, str(suite or run), options
+            )
         for notice in () if quiet else _notices(planned, subject):
             say(notice)
         return _rescore(request, log, planned)

@@ -215,12 +215,17 @@ def _path(way: tuple[Any, ...]) -> JsonPath:
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
-    """Make many values that stay: nobody looks for garbage among them meanwhile."""
+def without_collecting(*, for_good: bool = False) -> Iterator[None]:
+    """Make many values that stay: nobody looks for garbage among them meanwhile.
+
+    Nor later, where they stay until the process ends.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if for_good:
+            gc.freeze()
         if was_on:
             gc.enable()

@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from evalwright.engine.wide.ids import Ids, slug
 from evalwright.engine.wide.lowering import (
     Problems,
     Recipe,
+    Shared,
     TooManyProblems,
     tasks_of_entry,
 )
@@ -168,7 +170,6 @@ class WideReading:
         self._folder = folder
         self._allow_code = allow_code
         self._allow_files = allow_files
-        self._templates = Templates(document, math.inf if allow_files else MOST_RENDERED)
         self._ids = Ids(lambda index: f"$.tasks[{index}]")
         self.notices: list[str] = []
 
@@ -193,7 +194,7 @@ class WideReading:
         if "agent" in document and not self._allow_code:
             self.problems.add("$.agent", "code is not run here", "leave it out")
         for index, entry in enumerate(document.get("tasks", [])):
-            recipe = self._recipe(entry, f"$.tasks[{index}]")
+            recipe = Recipe(entry, f"$.tasks[{index}]", self._shared)
             for task in tasks_of_entry(entry, document.get("vars", {}), recipe, self.problems):
                 self._claim(task.task_id, index)
                 yield task
@@ -205,9 +206,11 @@ class WideReading:
             return missing_function(function, self._folder)
         return Missing("code is not run here", "use the other checks")
 
-    def _recipe(self, entry: Mapping[str, Any], path: str) -> Recipe:
-        defaults = self._document.get("defaults", {})
-        return Recipe(entry, defaults, path, self._templates, self.problems)
+    @cached_property
+    def _shared(self) -> Shared:
+        most_rendered = math.inf if self._allow_files else MOST_RENDERED
+        templates = Templates(self._document, most_rendered)
+        return Shared(self._document.get("defaults", {}), templates, self.problems)
 
     def _claim(self, task_id: str, index: int) -> None:
         if not self._ids.claim(task_id, index):
@@ -218,7 +221,7 @@ class WideReading:
             self.problems.add(f"$.tasks[{index}]", message, "shorten it")
 
     def _rows(self, entry: dict[str, Any], index: int) -> Iterator[Task]:
-        recipe = self._recipe(entry, f"$.data[{index}]")
+        recipe = Recipe(entry, f"$.data[{index}]", self._shared)
         shared = self._document.get("vars", {})
         reading = DataReading(entry, recipe, shared, self.problems, self._ids)
         yield from reading.tasks(self._folder, allow_files=self._allow_files)

@@ -47,41 +47,68 @@ class Problems:
         if len(self.found) >= MOST_PROBLEMS:
             raise TooManyProblems
 
-    def see_code(self, function: str, path: str) -> None:
-        """Note a function of the user's own that is not there, or must not be run."""
-        missing = self._refuse_code(function) if self._refuse_code else None
-        if missing is not None:
-            self.add(path, missing.message, missing.remedy)
+    def see_checks(self, checks: list[Any], path: str) -> None:
+        """Note what is wrong with checks, of which the most are right."""
+        prepared, found = prepare_checks(checks, path, _signal_kinds(checks))
+        if found or any(each.asks for each in prepared):
+            for index, check in enumerate(checks):
+                self.see_check(check, f"{path}[{index}]")
+
+    def see_check(self, check: Any, path: str, row: str = "") -> None:
+        """Note what is wrong with a check; `row` is the one that it was rendered for."""
+        prepared, found = prepare_checks([check], "$", _signal_kinds(check))
+        for ask in (ask for each in prepared for ask in each.asks if isinstance(ask, CodeAsk)):
+            missing = self._refuse_code(ask.function) if self._refuse_code else None
+            if missing is not None:  # a function that is not there, or must not be run
+                self.add(path, missing.message, missing.remedy)
+        for problem in found:
+            place = path + problem.path.removeprefix("$[0]")
+            self.add(f"{row}, {place}" if row else place, problem.message, problem.remedy)
+
+
+class Shared:
+    """What all entries of a document have: its defaults, its templates, and its problems."""
+
+    def __init__(
+        self, defaults: Mapping[str, Any], templates: Templates, problems: Problems
+    ) -> None:
+        self.templates = templates
+        self.problems = problems
+        self.given = {**_DEFAULTS, "threshold": None, **defaults}
+        self.tags: list[str] = defaults.get("tags", [])
+        self.fixtures = _fixtures(self.given["fixtures"])
+        self.checks = CheckList(defaults.get("checks", []), "$.defaults.checks", self)
+
+    def compile(self, value: Any, path: str) -> Render | None:
+        """What renders a value; a template that cannot be used is a problem."""
+        try:
+            return self.templates.compile(value, path)
+        except BadTemplate as bad:
+            self.problems.add(bad.path, bad.message, bad.remedy)
+            return None
 
 
 class Recipe:
     """How tasks are made of one entry: a task as written, or a file of rows."""
 
-    def __init__(
-        self,
-        entry: Mapping[str, Any],
-        defaults: Mapping[str, Any],
-        path: str,
-        templates: Templates,
-        problems: Problems,
-    ) -> None:
+    def __init__(self, entry: Mapping[str, Any], path: str, shared: Shared) -> None:
         self.path = path
-        self._problems = problems
         self._entry = entry
-        self._templates = templates
-        self.checks = CheckList(entry.get("checks", []), f"{path}.checks", self)
-        self._more = CheckList(defaults.get("checks", []), "$.defaults.checks", self)
+        self._shared = shared
+        self.checks = CheckList(entry.get("checks", []), f"{path}.checks", shared)
+        self._more = shared.checks
         if not self.checks.documents and not self._more.documents:
             remedy = "add checks here, or to defaults"
-            problems.add(path, "no checks, so that every answer would pass", remedy)
-        chosen = {**_DEFAULTS, **defaults, **entry}
-        self.tags = list(dict.fromkeys([*defaults.get("tags", []), *entry.get("tags", [])]))
-        self._weight: float = chosen["weight"]
-        self._repeat: int = chosen["repeat"]
-        self._pass_rate: float = chosen["pass_rate"]
-        self._threshold: float | None = chosen.get("threshold")
-        fixtures = chosen["fixtures"]
-        self._fixtures = fixtures and msgspec.convert(fixtures, Fixtures)
+            shared.problems.add(path, "no checks, so that every answer would pass", remedy)
+        self.tags = shared.tags
+        if "tags" in entry:
+            self.tags = list(dict.fromkeys([*shared.tags, *entry["tags"]]))
+        given = shared.given
+        self._weight: float = entry.get("weight", given["weight"])
+        self._repeat: int = entry.get("repeat", given["repeat"])
+        self._pass_rate: float = entry.get("pass_rate", given["pass_rate"])
+        self._threshold: float | None = entry.get("threshold", given["threshold"])
+        self._fixtures = _fixtures(entry["fixtures"]) if "fixtures" in entry else shared.fixtures
         self._constant: Expected | None = None
         self.columns: Mapping[str, str] = {}  # of the fields of rows
         self.input = self.compiled("input")
@@ -89,15 +116,9 @@ class Recipe:
 
     def compiled(self, field: str) -> Render | None:
         """What renders a field of the entry; None if there is no template in it."""
-        return self.compile(self._entry.get(field), f"{self.path}.{field}")
-
-    def compile(self, value: Any, path: str) -> Render | None:
-        """What renders a value; a template that cannot be used is a problem."""
-        try:
-            return self._templates.compile(value, path)
-        except BadTemplate as bad:
-            self._problems.add(bad.path, bad.message, bad.remedy)
+        if not self._shared.templates.may_be:
             return None
+        return self._shared.compile(self._entry.get(field), f"{self.path}.{field}")
 
     def task(
         self,
@@ -150,29 +171,24 @@ class Recipe:
         about = {self.columns.get(name, name) for name in names}
         return f"{place(number)}, column {about.pop()}" if len(about) == 1 else place(number)
 
-    def refuse_check(self, check: Any, path: str, row: str = "") -> None:
-        """Note what is wrong with a check; `row` is the one that it was rendered for."""
-        prepared, found = prepare_checks([check], "$", _signal_kinds(check))
-        for ask in (ask for each in prepared for ask in each.asks if isinstance(ask, CodeAsk)):
-            self._problems.see_code(ask.function, path)
-        for problem in found:
-            place = path + problem.path.removeprefix("$[0]")
-            self._problems.add(f"{row}, {place}" if row else place, problem.message, problem.remedy)
-
 
 class CheckList:
     """The checks of an entry, or of the defaults; those without templates are checked once."""
 
-    def __init__(self, documents: list[Any], path: str, recipe: Recipe) -> None:
+    def __init__(self, documents: list[Any], path: str, shared: Shared) -> None:
         self.documents = documents
-        self._recipe = recipe
+        self._problems = shared.problems
         self._parts: list[tuple[Any, Render | None, str]] = []
+        self.is_constant = True
+        if not shared.templates.may_be:
+            shared.problems.see_checks(documents, path)
+            return
         for index, document in enumerate(documents):
             place = f"{path}[{index}]"
-            render = recipe.compile(document, place)
+            render = shared.compile(document, place)
             self._parts.append((document, render, place))
             if render is None:
-                recipe.refuse_check(document, place)
+                shared.problems.see_check(document, place)
         self.is_constant = not any(render for _, render, _ in self._parts)
 
     def rendered(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> list[Any]:
@@ -186,9 +202,13 @@ class CheckList:
                 continue
             check = render(values)
             if not _is_surely_right(check):
-                self._recipe.refuse_check(check, place, where(document))
+                self._problems.see_check(check, place, where(document))
             checks.append(check)
         return checks
+
+
+def _fixtures(given: Any) -> Fixtures | None:
+    return given and msgspec.convert(given, Fixtures)
 
 
 def _signal_kinds(check: Any) -> Collection[str] | None:
@@ -212,6 +232,11 @@ def tasks_of_entry(
     entry: Mapping[str, Any], shared: Mapping[str, Any], recipe: Recipe, problems: Problems
 ) -> Iterator[Task]:
     """The task of an entry as written, or those of its matrix; `shared` are the suite's `vars`."""
+    if not recipe.has_templates and not entry.get("matrix"):
+        given, reference = entry.get("input"), entry.get("expected", msgspec.UNSET)
+        task_id = entry.get("id") or content_id("task", given, reference)
+        yield recipe.task(task_id, given, reference, {}, recipe.tags)
+        return
     for suffix, variables in _combinations(entry, shared, recipe.path, problems):
         values = {**variables, "vars": variables}
         try:

@@ -68,13 +68,13 @@ class Templates:
     def __init__(self, document: Any = None, most_rendered: float = math.inf) -> None:
         self._left = most_rendered
         text = b"{{" if document is None else msgspec.json.encode(document)
-        self._may_be = b"{{" in text or b"{%" in text
+        self.may_be = b"{{" in text or b"{%" in text
         self._written = 0  # characters of the text that is being rendered
         self._names: dict[str, str] = {}
 
     def compile(self, value: Any, path: JsonPath = "$") -> Render | None:
         """What renders a value; None for one without templates. Raises `BadTemplate`."""
-        return self._compile(value, path) if self._may_be else None
+        return self._compile(value, path) if self.may_be else None
 
     def _compile(self, value: Any, path: JsonPath) -> Render | None:
         if isinstance(value, str):

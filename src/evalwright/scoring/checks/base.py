@@ -154,15 +154,24 @@ class Examined:
         return self._find_signals() if self._find_signals else None
 
 
-class Look(NamedTuple):
-    """What a check saw. `broken`: it could not look, so its opposite does not hold either."""
+class Look(msgspec.Struct, frozen=True, gc=False):
+    """What a check saw. `broken`: it could not look, so its opposite does not hold either.
+
+    A reason that takes long to find is given as what finds it: a check around this one may have no
+    use for it.
+    """
 
     passed: bool
     score: float
     expected: Any = None
     actual: Any = None
-    reason: str = ""
+    why: str | Callable[[], str] = ""
     broken: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why the check does not pass; empty where it does."""
+        return self.why if isinstance(self.why, str) else self.why()
 
 
 def holds(passed: bool, expected: Any, actual: Any, reason: str) -> Look:  # noqa: FBT001

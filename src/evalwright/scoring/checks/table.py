@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -106,12 +107,14 @@ _ELSEWHERE = {
 
 def prepare_checks(
     documents: Sequence[Any], path: str, signal_kinds: Collection[str] | None = None
-) -> tuple[list[Prepared], list[Problem]]:
+) -> tuple[Sequence[Prepared], list[Problem]]:
     """Checks from their documents, and every problem of those that cannot be used.
 
     `signal_kinds` are those that `no_signals` may name; without them it may name any.
     """
     kinds = None if signal_kinds is None else frozenset(signal_kinds)
+    with suppress(RefusedCheck):  # of which all are told below
+        return _kept_together(_written(documents), kinds), []
     prepared, problems = [], []
     for index, document in enumerate(documents):
         try:
@@ -129,7 +132,14 @@ def _written(document: Any) -> bytes:
         raise RefusedCheck(f"not a JSON value: {error}", "write texts, numbers and lists") from None
 
 
-@lru_cache(maxsize=32_768)  # a suite is validated, and then planned
+@lru_cache(maxsize=16_384)  # a suite is validated, and then planned
+def _kept_together(documents: bytes, signal_kinds: frozenset[str] | None) -> tuple[Prepared, ...]:
+    """The checks of a task, found by one look if they are the same as before."""
+    written = msgspec.json.decode(documents, type=list[msgspec.Raw])
+    return tuple([_kept(bytes(each), signal_kinds) for each in written])
+
+
+@lru_cache(maxsize=32_768)
 def _kept(document: bytes, signal_kinds: frozenset[str] | None) -> Prepared:
     """A check, prepared once for all tasks that have it."""
     return _Preparation(signal_kinds, 0).prepare(msgspec.json.decode(document))
@@ -143,8 +153,9 @@ class _Preparation(NamedTuple):
 
     def prepare(self, document: Any) -> Prepared:
         if self.depth > MOST_NESTED:
-            remedy = f"nest at most {MOST_NESTED} levels"
-            raise RefusedCheck("too many checks within checks", remedy)
+            raise RefusedCheck(
+                "too many checks within checks", f"nest at most {MOST_NESTED} levels"
+            )
         name, argument = name_and_argument(document)
         kind = CHECKS[name]
         try:
@@ -355,17 +366,18 @@ def run_checks(
     """What each check says of an answer."""
     results = []
     for check in prepared:
-        passed, score, expected, actual, reason, broken = check.look(examined, answers)
+        seen = check.look(examined, answers)
+        reason = seen.reason
         results.append(
             CheckResult(
                 check.name,
-                passed,
-                score,
-                shown(expected),
-                actual,
+                seen.passed,
+                seen.score,
+                shown(seen.expected),
+                seen.actual,
                 reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
                 _ONE if check.weight == 1 else check.weight,
-                broken and not passed,
+                seen.broken and not seen.passed,
             )
         )
     return results
@@ -374,10 +386,10 @@ def run_checks(
 def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple[float, bool]:
     """The score of an answer, and whether it passes; a check without weight is only shown."""
     counted = [each for each in results if each.weight] or results
-    total = math.fsum([each.weight for each in counted]) or len(counted) or 1
-    score = math.fsum([(each.weight or 1) * each.score for each in counted]) / total
-    if not counted:
-        score = 1.0
+    total = math.fsum([each.weight for each in counted]) or len(counted)
+    score = (
+        math.fsum([(each.weight or 1) * each.score for each in counted]) / total if total else 1.0
+    )
     if threshold is not None:
         is_known = not any(each.broken for each in counted)
         return score, is_known and score >= threshold - _ROUNDING
@@ -386,5 +398,4 @@ def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple
 
 def cause_of(check: str) -> RootCause:
     """What a failure of a check is counted as in a compare report."""
-    kind = CHECKS.get(check)
-    return kind.cause if kind else "unknown"
+    return CHECKS[check].cause if check in CHECKS else "unknown"

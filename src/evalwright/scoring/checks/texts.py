@@ -72,8 +72,13 @@ def one_text(
             output = examined.text
             if finds(output.casefold() if ignore_case else output, sought):
                 return Look(True, 1.0, text, shown(examined.output, brief=True))
-            reason = f"{quoted(text)} {missing}{instead(output, text, finds)}"
-            return Look(False, 0.0, shown(text), shown(examined.output), reason)
+            return Look(
+                False,
+                0.0,
+                shown(text),
+                shown(examined.output),
+                lambda: f"{quoted(text)} {missing}{instead(output, text, finds)}",
+            )
 
         return Prepared(name, look)
 
