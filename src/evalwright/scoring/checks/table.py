@@ -190,12 +190,9 @@ def name_and_argument(document: Any) -> tuple[str, Any]:
 
 def _name(document: Any) -> str:
     """The check that a document names; fields of it may stand beside."""
-    if (
-        isinstance(document, dict)
-        and len(document) == 1
-        and (name := next(iter(document))) in CHECKS
-    ):
-        return str(name)
+    only = next(iter(document)) if isinstance(document, dict) and len(document) == 1 else None
+    if only in CHECKS:
+        return str(only)
     if not isinstance(document, dict) or not document:
         remedy = "write it as `contains: shipped`"
         raise RefusedCheck("a check is an object with its name and its argument", remedy)
@@ -385,11 +382,11 @@ def run_checks(
 
 def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple[float, bool]:
     """The score of an answer, and whether it passes; a check without weight is only shown."""
+    if not results:
+        return 1.0, True
     counted = [each for each in results if each.weight] or results
     total = math.fsum([each.weight for each in counted]) or len(counted)
-    score = (
-        math.fsum([(each.weight or 1) * each.score for each in counted]) / total if total else 1.0
-    )
+    score = math.fsum([(each.weight or 1) * each.score for each in counted]) / total
     if threshold is not None:
         is_known = not any(each.broken for each in counted)
         return score, is_known and score >= threshold - _ROUNDING
