@@ -10,8 +10,15 @@ import click
 import msgspec
 
 from evalwright.cli.output import Streams, check_place, reserve_stdout, say, tell, write_file
-from evalwright.cli.parameters import db_option, form_options, json_option, wanted_forms
+from evalwright.cli.parameters import (
+    db_option,
+    form_options,
+    github_option,
+    json_option,
+    wanted_forms,
+)
 from evalwright.contracts.errors import BadInput
+from evalwright.reports.ci import append_step_summary, wants_step_summary, workflow_command
 from evalwright.reports.figures import short_significance
 from evalwright.reports.forms import renderer
 from evalwright.store.location import open_existing_log
@@ -48,6 +55,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
     help="What gives exit code 1. any: a regression, gated case, new severe signal or no answer.",
 )
 @form_options("comparison", "Also write {title}.")
+@github_option
 @click.option(
     "--show-secrets", is_flag=True, help="Do not mask secrets and personal data in the report."
 )
@@ -57,6 +65,7 @@ def command(
     *,
     fail_on: str,
     as_json: bool,
+    github: bool,
     db: str | None,
     **asked: Any,
 ) -> int:
@@ -79,6 +88,7 @@ def command(
         options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
     )
     _write_forms(options.out, forms)
+    _publish(options.out, github=github, as_json=as_json)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
@@ -133,6 +143,19 @@ def _write_forms(out: Path, forms: dict[str, Path]) -> None:
     report = read_machine_report(out)
     for name, path in forms.items():
         write_file(path, [renderer("comparison", name)(report)])
+
+
+def _publish(out: Path, *, github: bool, as_json: bool) -> None:
+    """Show the comparison where a code host shows results."""
+    if not github and not wants_step_summary():
+        return
+    from evalwright.reports.comparison.machine import read_machine_report
+    from evalwright.reports.comparison.markdown import notes_on, render_markdown
+
+    report = read_machine_report(out)
+    append_step_summary(render_markdown(report))
+    for note in notes_on(report) if github else ():
+        (say if as_json else tell)(workflow_command(note))
 
 
 def _tell(options: "CompareOptions", report: "WrittenReport") -> None:

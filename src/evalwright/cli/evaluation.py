@@ -35,6 +35,7 @@ from evalwright.engine.session import Session
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import NO_DEFAULTS
+from evalwright.reports.ci import wants_step_summary
 from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
@@ -96,7 +97,9 @@ def start(given: dict[str, Any]) -> int:
         as_json=as_json,
         forms={name: path.absolute() for name in FORMS_OF["run"] if (path := given.pop(name))},
         out=out and out.absolute(),  # an agent may change folder
-        **{name: given.pop(name) for name in ("quiet", "show_secrets")},
+        suite=suites[0].absolute() if suites else None,
+        summarised=wants_step_summary(),
+        **{name: given.pop(name) for name in ("quiet", "show_secrets", "github")},
     )
     identity = {name: given.pop(name) for name in ("agent_id", "model_class")}
     options = RunOptions(**given, model=models[0] if models else None)  # each by its own name

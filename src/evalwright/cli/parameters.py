@@ -84,6 +84,9 @@ out_option = click.option(
     type=click.Path(path_type=Path),
     help="Write summary.json, events.jsonl and scorecard.txt to this folder.",
 )
+github_option = click.option(
+    "--github", is_flag=True, help="Print what failed as annotations of a pull request."
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 

@@ -22,6 +22,11 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
+from evalwright.reports.ci import (
+    SuiteFile,
+    append_step_summary,
+    workflow_command,
+)
 from evalwright.reports.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
@@ -34,11 +39,15 @@ from evalwright.reports.run.scorecard import (
 )
 from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
+from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.reports.run.task_records import RunReading
+
+
+TELLING_FAILURES = frozenset({"junit", "codequality"})  # forms that need their stories
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +59,15 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     out: Path | None
     quiet: bool
     show_secrets: bool = False
+    suite: Path | None = None  # the file that notes are made at
+    github: bool = False
+    summarised: bool = False  # on the page of a job
+
+    @property
+    def names_failures(self) -> bool:
+        """Whether something is written that tells of every failed task."""
+        told = not TELLING_FAILURES.isdisjoint(self.forms) or self.out is not None
+        return told or self.github or self.summarised
 
     def check_places(self) -> None:
         """Refuse, before the work begins, places that cannot be written to when it is done."""
@@ -70,12 +88,25 @@ class ShownRun(NamedTuple):
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
     """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
     runs = show_results(results, log, outcomes)
-    if results.forms:
-        write_forms(results, [reported(results, log, each) for each in runs])
+    publish(results, [reported(results, log, each) for each in runs])
     if results.as_json:
         summaries = [each.summary for each in outcomes]
         results.emit(to_json(summaries[0] if outcomes[0].plan.group is None else summaries))
     return 1 if reasons_against(outcomes) else 0
+
+
+def publish(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None:
+    """Write the reports that are one file, and what a code host shows of the runs."""
+    write_forms(results, runs)
+    if not results.summarised and not results.github:
+        return
+    from evalwright.reports.run.pull_request import notes_on, render_step_summary
+
+    if results.summarised:
+        append_step_summary(render_step_summary(runs))
+    if results.github:
+        for note in notes_on(runs):
+            (say if results.as_json else tell)(workflow_command(note))
 
 
 def write_forms(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None:
@@ -94,7 +125,7 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
 
     What nobody wants to see is not read.
     """
-    needs_all = "junit" in results.forms or results.out is not None
+    needs_all = results.names_failures
     with_stories = needs_all or not results.quiet
     most = None if needs_all else MOST_FAILURES
     with_agreement = bool(results.out or not results.quiet)
@@ -138,7 +169,13 @@ def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
         plan.is_live,
         marks_of(plan.tags),
         task_reader(log, outcome.run_id, show_secrets=results.show_secrets),
+        compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
+        _suite_file(results),
     )
+
+
+def _suite_file(results: Results) -> SuiteFile | None:
+    return None if results.suite is None else SuiteFile(results.suite)
 
 
 def task_reader(log: EventLog, run_id: str, *, show_secrets: bool) -> "Callable[[], RunReading]":
@@ -154,8 +191,7 @@ def task_reader(log: EventLog, run_id: str, *, show_secrets: bool) -> "Callable[
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
-    if results.forms:
-        write_forms(results, [failed_run(results, log, failure.run_id, failure.code, str(failure))])
+    publish(results, [failed_run(results, log, failure.run_id, failure.code, str(failure))])
     if results.out is not None:
         write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
 
@@ -164,7 +200,7 @@ def failed_run(results: Results, log: EventLog, run_id: str, code: str, message:
     """A run without a result, as the reports take it."""
     shown = message if results.show_secrets else without_secrets(message)
     read = task_reader(log, run_id, show_secrets=results.show_secrets)
-    return FailedRun(run_id, code, shown, read)
+    return FailedRun(run_id, code, shown, read, _suite_file(results))
 
 
 def continued(log: EventLog, run_id: str) -> str:

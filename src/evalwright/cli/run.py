@@ -11,6 +11,7 @@ from evalwright.cli.parameters import (
     cassette_option,
     config_option,
     form_options,
+    github_option,
     json_option,
     judge_samples_option,
     out_option,
@@ -230,6 +231,7 @@ Examples:
     "--watch", is_flag=True, help="Run again when the suite, its data or the agent change."
 )
 @form_options("run", "Write a {title} report to this file.")
+@github_option
 @out_option
 @quiet_option
 @secrets_option

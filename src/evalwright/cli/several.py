@@ -15,7 +15,7 @@ from evalwright.cli.evaluation import (
     select_tasks,
 )
 from evalwright.cli.output import Streams, make_folder, say, tell, without_secrets
-from evalwright.cli.results import Results, failed_run, reported, show_results, write_forms
+from evalwright.cli.results import Results, failed_run, publish, reported, show_results
 from evalwright.contracts.errors import (
     BadInput,
     EvalwrightError,
@@ -109,8 +109,7 @@ def evaluate_several(
         for number, job in enumerate(jobs, 1):
             ended.append(_work(log, job, f"[{number}/{len(jobs)}] ", runs))
         results = request.results
-        if results.forms:
-            write_forms(results, runs)
+        publish(results, runs)
     compared = _side_by_side(ended) if len(variants) > 1 else []
     _tell(results, "\n".join(_closing(ended, compared, Style.of(_stream(results)))))
     if results.as_json:
@@ -129,7 +128,9 @@ def _jobs(
         for variant, place in zip(variants, places, strict=True):
             parts = ([folder] if len(paths) > 1 else []) + ([place] if len(variants) > 1 else [])
             out = request.results.out
-            results = msgspec.structs.replace(request.results, out=out and out.joinpath(*parts))
+            results = msgspec.structs.replace(
+                request.results, out=out and out.joinpath(*parts), suite=path.absolute()
+            )
             one = msgspec.structs.replace(
                 request,
                 suite=path,
@@ -169,7 +170,8 @@ def _work(
         make_folder(results.out)
     try:
         session, plans = prepare(request, job.subject, among_others=True)
-        own = msgspec.structs.replace(request, results=msgspec.structs.replace(results, forms={}))
+        quieter = msgspec.structs.replace(results, forms={}, github=False, summarised=False)
+        own = msgspec.structs.replace(request, results=quieter)
         outcomes = ProgressObserver(own, log, label).run(session, plans)
     except (Interrupted, StoreError):
         raise

@@ -114,7 +114,7 @@ def write_reports(results: Results, log: EventLog, history: History) -> None:
         write_forms(results, [failed_run(results, log, history.run_id, code, str(error))])
         return
     stories: list[TaskStory] = []
-    if "junit" in results.forms:  # the others tell of all tasks
+    if results.names_failures:  # other forms tell of all tasks
         stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
     write_forms(results, [reported(results, log, ShownRun(outcome, stories, None))])
 

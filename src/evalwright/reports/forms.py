@@ -37,9 +37,19 @@ FORMS = (
     ReportForm("run", "csv", "CSV", (".csv",), "task_tables:render_csv"),
     ReportForm("run", "markdown", "Markdown", (".md",), "task_tables:render_markdown"),
     ReportForm("run", "html", "self-contained HTML", (".html",), "page:render_html", one_each=True),
+    ReportForm(
+        "run", "codequality", "GitLab code quality", (".json",), "pull_request:render_code_quality"
+    ),
     ReportForm("comparison", "junit", "JUnit XML", (".xml",), "junit:render_junit"),
     ReportForm("comparison", "sarif", "SARIF", (".sarif",), "sarif:render_sarif"),
     ReportForm("comparison", "markdown", "Markdown", (".md",), "markdown:render_markdown"),
+    ReportForm(
+        "comparison",
+        "codequality",
+        "GitLab code quality",
+        (".json",),
+        "markdown:render_code_quality",
+    ),
     ReportForm("prompts", "json", "JSON", (".json",), "records:render_json"),
     ReportForm("prompts", "jsonl", "JSON lines", (".jsonl",), "records:render_json_lines"),
     ReportForm("prompts", "md", "Markdown", (".md",), "markdown:render_markdown"),

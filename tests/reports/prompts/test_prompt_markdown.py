@@ -9,10 +9,11 @@ from markdown_it import MarkdownIt
 
 from evalwright.prompts.change import compare_results
 from evalwright.prompts.results import percent
+from evalwright.reports.ci import append_step_summary
 from evalwright.reports.forms import renderer
 from evalwright.reports.markdown import inline, item
 from evalwright.reports.prompts.groups import share
-from evalwright.reports.prompts.markdown import append_step_summary, render_step_summary
+from evalwright.reports.prompts.markdown import render_step_summary
 from reports.html.hostile import EVIL, HOSTILE
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,
@@ -244,18 +245,18 @@ class TestTheStepSummary:
         place = tmp_path / "summary.md"
         place.write_text("before\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place))
-        append_step_summary([a_result()], a_context())
+        append_step_summary(render_step_summary([a_result()], a_context()))
         assert place.read_text().startswith("before\n# Prompts: ✅")
 
     def test_a_place_that_cannot_be_written_fails_nothing(self, tmp_path, monkeypatch):
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none" / "summary.md"))
-        append_step_summary([a_result()], a_context())
+        append_step_summary(render_step_summary([a_result()], a_context()))
         assert list(tmp_path.iterdir()) == []
 
     def test_without_a_job_nothing_is_written(self, tmp_path, monkeypatch):
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         monkeypatch.chdir(tmp_path)
-        append_step_summary([a_result()], a_context())
+        append_step_summary(render_step_summary([a_result()], a_context()))
         assert list(tmp_path.iterdir()) == []
 
     def test_hostile_texts_are_texts(self):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 RECORD_FORMATS = ("json", "jsonl")
 FORMATS_WITH_TEXTS = ("html", "sarif")
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # set in a job on GitHub, which has a page for its summary
 
 
 def evaluate(request: EvaluationRequest, emit: Emit) -> int:
@@ -187,7 +188,7 @@ def _stream(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], 
 
 
 def _is_reported(request: EvaluationRequest) -> bool:
-    on_github = bool(os.environ.get("GITHUB_STEP_SUMMARY"))
+    on_github = bool(os.environ.get(STEP_SUMMARY))
     return not request.quiet or bool(request.outputs or request.as_json or on_github)
 
 
@@ -216,7 +217,6 @@ def _write(
     context: "ReportContext",
 ) -> None:
     from evalwright.reports.forms import renderer
-    from evalwright.reports.prompts.markdown import append_step_summary
     from evalwright.reports.prompts.records import json_chunks
 
     shared = [with_host_info(each) if request.with_host_info else each for each in results]
@@ -230,7 +230,11 @@ def _write(
             emit(b"".join(report))
         else:
             write_file(path, report)
-    append_step_summary(results, context)
+    if os.environ.get(STEP_SUMMARY):
+        from evalwright.reports.ci import append_step_summary
+        from evalwright.reports.prompts.markdown import render_step_summary
+
+        append_step_summary(render_step_summary(results, context))
     if request.as_json and not request.streams:
         emit(renderer("prompts", "json")(records, context))
     if request.quiet:

@@ -24,7 +24,7 @@ class Places:
 
     def line(self, path: str) -> int | None:
         """The line of a value, or of what it would stand in; None where that is not known."""
-        node = self._document()
+        node = self.root
         if node is None or not path.startswith("$"):
             return None
         line: int = node.start_mark.line
@@ -36,7 +36,9 @@ class Places:
             line, node = found
         return line + 1
 
-    def _document(self) -> yaml.Node | None:
+    @property
+    def root(self) -> yaml.Node | None:
+        """The document as its parser found it; None where it cannot be read."""
         if not self._is_read and len(self._source) <= MOST_SEARCHED:
             self._is_read = True
             try:
@@ -61,6 +63,21 @@ def _item(node: yaml.Node, index: int) -> tuple[int, yaml.Node] | None:
         return None
     item = node.value[index]
     return item.start_mark.line, item
+
+
+def lines_of_tasks(source: bytes) -> dict[str, int]:
+    """The line of each task by its id, and under no id the line where data files are named."""
+    places = Places(source)
+    root = places.root
+    found = {"": places.line("$.data") or 1}
+    tasks = _member(root, "tasks") if root is not None else None
+    if tasks is None or not isinstance(tasks[1], yaml.SequenceNode):
+        return found
+    for task in tasks[1].value:
+        named = _member(task, "id") or _member(task, "taskId")
+        if named is not None and isinstance(named[1], yaml.ScalarNode):
+            found[named[1].value] = task.start_mark.line + 1
+    return found
 
 
 def placed(problems: list[Problem], source: bytes, document: object) -> list[Problem]:

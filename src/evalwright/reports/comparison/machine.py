@@ -14,6 +14,7 @@ class MachineReport(msgspec.Struct, frozen=True):
     summary: Summary
     quality_flags: QualityFlags
     items: list[Item]
+    cases_path: str | None = None
     pairing: PairingSummary | None = None
 
 

@@ -4,6 +4,7 @@ import msgspec
 
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
+from evalwright.reports.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.console import one_line
 from evalwright.reports.figures import short_significance
@@ -31,6 +32,47 @@ def render_markdown(report: MachineReport) -> bytes:
     if report.pairing is not None:
         lines += ["", inline(report.pairing.note)]
     return ("\n".join(lines).rstrip() + "\n").encode()
+
+
+def notes_on(report: MachineReport) -> list[Note]:
+    """A note for each case that needs a look; of many, the last says how many more there are."""
+    shown = sorted(filter(_needs_a_look, report.items), key=_order)
+    notes = [
+        Note(f"{item.case_id}: {item.change.replace('_', ' ')}", _why(item), level=_level(item))
+        for item in shown
+    ]
+    rest = len(notes) - MOST_NOTES + 1
+    if rest <= 1:
+        return notes
+    return [*notes[: MOST_NOTES - 1], Note("evalwright", f"… and {rest:,} more cases")]
+
+
+def render_code_quality(report: MachineReport) -> bytes:
+    """An issue for each case that needs a look, at the file of the cases."""
+    path = report.cases_path or "cases.json"
+    return quality_report(
+        [
+            quality_issue(
+                f"evalwright/{item.change}",
+                f"{item.case_id}: {_why(item)}",
+                path,
+                1,
+                "major" if item.change == "regression" else "minor",
+                item.case_id,
+            )
+            for item in sorted(filter(_needs_a_look, report.items), key=_order)
+        ]
+    )
+
+
+def _level(item: Item) -> Level:
+    return "error" if item.change == "regression" else "warning"
+
+
+def _why(item: Item) -> str:
+    ruling = item.governance_preview.new
+    told = [each.message for each in item.failed_assertions.new]
+    return "; ".join(told) or f"{ruling.recommendation}: {ruling.reason}"
 
 
 def _cause_rows(report: MachineReport) -> list[str]:

@@ -1,10 +1,8 @@
 """Records as a Markdown report, and a short one for the summary page of a job on GitHub."""
 
-import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from msgspec import UNSET
 
@@ -18,7 +16,6 @@ from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
 from evalwright.signals.masking import mask_text
 
-_VARIABLE = "GITHUB_STEP_SUMMARY"
 _MOST = 20  # rows of a table on that page
 _MOST_PASSED_OVER = 200
 _LONGEST = 160  # characters of a cell in it
@@ -209,14 +206,6 @@ def _pair_row(pair: PairAgreement) -> tuple[str, ...]:
         "\N{EN DASH}" if rank is None else f"{rank:.2f}",
         f"{pair.same_verdict:.0%}",
     )
-
-
-def append_step_summary(results: Sequence[PromptResult], context: ReportContext) -> None:
-    """Add to the job's summary, where there is one; if it cannot be written, nothing is lost."""
-    place = os.environ.get(_VARIABLE)
-    if place:
-        with contextlib.suppress(OSError), Path(place).open("ab") as file:
-            file.write(render_step_summary(results, context))
 
 
 def render_step_summary(results: Sequence[PromptResult], context: ReportContext) -> bytes:

@@ -10,7 +10,9 @@ from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_
 from evalwright.reports.run.stories import TaskStory
 
 if TYPE_CHECKING:
+    from evalwright.reports.ci import SuiteFile
     from evalwright.reports.run.task_records import RunReading, TaskRecord
+    from evalwright.scoring.regression import RegressionReport
 
 
 class ReportedRun(NamedTuple):
@@ -26,6 +28,8 @@ class ReportedRun(NamedTuple):
     nondeterministic: bool = False
     marks: Sequence[str] = ()  # tags that say how far the scores depend on more than the suite
     read: "Callable[[], RunReading] | None" = None
+    change: "RegressionReport | None" = None  # against a baseline
+    file: "SuiteFile | None" = None
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, in the order of the suite."""
@@ -39,6 +43,7 @@ class FailedRun(NamedTuple):
     code: str
     message: str
     read: "Callable[[], RunReading] | None" = None
+    file: "SuiteFile | None" = None
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, as far as it came."""
@@ -75,11 +80,12 @@ def _suite(run: ReportedRun) -> JunitSuite:
 
 
 def _case(suite: str, result: TaskResult, story: TaskStory | None) -> JunitCase:
-    problem = None if story is None else _problem(story)
+    problem = None if story is None else problem_of(story)
     return JunitCase(suite, result.task_id, result.latency_ms or 0, problem)
 
 
-def _problem(story: TaskStory) -> JunitProblem:
+def problem_of(story: TaskStory) -> JunitProblem:
+    """Why a task did not pass, in a line, and more of it."""
     error = story.error
     if error is not None:
         message = f"{error.get('code')}: {one_line(error.get('message', ''))}"

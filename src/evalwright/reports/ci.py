@@ -1,0 +1,100 @@
+"""What continuous integration shows: the summary of a job, and notes at the lines of files."""
+
+import contextlib
+import hashlib
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.documents import read_input
+from evalwright.contracts.errors import EvalwrightError
+
+MOST_NOTES = 10  # GitHub shows no more of one step
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+_IN_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_IN_PROPERTY = str.maketrans({**_IN_DATA, ord(":"): "%3A", ord(","): "%2C"})
+
+Level = Literal["error", "warning", "notice"]
+Severity = Literal["info", "minor", "major", "critical", "blocker"]
+
+
+class SuiteFile:
+    """The file of a suite; its lines are looked for when one is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def name(self) -> str:
+        """Its path from the top of the repository, as far as that is known."""
+        top = Path(os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR") or ".")
+        path, top = self._path.absolute(), top.absolute()
+        return (path.relative_to(top) if path.is_relative_to(top) else self._path).as_posix()
+
+    def line(self, task_id: str) -> int:
+        """The line of a task; one that data made stands where the data is named."""
+        return self._lines.get(task_id, self._lines.get("", 1))
+
+    @cached_property
+    def _lines(self) -> dict[str, int]:
+        from evalwright.engine.wide.places import lines_of_tasks
+
+        try:
+            return lines_of_tasks(read_input(str(self._path)))
+        except EvalwrightError:  # it may be gone by now, and a line is not worth an error
+            return {}
+
+
+class Note(NamedTuple):
+    """Something to be said at a line of a file."""
+
+    title: str
+    message: str
+    path: str | None = None
+    line: int = 1
+    level: Level = "error"
+
+
+def wants_step_summary() -> bool:
+    """Whether this is a job on GitHub, which has a page for its summary."""
+    return bool(os.environ.get(_SUMMARY))
+
+
+def append_step_summary(content: bytes) -> None:
+    """Add to the job's summary, where there is one; if it cannot be written, nothing is lost."""
+    place = os.environ.get(_SUMMARY)
+    if place:
+        with contextlib.suppress(OSError), Path(place).open("ab") as file:
+            file.write(content + b"\n")
+
+
+def workflow_command(note: Note) -> str:
+    """A note as GitHub reads it from the output of a job."""
+    place = {} if note.path is None else {"file": note.path, "line": str(note.line)}
+    properties = ",".join(
+        f"{name}={value.translate(_IN_PROPERTY)}"
+        for name, value in {**place, "title": note.title}.items()
+    )
+    return f"::{note.level} {properties}::{note.message.translate(_IN_DATA)}"
+
+
+def quality_issue(
+    rule: str, message: str, path: str, line: int, severity: Severity, *identity: str
+) -> dict[str, Any]:
+    """An entry of a GitLab code quality report; the same `identity` is the same issue tomorrow."""
+    digest = hashlib.sha256("\0".join((rule, path, *identity)).encode()).hexdigest()
+    return {
+        "description": message,
+        "check_name": rule,
+        "fingerprint": digest,
+        "severity": severity,
+        "location": {"path": path, "lines": {"begin": line}},
+    }
+
+
+def quality_report(issues: list[dict[str, Any]]) -> bytes:
+    """A GitLab code quality report."""
+    return msgspec.json.format(msgspec.json.encode(issues), indent=2) + b"\n"

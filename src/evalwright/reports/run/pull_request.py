@@ -1,0 +1,137 @@
+"""Runs where they are reviewed: the summary of a job, notes at the suite's lines, code quality."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from evalwright.engine.isolation import EXPLANATIONS
+from evalwright.reports.ci import MOST_NOTES, Note, Severity, quality_issue, quality_report
+from evalwright.reports.console import one_line
+from evalwright.reports.figures import dollars, points_in_words
+from evalwright.reports.markdown import inline, table
+from evalwright.reports.run.junit import FailedRun, ReportedRun, problem_of
+from evalwright.reports.run.stories import TaskStory
+from evalwright.scoring.regression import RegressionReport
+from evalwright.scoring.thresholds import p95
+
+MOST_TASKS = 50
+_SHORT = 200
+_UNKNOWN = "evalwright"  # a code quality issue must have a path
+
+
+def render_step_summary(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+    """Each run, verdict first: its bars, what changed, and the tasks that failed."""
+    lines = [line for run in runs for line in _section(run)]
+    return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
+
+
+def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
+    if isinstance(run, FailedRun):
+        yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
+        return
+    summary = run.summary
+    sign = "❌ Failed" if run.reasons or not summary.passed else "✅ Passed"
+    yield from (f"## {sign}: {inline(f'{summary.suite_id}@{summary.suite_version}')}", "")
+    yield from (inline(_figures(run)), "")
+    notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
+    yield from (f"- {inline(note)}" for note in notes)
+    yield from [""] * bool(notes)
+    if run.change is not None:
+        yield from _change(run.change)
+    yield from _failures(run)
+    yield from (f"Run `{run.run_id}`", "")
+
+
+def _figures(run: ReportedRun) -> str:
+    summary = run.summary
+    told = [
+        f"score {summary.aggregate_score:.4g}",
+        f"{summary.passed_count:,} of {summary.task_count:,} tasks passed",
+    ]
+    if summary.total_cost_usd is not None:
+        told.append(f"cost {dollars(summary.total_cost_usd)}")
+    latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
+    if latencies:
+        told.append(f"p95 {p95(latencies):,} ms")
+    return " · ".join(told)
+
+
+def _change(change: RegressionReport) -> Iterator[str]:
+    name = change.baseline_name or change.baseline_run_id
+    rows = []
+    if change.score_change is not None:
+        low, high = change.score_change.low, change.score_change.high
+        difference = f"{change.score_delta:+.4g} (95 % interval {low:+.3g} to {high:+.3g})"
+        before, now = f"{change.baseline_score:.4g}", f"{change.score:.4g}"
+        rows.append(("score", before, now, difference))
+    if change.pass_change is not None:
+        passes = change.pass_change
+        points = points_in_words(passes.difference, (passes.low, passes.high))
+        rows.append(("pass rate", f"{passes.baseline_rate:.1%}", f"{passes.new_rate:.1%}", points))
+    yield from table(("", inline(f"baseline {name}"), "now", "change"), rows)
+    yield from ("", inline(change.sentence), "")
+    for title, tasks in (
+        ("Newly failing", change.newly_failing),
+        ("Newly passing", change.newly_passing),
+    ):
+        if tasks:
+            shown = ", ".join(f"`{task}`" for task in tasks[:MOST_TASKS])
+            more = f" and {len(tasks) - MOST_TASKS} more" * (len(tasks) > MOST_TASKS)
+            yield from (f"**{title} ({len(tasks)})**: {shown}{more}", "")
+
+
+def _failures(run: ReportedRun) -> Iterator[str]:
+    if not run.stories:
+        return
+    new = set(run.change.newly_failing) if run.change is not None else set()
+    ordered = sorted(run.stories, key=lambda story: story.task.task_id not in new)
+    yield from table(("Failed task", "Why"), (_row(run, each) for each in ordered[:MOST_TASKS]))
+    hidden = len(ordered) - MOST_TASKS
+    yield ""
+    if hidden > 0:
+        yield from (f"… and {hidden:,} more failed tasks", "")
+
+
+def _row(run: ReportedRun, story: TaskStory) -> tuple[str, str]:
+    task_id = story.task.task_id
+    is_new = run.change is not None and task_id in run.change.newly_failing
+    return f"`{task_id}`{' (new)' * is_new}", inline(one_line(problem_of(story).message, _SHORT))
+
+
+def notes_on(runs: Sequence[ReportedRun | FailedRun]) -> list[Note]:
+    """A note for each failed task at its line; of many, the last says how many more there are."""
+    notes = [note for run in runs for note in _notes(run)]
+    if len(notes) <= MOST_NOTES:
+        return notes
+    rest = len(notes) - MOST_NOTES + 1
+    return [*notes[: MOST_NOTES - 1], Note("evalwright", f"… and {rest:,} more failed tasks")]
+
+
+def _notes(run: ReportedRun | FailedRun) -> Iterator[Note]:
+    path = None if run.file is None else run.file.name
+    if isinstance(run, FailedRun):
+        yield Note(f"No result: {run.code}", run.message, path)
+        return
+    for reason in run.reasons:
+        yield Note(run.summary.suite_id, reason, path)
+    for story in run.stories:
+        line = 1 if run.file is None else run.file.line(story.task.task_id)
+        yield Note(f"{story.task.task_id} failed", problem_of(story).message, path, line)
+
+
+def render_code_quality(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+    """An issue for each failed task, and for a run without a result."""
+    return quality_report([issue for run in runs for issue in _issues(run)])
+
+
+def _issues(run: ReportedRun | FailedRun) -> Iterator[dict[str, Any]]:
+    path = _UNKNOWN if run.file is None else run.file.name
+    if isinstance(run, FailedRun):
+        yield quality_issue(f"evalwright/{run.code}", run.message, path, 1, "blocker")
+        return
+    for story in run.stories:
+        problem, task_id = problem_of(story), story.task.task_id
+        line = 1 if run.file is None else run.file.line(task_id)
+        severity: Severity = "critical" if problem.tag == "error" or story.findings else "major"
+        message = f"{task_id}: {problem.message}"
+        rule = f"evalwright/{problem.kind}"
+        yield quality_issue(rule, message, path, line, severity, run.summary.suite_id, task_id)
