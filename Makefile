@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo test soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks bench-page mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks bench-page mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -28,6 +28,21 @@ setup: .venv/.ready ## prepare .venv with the evalwright command in it
 
 demo: setup ## run the bundled suites against the bundled agents
 	@$(BIN)/evalwright demo
+
+# The local model has a separate environment: 190 MB that no other target needs.
+MODEL_SYNC = UV_PROJECT_ENVIRONMENT=.venv-model $(SYNC) --group real-model
+
+.venv-model/.ready: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
+	@$(MODEL_SYNC) 2>.venv-problem || UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(MODEL_SYNC) 2>/dev/null \
+	  || { cat .venv-problem >&2; rm -f .venv-problem; exit 2; }
+	@rm -f .venv-problem
+	@touch $@
+
+demo-model: .venv-model/.ready ## run a suite with a small model on this machine, as agent and as judge (installs 190 MB)
+	@.venv-model/bin/evalwright demo --local
+
+test-model: .venv-model/.ready ## try judges, agents, G-Eval and attacks with a real small model, which takes two minutes
+	EVALWRIGHT_LOCAL_THREADS=2 .venv-model/bin/pytest -n 0 tests/real_model
 
 test: setup ## run every test
 	$(BIN)/pytest -n 3 --dist worksteal
@@ -111,4 +126,4 @@ coverage: setup ## run every test and report the lines and branches they reach, 
 	  --deselect tests/comparison/test_hostile_runs.py::test_no_room_to_unpack_traces_is_no_fault_of_the_input
 
 clean: ## remove everything that the other targets created
-	rm -rf .venv .venv-docs .uv .site .coverage .coverage.* .coverage-html benchmarks/.envs benchmarks/results
+	rm -rf .venv .venv-docs .venv-model .uv .site .coverage .coverage.* .coverage-html benchmarks/.envs benchmarks/results

@@ -47,6 +47,7 @@ class Options(TypedDict, total=False):
     concurrency: Annotated[int, Meta(ge=1, le=MAX_CONCURRENCY)]
     task_timeout_s: Limit
     run_timeout_s: Limit
+    model_timeout_s: Limit
     max_cost_usd: Limit
     task_cost_usd: Limit
     known_costs_only: bool

@@ -1,5 +1,6 @@
 """Documentation is tried: every command, suite, agent and output that a page shows."""
 
+import importlib.util
 import json
 import re
 import shutil
@@ -113,7 +114,9 @@ def free_port() -> int:
 
 def can_be_tried(block: Block) -> bool:
     needed = block.options.get("needs")
-    return needed is None or shutil.which(needed) is not None
+    if needed is None or shutil.which(needed) is not None:
+        return True
+    return importlib.util.find_spec(needed) is not None  # a package of an extra
 
 
 def try_block(block: Block, session: Session) -> None:

@@ -14,7 +14,17 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
 from evalwright.contracts.verdicts import Verdict
-from evalwright.engine.fencing import LONGEST_QUOTE, UnfitReply, ask_again, fence_code
+from evalwright.engine.fencing import (
+    LONGEST_CUT_QUOTE,
+    LONGEST_QUOTE,
+    LONGEST_REASON,
+    MORE_ROOM,
+    MOST_TOKENS,
+    THINKING_TOKENS,
+    UnfitReply,
+    ask_again,
+    fence_code,
+)
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,
     PROMPT_VERSION,
@@ -26,6 +36,7 @@ from evalwright.engine.judge_prompt import (
     rubric_questions,
 )
 from evalwright.models.protocol import Reply, Request
+from evalwright.models.request_key import without_limits
 from strategies import json_values
 
 CRITERIA = [Criterion("names the price", 0.5), Criterion("is polite", 0.5)]
@@ -222,6 +233,7 @@ def test_the_version_changes_with_the_prompt():
     parts = [judge_request(given, INPUT, "yes") for given in (QUESTIONS, SAFETY_QUESTIONS)]
     reply = a_reply("no", finish="length")
     parts.append(ask_again(parts[0], reply, UnfitReply("it is not")))
+    parts = [msgspec.structs.replace(without_limits(each), has_our_limits=False) for each in parts]
     shown = json.dumps([msgspec.to_builtins(part) for part in parts])
     digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
     assert {PROMPT_VERSION: digest} == {"1": "e5caf598f9459997"}
@@ -287,7 +299,9 @@ def test_verdicts_have_the_order_of_the_questions_whatever_that_of_the_reply():
     [
         ("", "not one JSON object"),
         ("All criteria are met.", "not one JSON object"),
-        ("```json\n{}\n```", "not one JSON object"),
+        ("```json\n{}\n```", "no entry for c1, c2"),
+        ('It says {"c1": {"reason": "a", "met": true}}.', "not one JSON object"),
+        ('It says\n{"c1": {"reason": "a", "met": true}}\nwhich is wrong.', "not one JSON object"),
         ('{"c1": NaN}', "not one JSON object"),
         ([], "no object"),
         (True, "no object"),
@@ -361,3 +375,62 @@ def test_a_reply_without_text_or_with_very_much_of_it_can_be_shown_again():
     assert ask_again(request, a_reply(""), problem).messages[2].content == "(no text)"
     quoted = ask_again(request, a_reply("x" * (LONGEST_QUOTE + 7)), problem).messages[2].content
     assert quoted == "x" * LONGEST_QUOTE + "… (+7 characters)"
+
+
+# Limits of length.
+
+
+def lengths(request: Request) -> list[int]:
+    assert request.output is not None
+    entries = request.output.schema["properties"].values()
+    return [entry["properties"]["reason"]["maxLength"] for entry in entries]
+
+
+@given(st.integers(1, 60))
+def test_every_request_has_a_limit_of_tokens_that_its_answer_fits_into(count):
+    request = judge_request([Question(f"c{n}", "?") for n in range(count)], INPUT, "yes")
+    assert lengths(request) == [LONGEST_REASON] * count
+    assert request.max_tokens is not None
+    assert THINKING_TOKENS < request.max_tokens <= MOST_TOKENS
+    longest = count * LONGEST_REASON / 4  # characters of a token, in English
+    assert request.max_tokens == MOST_TOKENS or request.max_tokens > longest
+
+
+def test_after_a_reply_that_ran_on_texts_of_half_the_length_are_asked_for():
+    request = judge_request(QUESTIONS, INPUT, "yes")
+    running_on = a_reply("and so on " * 500, finish="length")
+    again = ask_again(request, running_on, UnfitReply("it was cut off"))
+    assert lengths(again) == [LONGEST_REASON // 2] * 2
+    assert again.max_tokens == request.max_tokens
+    assert len(again.messages[2].content) < LONGEST_CUT_QUOTE + 40
+
+
+def test_a_model_that_used_all_its_tokens_to_think_gets_more_of_them():
+    request = judge_request(QUESTIONS, INPUT, "yes")
+    again = ask_again(request, a_reply("", finish="length"), UnfitReply("it was cut off"))
+    assert again.max_tokens == request.max_tokens * MORE_ROOM
+    assert lengths(again) == lengths(request)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "Sure! Here it is:\n{}",
+        "```json\n{}\n```",
+        "```\n{}\n```\n",
+        "I looked at it.\n\n```json\n{}\n```",
+    ],
+)
+def test_words_and_a_code_block_before_the_object_are_passed_over(text):
+    content = entries(c1=True, c2=False)
+    verdicts = read_reply(QUESTIONS, a_reply(text.replace("{}", json.dumps(content, indent=1))))
+    assert [verdict.met for verdict in verdicts] == [True, False]
+
+
+@given(st.text(), st.text().filter(str.strip))
+def test_an_object_that_words_follow_is_a_quotation_and_no_verdict(before, after):
+    assume("{" not in before + after and not after.strip().startswith("```"))
+    text = f"{before}\n{json.dumps(entries(c1=True, c2=True))}\n{after}"
+    with pytest.raises(UnfitReply):
+        read_reply(QUESTIONS, a_reply(text))

@@ -10,10 +10,18 @@ import pytest
 from asking import KEY, KEYS, a_request, a_tool_conversation, ask, failure
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.engine.fencing import closed, limited, text_within
 from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.load import Providers
-from evalwright.models.protocol import Model, ModelError, Reply, Request, ToolSpec
+from evalwright.models.protocol import (
+    Model,
+    ModelError,
+    OutputSchema,
+    Reply,
+    Request,
+    ToolSpec,
+)
 from evalwright.models.scripted import ScriptedModel
 from providers import completion, fake_provider
 
@@ -219,3 +227,24 @@ def test_a_line_holds_the_request_for_people_to_read(tape: Path) -> None:
 def test_a_request_that_json_cannot_carry_is_invalid_input(tape: Path) -> None:
     record(tape, a_request())
     assert failure(player(tape), a_request("\ud800")).code == "invalid_input"
+
+
+# Recordings from before requests had limits of length.
+
+SHORT = OutputSchema("verdict", closed({"reason": text_within(600), "score": {"type": "integer"}}))
+LONG = OutputSchema("verdict", closed({"reason": {"type": "string"}, "score": {"type": "integer"}}))
+
+
+def test_a_question_that_was_recorded_without_limits_is_still_found(tape: Path) -> None:
+    record(tape, a_request(output=LONG))
+    limited_now = limited(a_request(output=SHORT), 600)
+    assert ask(player(tape), limited_now).text == "answer 1"
+    assert [reply.text for reply in record(tape, limited_now, limited_now)] == [
+        "answer 1",
+        "answer 1",
+    ]
+
+
+def test_the_limits_of_others_are_part_of_what_is_asked(tape: Path) -> None:
+    record(tape, a_request())
+    assert failure(player(tape), a_request(max_tokens=50)).code == "unavailable_model"

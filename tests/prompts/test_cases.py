@@ -16,6 +16,7 @@ from evalwright.models.protocol import ChatMessage, Model, ModelError, OutputSch
 from evalwright.models.scripted import ScriptedModel, ScriptedReply
 from evalwright.models.transport import NoConnection
 from evalwright.prompts.cases import ROWS_AT_ONCE, CaseRun, run_cases
+from evalwright.prompts.evaluators import CHOICE_TOKENS
 from evalwright.prompts.failing import EvaluationFailed
 from evalwright.prompts.prompt_yaml import PromptFile, parse_prompt_yaml, placeholders
 
@@ -257,13 +258,30 @@ def test_a_judge_that_fails_fails_the_file_and_the_completion_is_paid_for() -> N
     assert len(failed.usages) == 1
 
 
-@pytest.mark.parametrize(("finish", "told"), [("refusal", "a refusal"), ("length", "cut off")])
-def test_a_judge_that_refuses_or_is_cut_off_gave_no_verdict(finish: Any, told: str) -> None:
+@pytest.mark.parametrize(
+    ("finish", "told", "asks"), [("refusal", "a refusal", 1), ("length", "cut off", 3)]
+)
+def test_a_judge_that_refuses_or_is_cut_off_again_and_again_gave_no_verdict(
+    finish: Any, told: str, asks: int
+) -> None:
     judge = Recorder(lambda _: ScriptedReply(text="yes", finish=finish), "judge")
     failed = failure(a_file(ANN, evaluators=[POLITE]), Recorder("Hello"), judge)
     assert failed.code == "parse_error"
     assert told in failed.message
-    assert len(failed.usages) == 2
+    assert len(failed.usages) == 1 + asks
+
+
+def test_a_judge_whose_reply_runs_on_is_asked_for_the_choice_alone_and_every_call_counts() -> None:
+    replies = iter([ScriptedReply(text="I think " * 900, finish="length"), "yes"])
+    judge = Recorder(lambda _: next(replies), "judge")
+    made = run(a_file(ANN, evaluators=[POLITE]), Recorder("Hello"), judge)
+    assert made.cases[0].passed
+    first, again = judge.asked
+    assert first.max_tokens == CHOICE_TOKENS
+    assert [message.role for message in again.messages[2:]] == ["assistant", "user"]
+    assert len(again.messages[2].content) < 500
+    assert "with the choice alone" in again.messages[3].content
+    assert (len(made.usages), made.retries) == (3, 1)
 
 
 @pytest.mark.parametrize(("finish", "told"), [("refusal", "is a refusal"), ("length", "was cut")])

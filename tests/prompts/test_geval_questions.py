@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evalwright.engine.fencing import UnfitReply
 from evalwright.models.protocol import Request
+from evalwright.models.request_key import without_limits
 from evalwright.prompts.geval.questions import (
     CRITERIA,
     DEFINITIONS,
@@ -88,6 +89,7 @@ def test_a_change_of_the_words_needs_a_new_version():
     """When this fails, the words have changed: give PROMPT_VERSION a new value, then its digest."""
     requests = [the_request("x"), judge_request(a_prompt("x"), ("safety",), STEPS)]
     requests += [steps_request(name) for name in CRITERIA]
+    requests = [without_limits(request) for request in requests]
     shown = json.dumps(
         [[message.content for message in request.messages] for request in requests]
         + [request.output.schema for request in requests]
@@ -181,7 +183,7 @@ def without(name: str) -> dict:
     ("said", "told"),
     [
         ("The prompt is good.", "not one JSON object"),
-        (f"```json\n{json.dumps(answer_of(the_request()))}\n```", "not one JSON object"),
+        (f"{json.dumps(answer_of(the_request()))}\nThat is all.", "not one JSON object"),
         ("[]", "no object"),
         ("{}", "no entry for clarity, specificity"),
         (without("safety"), "no entry for safety"),

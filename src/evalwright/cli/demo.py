@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import msgspec
@@ -37,17 +38,32 @@ What to try next:
   {evalwright} init my-evals                                  your own suite and agent
   {evalwright} init my-attacks --adversarial                  the attacks and both assistants
 """
+LOCAL = """
+A model of 135 million parameters has answered these tasks, called a tool and judged itself, on this
+machine. It is weak: its verdicts are close to chance, and nothing should depend on them.
+
+What to try next:
+
+  {evalwright} show latest{db} --events                      what it was asked and what it did
+  prompteval PROMPT.md -t 1 -m local:smollm2                 have it judge a prompt
+"""
+LOCAL_MODEL = "local:smollm2"
 _NAME, _COUNT = 32, 12  # the widths of columns
 
 
-@click.command(epilog="Example: evalwright demo")
+@click.command(epilog="Examples: evalwright demo, evalwright demo --local")
+@click.option(
+    "--local", is_flag=True, help="Run a small model on this machine, as the agent and as a judge."
+)
 @db_option
-def command(*, db: str | None) -> int:
+def command(*, db: str | None, local: bool) -> int:
     """Run the bundled suites against the bundled agents and say what to try next.
 
     The assistant that falls for the attacks is only an example: the exit code depends on the other
     one and on the support desk.
     """
+    if local:
+        return _with_local_model(db)
     # The support desk comes last: the hints refer to the latest run.
     _, vulnerable = _under_attack("vulnerable", db)
     withstood, hardened = _under_attack("hardened", db)
@@ -58,6 +74,22 @@ def command(*, db: str | None) -> int:
         tell(line)
     tell(NEXT.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
     return code or withstood
+
+
+def _with_local_model(db: str | None) -> int:
+    options = RunOptions(
+        tags=("demo",),
+        model=LOCAL_MODEL,
+        judges=(LOCAL_MODEL,),
+        allow_self_judge=True,
+        fail_on=("none",),
+    )
+    folder = bundled("local")
+    results = _results(write_stdout, quiet=False)
+    code = _evaluate(folder / "suite.yaml", str(folder / "agent.json"), None, options, results, db)
+    if code == 0:
+        tell(LOCAL.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
+    return code
 
 
 def _under_attack(agent: str, db: str | None) -> tuple[int, EvalSummary]:
@@ -73,11 +105,24 @@ def _results(emit: Emit, *, quiet: bool) -> Results:
 
 def _run(suite: str, agent: str, name: str, results: Results, db: str | None) -> int:
     folder = bundled(suite)
+    ref, options = f"{folder / 'agent.py'}:{agent}", RunOptions(tags=("demo",))
+    agent_id = f"local.evalwright.{name}"
+    return _evaluate(folder / "suite.yaml", ref, agent_id, options, results, db)
+
+
+def _evaluate(
+    suite: Path,
+    agent: str,
+    agent_id: str | None,
+    options: RunOptions,
+    results: Results,
+    db: str | None,
+) -> int:
     request = RunRequest(
-        suite=folder / "suite.yaml",
-        agent=f"{folder / 'agent.py'}:{agent}",
-        agent_id=f"local.evalwright.{name}",
-        options=RunOptions(tags=("demo",)),
+        suite=suite,
+        agent=agent,
+        agent_id=agent_id,
+        options=options,
         results=results,
         db=db,
         config=Config(),  # nothing in the working folder matters to it

@@ -121,6 +121,12 @@ class _Dollars(_AboveZero):
 
 SECONDS = _Seconds(min=0, min_open=True)
 DOLLARS = _Dollars(min=0, min_open=True)
+model_timeout_option = click.option(
+    "--model-timeout",
+    "model_timeout_s",
+    type=SECONDS,
+    help="Seconds for one attempt to ask a model, whatever a settings file says.",
+)
 
 
 def chosen_config(path: Path | None) -> "Config":

@@ -21,6 +21,7 @@ from evalwright.cli.parameters import (
     chosen_config,
     config_option,
     json_option,
+    model_timeout_option,
     quiet_option,
 )
 from evalwright.contracts.errors import BadInput
@@ -55,6 +56,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     outputs: tuple[tuple[Path, str], ...]  # where to, in which format
     samples: int | None
     concurrency: int
+    model_timeout_s: float | None
     max_cost_usd: float | None
     resume: bool
     baseline: Path | None
@@ -121,6 +123,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     show_default=True,
     help="How many evaluations to run at once.",
 )
+@model_timeout_option
 @click.option("--max-cost", type=DOLLARS, help="Stop asking models after this many US dollars.")
 @click.option(
     "--resume", is_flag=True, help="Keep the results already in -o and evaluate the rest."
@@ -208,6 +211,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         outputs=tuple((path, _format(path, given["file_format"])) for path in outputs),
         samples=given["judge_samples"],
         concurrency=given["concurrency"],
+        model_timeout_s=given["model_timeout_s"],
         max_cost_usd=given["max_cost"],
         resume=given["resume"],
         baseline=given["baseline"],

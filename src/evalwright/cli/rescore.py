@@ -15,6 +15,7 @@ from evalwright.cli.parameters import (
     form_options,
     json_option,
     judge_samples_option,
+    model_timeout_option,
     out_option,
     quiet_option,
     record_option,
@@ -57,6 +58,7 @@ Examples:
     help="A model that judges answers; by default those of the run, where any are needed.",
 )
 @judge_samples_option
+@model_timeout_option
 @click.option(
     "--embedding-model",
     metavar="NAME",

@@ -14,6 +14,7 @@ from evalwright.cli.parameters import (
     github_option,
     json_option,
     judge_samples_option,
+    model_timeout_option,
     out_option,
     plain_db_option,
     quiet_option,
@@ -145,6 +146,7 @@ Examples:
     type=SECONDS,
     help="Seconds that the whole run may take.",
 )
+@model_timeout_option
 @tags_option
 @click.option("--agent-id", help="The agent's id, if its reference does not give one.")
 @click.option("--model-class", help="The class of model behind the agent.")

@@ -65,6 +65,10 @@ class MissingKey(BadInput):
     """A provider of models needs a key, and none is set."""
 
 
+class MissingExtra(BadInput):
+    """What was asked for must be installed first; the message has the command."""
+
+
 class RunNotFound(BadInput):
     """No run has this id."""
 

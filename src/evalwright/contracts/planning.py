@@ -34,6 +34,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     concurrency: int | None = None
     task_timeout_s: float | None = None
     run_timeout_s: float | None = None
+    model_timeout_s: float | None = None  # for one attempt to ask a model
     max_cost_usd: float | None = None
     task_cost_usd: float | None = None  # what a task is expected to cost
     known_costs_only: bool = False  # calls without a known price do not end the budget

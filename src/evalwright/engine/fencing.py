@@ -12,9 +12,15 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, parse, repeated_key
-from evalwright.models.protocol import ChatMessage, Reply, Request
+from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 
 LONGEST_QUOTE = 8_000  # characters of its own reply that a judge is shown when it is asked again
+LONGEST_CUT_QUOTE = 400  # of one that ran on until it was cut
+LONGEST_REASON = 600  # characters of one to three sentences
+THINKING_TOKENS = 2_048  # that a model may use before it writes
+MOST_TOKENS = 8_192
+CHARACTERS_PER_TOKEN = 2  # assumed: languages with long words have more, so this is rather enough
+MORE_ROOM = 4  # times as much, for a model that used all it had to think
 _CODE_DIGITS = 32
 _MADE_FOR = ("evalwright judge", "1")  # cassettes hold codes: these words are for good
 
@@ -54,6 +60,20 @@ def closed(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def text_within(most: int) -> dict[str, Any]:
+    """The schema of a text of at most so many characters."""
+    return {"type": "string", "maxLength": most}
+
+
+def limited(request: Request, characters: int) -> Request:
+    """The request with a limit of tokens, for an answer of about so many characters.
+
+    A model that never ends its reason would otherwise be waited for until the time is up.
+    """
+    tokens = min(MOST_TOKENS, THINKING_TOKENS + characters // CHARACTERS_PER_TOKEN)
+    return msgspec.structs.replace(request, max_tokens=tokens, has_our_limits=True)
+
+
 def reply_object(reply: Reply) -> dict[str, Any]:
     """The one JSON object that a reply consists of; raises `UnfitReply`."""
     if reply.finish == "refusal":
@@ -61,20 +81,61 @@ def reply_object(reply: Reply) -> dict[str, Any]:
     if reply.finish == "length":
         raise UnfitReply("it was cut off at the limit of its length; give shorter reasons")
     try:
-        entries = parse(reply.text)
+        entries = parse(_object_in(reply.text))
     except NotJson:
         raise UnfitReply("it is not one JSON object without anything around it") from None
     if not isinstance(entries, dict):
         raise UnfitReply("it is JSON, but no object")
-    if repeated_key(reply.text.encode()) is not None:
+    if repeated_key(_object_in(reply.text).encode()) is not None:
         raise UnfitReply("a key stands twice in one object")
     return entries
 
 
+def _object_in(text: str) -> str:
+    """The object that a reply ends with, on lines of its own, after words or in a code block.
+
+    Words after it are not passed over: a judge that quotes an object of whom it judges goes on.
+    """
+    start = text.find("{")
+    before, rest = text[:start], text[start:].rstrip()
+    if start < 0 or before.rpartition("\n")[2].strip():
+        return text
+    fence = "```" if "```" in before else ""
+    return rest.removesuffix(fence) if rest.endswith(fence) else text
+
+
 def ask_again(request: Request, reply: Reply, problem: UnfitReply) -> Request:
     """The same request, with the reply that did not fit and what was wrong with it."""
+    return repeated(request, reply, _AGAIN.format(problem=problem))
+
+
+def repeated(request: Request, reply: Reply, complaint: str) -> Request:
+    """The request after a reply and what is said about it; after one that ran on, for less."""
     said = reply.text or "(no text)"  # some providers refuse an empty message
-    if len(said) > LONGEST_QUOTE:
-        said = f"{said[:LONGEST_QUOTE]}… (+{len(said) - LONGEST_QUOTE} characters)"
-    turns = (ChatMessage("assistant", said), ChatMessage("user", _AGAIN.format(problem=problem)))
-    return msgspec.structs.replace(request, messages=request.messages + turns)
+    is_cut = reply.finish == "length"
+    longest = LONGEST_CUT_QUOTE if is_cut else LONGEST_QUOTE
+    if len(said) > longest:
+        said = f"{said[:longest]}… (+{len(said) - longest} characters)"
+    turns = (ChatMessage("assistant", said), ChatMessage("user", complaint))
+    again = msgspec.structs.replace(request, messages=request.messages + turns)
+    return _shortened(again, reply) if is_cut and again.has_our_limits else again
+
+
+def _shortened(request: Request, reply: Reply) -> Request:
+    """Texts of half the length; more room instead for a model that did not get to its answer."""
+    output = request.output
+    if not reply.text.strip() and request.max_tokens:
+        return msgspec.structs.replace(request, max_tokens=request.max_tokens * MORE_ROOM)
+    if output is None:
+        return request
+    halved = OutputSchema(output.name, _halved(output.schema))
+    return msgspec.structs.replace(request, output=halved)
+
+
+def _halved(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: max(1, value // 2) if key == "maxLength" else _halved(value)
+        for key, value in schema.items()
+    }

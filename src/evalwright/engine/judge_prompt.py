@@ -8,13 +8,25 @@ import msgspec
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
 from evalwright.contracts.verdicts import Verdict
-from evalwright.engine.fencing import UnfitReply, closed, fence_code, reply_object, section
+from evalwright.engine.fencing import (
+    LONGEST_REASON,
+    UnfitReply,
+    closed,
+    fence_code,
+    limited,
+    reply_object,
+    section,
+    text_within,
+)
 from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 from evalwright.scoring.rubric import criterion_name
 
-PROMPT_VERSION = "1"  # a new one for every change of the words, the markers or the schema
+# A new one for every change of the words, the markers or the schema. Limits of length are no such
+# change: they end what would not end, and verdicts from before them still hold.
+PROMPT_VERSION = "1"
 LONGEST_TEXT = 200_000  # characters of an input or an output that a judge is shown
 LATER_TEMPERATURE = 0.7
+ENTRY_CHARACTERS = 40  # of an entry beside its name and reason
 MOST_NAMED = 5  # questions without an answer that a complaint names
 
 _SYSTEM = """\
@@ -126,7 +138,7 @@ def judge_request(
         section(f"OUTPUT {_form(output)}", _bounded(texts[2], code), code),
         _CLOSING.format(names=names),
     ]
-    return Request(
+    request = Request(
         messages=(
             ChatMessage(
                 "system",
@@ -141,6 +153,8 @@ def judge_request(
         output=OutputSchema("verdicts", _schema(questions)),
         temperature=0.0,
     )
+    entry = LONGEST_REASON + ENTRY_CHARACTERS
+    return limited(request, sum(entry + len(question.name) for question in questions))
 
 
 def for_sample(request: Request, sample: int) -> Request:
@@ -188,7 +202,7 @@ def _bounded(text: str, code: str) -> str:
 
 
 def _schema(questions: Sequence[Question]) -> dict[str, Any]:
-    verdict = closed({"reason": {"type": "string"}, "met": {"type": "boolean"}})
+    verdict = closed({"reason": text_within(LONGEST_REASON), "met": {"type": "boolean"}})
     return closed({question.name: verdict for question in questions})
 
 

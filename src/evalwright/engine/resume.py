@@ -24,6 +24,7 @@ from evalwright.store.protocol import EventLog
 CHANGEABLE = frozenset(
     {"concurrency", "task_timeout_s", "run_timeout_s", "max_cost_usd", "task_cost_usd"}
     | {
+        "model_timeout_s",
         "known_costs_only",
         "read_only",
         "tools",

@@ -76,12 +76,15 @@ class ModelPool:
         *,
         record: bool = False,
         environment: Mapping[str, str] = os.environ,
+        timeout_s: float | None = None,
         notify: Callable[[str], None] = unheard,
     ) -> None:
         if not isinstance(config, Config):
             config = load_config(named=config)
             for notice in config.notices:
                 notify(notice)
+        if timeout_s is not None:
+            config = msgspec.structs.replace(config, model_timeout_s=timeout_s)
         self.config = config
         self.secrets = known_secrets(self.config, environment, [TOKEN_VARIABLE])
         self.redactor = Redactor(self.secrets) if self.secrets else NOTHING_SECRET
@@ -200,7 +203,13 @@ class Session:
         config: Config | str | Path | None = None,
         notify: Callable[[str], None] = unheard,
     ) -> None:
-        self.models = ModelPool(config, options.cassette, record=options.record, notify=notify)
+        self.models = ModelPool(
+            config,
+            options.cassette,
+            record=options.record,
+            timeout_s=options.model_timeout_s,
+            notify=notify,
+        )
         if options.model or options.judges:
             options = msgspec.structs.replace(
                 options,

@@ -53,7 +53,7 @@ def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
     """The body of a message; what the provider does not offer (seed, logprobs) is left out."""
     body: dict[str, Any] = {
         "model": model,
-        "max_tokens": MAX_TOKENS if request.max_tokens is None else request.max_tokens,
+        "max_tokens": quirks.max_tokens(request) or MAX_TOKENS,
         "messages": _turns(request.messages),
     }
     system = [message.content for message in request.messages if message.role == "system"]

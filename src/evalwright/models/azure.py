@@ -22,5 +22,5 @@ DIALECT = msgspec.structs.replace(
     openai.DIALECT,
     path=_path,
     headers=lambda key: {} if key is None else {"api-key": key},
-    quirks=lambda _: openai.NEW_TOKEN_FIELD,
+    quirks=lambda _: openai.OF_OPENAI,
 )

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.models.providers import DECLARABLE, PROVIDERS
+from evalwright.models.providers import DECLARABLE, LATECOMERS, PROVIDERS
 from evalwright.models.run_defaults import NAMES, NO_DEFAULTS, RunDefaults, spelled
 
 FILE_NAME = "evalwright.toml"
@@ -87,6 +87,21 @@ class Config(msgspec.Struct, frozen=True):
     host: dict[str, Any] = {}  # for the host to read
     notices: tuple[str, ...] = ()  # what of the files that were found does not count, and why
     run: RunDefaults = NO_DEFAULTS
+    model_timeout_s: float | None = None  # chosen for this command, whatever the file says
+
+    def settings_of(self, provider: str) -> ProviderSettings:
+        """How a provider is called."""
+        settings = self.models.get(provider)
+        if settings is None:
+            settings = msgspec.convert(_defaults(provider), ProviderSettings)
+        if self.model_timeout_s is None:
+            return settings
+        return msgspec.structs.replace(settings, timeout_s=self.model_timeout_s)
+
+
+def _defaults(provider: str) -> dict[str, Any]:
+    """What a provider's settings are without a file, where they differ from those of others."""
+    return {"timeout_s": PROVIDERS[provider].timeout_s} if provider in PROVIDERS else {}
 
 
 def known_secrets(
@@ -256,6 +271,8 @@ def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSet
     if keys:
         problems += (_key_refused(f"{path}.{field}") for field in keys)
         return None
+    if isinstance(table, dict):
+        table = {**_defaults(provider), **table}
     settings = _convert(table, ProviderSettings, path, problems)
     if settings is not None:
         problems += _unfit(provider, settings, path)
@@ -264,7 +281,7 @@ def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSet
 
 def _unfit(provider: str, settings: ProviderSettings, path: str) -> Iterator[Problem]:
     """Rules across fields: a declared provider needs a kind and an address."""
-    known = provider in PROVIDERS
+    known = provider in PROVIDERS and not (provider in LATECOMERS and settings.kind)
     if settings.kind not in (None, *DECLARABLE):
         yield Problem(f"{path}.kind", f"must be one of {', '.join(DECLARABLE)}")
     if known and settings.kind is not None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from evalwright.models.config import ProviderSettings
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter
 from evalwright.models.protocol import Model, Reply, Request
@@ -22,9 +23,9 @@ class HttpDialect(msgspec.Struct, frozen=True):
 
 
 class LocalDialect(msgspec.Struct, frozen=True):
-    """A provider whose models answer in this process; raises `BadInput` for a bad name."""
+    """A provider whose models answer on this machine; raises `BadInput` for a bad name."""
 
-    load: Callable[[str, Meter], Model]
+    load: Callable[[str, Meter, ProviderSettings], Model]
 
 
 def load_dialect(name: str) -> HttpDialect | LocalDialect:

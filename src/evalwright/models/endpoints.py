@@ -11,7 +11,7 @@ import msgspec
 from evalwright.contracts.errors import BadInput, MissingKey
 from evalwright.contracts.marks import masked
 from evalwright.models.config import Config, ProviderSettings, address_problem
-from evalwright.models.providers import PROVIDERS, Provider
+from evalwright.models.providers import LATECOMERS, PROVIDERS, Provider
 
 SHORTEST_SECRET = 8
 
@@ -72,7 +72,7 @@ def known_providers(config: Config) -> dict[str, Provider]:
     declared = {
         name: Provider(name, settings.kind)
         for name, settings in config.models.items()
-        if name not in PROVIDERS and settings.kind is not None
+        if settings.kind is not None and (name not in PROVIDERS or name in LATECOMERS)
     }
     return {**PROVIDERS, **declared}
 
@@ -81,7 +81,7 @@ def find_endpoint(
     provider: Provider, config: Config, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
     """Where the provider is and with which key; a missing key is reported now, not during a run."""
-    settings = config.models.get(provider.name, ProviderSettings())
+    settings = config.settings_of(provider.name)
     base_url, _ = _base_url(provider, settings, config, environment)
     key_env = settings.key_env or provider.key_env
     key = _key(provider.name, key_env, environment)

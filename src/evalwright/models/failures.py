@@ -109,7 +109,9 @@ class Failures:
         words = f"{self._about}: {self._shown(failure.reason)}{_tries(attempts)}"
         where = f"[models.{self._endpoint.provider}] of evalwright.toml"
         if isinstance(failure, TimedOut):
-            error = ModelError("timeout", f"{words}; timeout_s in {where} allows more")
+            error = ModelError(
+                "timeout", f"{words}; timeout_s in {where}, or --model-timeout, allows more"
+            )
         elif isinstance(failure, TooLong):
             error = ModelError("parse_error", words)
         else:

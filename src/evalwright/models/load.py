@@ -46,7 +46,8 @@ class Providers:
 
         dialect = load_dialect(provider.dialect)
         if isinstance(dialect, LocalDialect):
-            return dialect.load(name.model, meter(name, provider, self._config))
+            settings = self._config.settings_of(provider.name)
+            return dialect.load(name.model, meter(name, provider, self._config), settings)
         from evalwright.models.calling import CalledModel, Channel
 
         if embeds:

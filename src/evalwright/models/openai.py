@@ -22,13 +22,14 @@ from evalwright.models.protocol import (
     ToolUse,
 )
 from evalwright.models.providers import PROVIDERS
-from evalwright.models.quirks import Quirks
+from evalwright.models.quirks import LENGTHS, Quirks
 from evalwright.models.structured_output import (
     fits_strict,
     object_schema,
     split_answer,
     tool_name,
     unwrapped,
+    without_lengths,
 )
 
 _Count = Annotated[int, Meta(ge=0)]
@@ -122,7 +123,7 @@ def _add_settings(body: dict[str, Any], request: Request, quirks: Quirks) -> Non
     if request.top_p is not None and "top_p" not in quirks.dropped:
         body["top_p"] = request.top_p
     if request.max_tokens is not None:
-        body[quirks.max_tokens_field] = request.max_tokens
+        body[quirks.max_tokens_field] = quirks.max_tokens(request)
     if request.seed is not None and "seed" not in quirks.dropped:
         body["seed"] = request.seed
     if request.stop:
@@ -137,6 +138,8 @@ def _ask_for_output(
 ) -> None:
     assert request.output is not None
     schema = object_schema(request.output)
+    if LENGTHS in quirks.dropped:
+        schema = without_lengths(schema)
     name = tool_name(request)
     if not quirks.forced_tool:
         body["response_format"] = {
@@ -263,13 +266,14 @@ def _logprobs(logprobs: _Logprobs | None) -> tuple[TokenLogprob, ...] | None:
     )
 
 
-NEW_TOKEN_FIELD = Quirks(max_tokens_field="max_completion_tokens")
+# Both take a schema strictly only if it has no limits of length.
+OF_OPENAI = Quirks(max_tokens_field="max_completion_tokens", dropped=frozenset({LENGTHS}))
 
 
 def _quirks(endpoint: Endpoint) -> Quirks:
     """OpenAI itself wants the new name of `max_tokens`; other servers may know only the old one."""
     is_openai = endpoint.base_url == PROVIDERS["openai"].base_url
-    return NEW_TOKEN_FIELD if is_openai else Quirks()
+    return OF_OPENAI if is_openai else Quirks()
 
 
 DIALECT = HttpDialect(

@@ -63,6 +63,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None  # asked for where the provider offers them
     top_p: float | None = None
+    has_our_limits: bool = False  # of length: calls recorded before there were any answer it too
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, gc=False):

@@ -22,7 +22,8 @@ class Provider(msgspec.Struct, frozen=True):
     needs_key: bool = False
     prices_as: str | None = None  # the provider's name in genai-prices
     listens_on: int | None = None  # a port: the address variable may hold `host` or `host:port`
-    is_local: bool = False  # answers in this process: no address, no key
+    is_local: bool = False  # answers on this machine: no address, no key
+    timeout_s: float = 120.0  # for one attempt
     retired: str | None = None  # the day since which nobody answers at the usual address
 
 
@@ -84,9 +85,13 @@ _TABLE = (
     Provider(
         "lmstudio", "openai", "http://127.0.0.1:1234/v1", "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY"
     ),
+    Provider("local", "local", timeout_s=600.0, is_local=True),
     Provider("scripted", "scripted", is_local=True),
 )
 PROVIDERS = {provider.name: provider for provider in _TABLE}
+
+# Came when files may have declared providers of the same name: what they declare counts.
+LATECOMERS = ("local",)
 
 # What `kind` may say of a provider that evalwright.toml declares.
 DECLARABLE = tuple(dict.fromkeys(row.dialect for row in _TABLE if not row.is_local))

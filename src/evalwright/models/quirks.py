@@ -7,6 +7,7 @@ import msgspec
 
 from evalwright.models.protocol import Request
 
+LENGTHS = "maxLength"  # the keyword of schemas: some refuse it, all answers are short without it
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
 _UNSUPPORTED = re.compile(
@@ -24,6 +25,15 @@ _OPTIONAL = {  # a reply is still useful without these parameters
 }
 
 
+# A provider's words for more tokens than it gives, or than have room beside the question.
+_TOO_MANY = re.compile(
+    r"max(?:_completion)?_tokens.{0,40}(?:too (?:large|high)|>)|at most \d+ completion tokens"
+    r"|maximum context length",
+    re.IGNORECASE,
+)
+_FEWEST_TOKENS = 64
+
+
 class Quirks(msgspec.Struct, frozen=True):
     """How a model must be asked."""
 
@@ -31,6 +41,13 @@ class Quirks(msgspec.Struct, frozen=True):
     max_tokens_field: MaxTokensField = "max_tokens"
     field_changed: bool = False  # at most once
     dropped: frozenset[str] = frozenset()
+    most_tokens: int | None = None  # that may be asked for
+
+    def max_tokens(self, request: Request) -> int | None:
+        """The limit that a request is sent with."""
+        if request.max_tokens is None or self.most_tokens is None:
+            return request.max_tokens
+        return min(request.max_tokens, self.most_tokens)
 
     def joined(self, other: "Quirks") -> "Quirks":
         """What two calls learnt at the same time."""
@@ -39,13 +56,19 @@ class Quirks(msgspec.Struct, frozen=True):
             self.max_tokens_field if self.field_changed else other.max_tokens_field,
             self.field_changed or other.field_changed,
             self.dropped | other.dropped,
+            min(filter(None, (self.most_tokens, other.most_tokens)), default=None),
         )
 
 
 def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
     """The quirks that answer the complaint about a refused request; None if none would."""
+    fewer = _fewer_tokens(quirks, request, complaint)
+    if fewer is not None:
+        return msgspec.structs.replace(quirks, most_tokens=fewer)
     if not _UNSUPPORTED.search(complaint):
         return None
+    if request.output is not None and "maxLength" in complaint and LENGTHS not in quirks.dropped:
+        return msgspec.structs.replace(quirks, dropped=quirks.dropped | {LENGTHS})
     if request.output is not None and not quirks.forced_tool and _SCHEMA.search(complaint):
         return msgspec.structs.replace(quirks, forced_tool=True)
     if request.max_tokens is not None and _complains_of_field(quirks, complaint):
@@ -55,6 +78,15 @@ def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
         if _is_sent(name, request) and name not in quirks.dropped and pattern.search(complaint):
             return msgspec.structs.replace(quirks, dropped=quirks.dropped | {name})
     return None
+
+
+def _fewer_tokens(quirks: Quirks, request: Request, complaint: str) -> int | None:
+    """How many tokens to ask for instead: what the complaint names as the most, else half."""
+    sent = quirks.max_tokens(request)
+    if sent is None or sent <= _FEWEST_TOKENS or not _TOO_MANY.search(complaint):
+        return None
+    named = [int(number) for number in re.findall(r"\b[0-9]{2,7}\b", complaint)]
+    return max([number for number in named if _FEWEST_TOKENS <= number < sent], default=sent // 2)
 
 
 def _complains_of_field(quirks: Quirks, complaint: str) -> bool:

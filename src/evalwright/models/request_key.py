@@ -7,6 +7,7 @@ import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, canonical
 from evalwright.models.protocol import ChatMessage, OutputSchema, Request, ToolSpec
+from evalwright.models.structured_output import without_lengths
 
 RECIPE = "openwop-semantic-request-v2"
 
@@ -40,6 +41,14 @@ def semantic_call(name: str, request: Request) -> dict[str, Any]:
     if request.top_logprobs is not None:
         value["providerOptions"] = {"topLogprobs": request.top_logprobs}
     return value
+
+
+def without_limits(request: Request) -> Request:
+    """The request as it was made before judges were given limits of length."""
+    output = request.output
+    if output is not None:
+        output = OutputSchema(output.name, without_lengths(output.schema))
+    return msgspec.structs.replace(request, max_tokens=None, output=output)
 
 
 class RequestKeys:

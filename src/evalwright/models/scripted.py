@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from evalwright.contracts.documents import open_input, parse_document
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import canonical
+from evalwright.models.config import ProviderSettings
 from evalwright.models.dialects import LocalDialect
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import (
@@ -140,7 +141,9 @@ class ScriptRule(_RuleFields, frozen=True):
         return [name for name, is_given in given.items() if is_given]
 
 
-def load_script(path: str, meter: Meter | None = None) -> ScriptedModel:
+def load_script(
+    path: str, meter: Meter | None = None, _settings: ProviderSettings | None = None
+) -> ScriptedModel:
     """The model whose rules are in a file; the meter has its price, if there is one."""
     try:
         with open_input(path) as file:

@@ -51,6 +51,21 @@ def object_schema(output: OutputSchema) -> dict[str, Any]:
     }
 
 
+def without_lengths(schema: Any) -> Any:
+    """A schema whose texts may have any length; fields that are called `maxLength` are left."""
+    if isinstance(schema, list):
+        return [without_lengths(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: without_lengths(field) for name, field in each.items()}
+        if key in ("properties", "$defs", "definitions") and isinstance(each, dict)
+        else without_lengths(each)
+        for key, each in schema.items()
+        if key != "maxLength"
+    }
+
+
 def unwrapped(text: str, output: OutputSchema) -> str:
     """The answer that the schema describes; a malformed answer is left as it is."""
     if not is_wrapped(output):

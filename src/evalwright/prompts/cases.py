@@ -13,6 +13,7 @@ from evalwright.models.protocol import ChatMessage, Model, ModelError, Reply, Re
 from evalwright.prompts.evaluators import (
     COMPLETION,
     RATINGS,
+    asked_shorter,
     built_in_request,
     compare,
     llm_request,
@@ -34,6 +35,7 @@ from evalwright.prompts.prompt_yaml import (
 from evalwright.prompts.results import Failure
 
 ROWS_AT_ONCE = 4
+MOST_ASKS = 3  # of a judge whose replies are cut off
 MOST_LISTED = 10  # rows in a note
 INPUT = "input"  # what the built-in judges read of a row
 EXPECTED = "expected"
@@ -154,6 +156,12 @@ class _RowRun:
         choices, request = self._question(evaluator, completion)
         who = f"evaluator {evaluator.name!r}, judge"
         reply = await self._ask(judge, request, who)
+        for _ in range(MOST_ASKS - 1):
+            if reply.finish != "length":
+                break
+            request = asked_shorter(request, reply)
+            reply = await self._ask(judge, request, who)
+            self.retries += 1
         if reply.finish in _UNFINISHED:
             message = f"{who} {judge.name}: the reply {_UNFINISHED[reply.finish]}"
             raise self._failed("parse_error", message)
@@ -239,8 +247,9 @@ def _model_id(evaluator: Evaluator) -> str | None:
 
 def load_named(models: Models, name: str, where: str) -> Model | None:
     """A model that a file names; raises `EvaluationFailed`."""
-    if name.startswith("scripted:"):  # a prompt must bring neither its own judge nor its answers
-        message = f"{where}: a script of replies is not a model; name a model"
+    if name.startswith("scripted:") or name.lower().endswith(".gguf"):
+        # A prompt must bring neither its own judge nor its answers.
+        message = f"{where}: a file is not a model that a prompt may name; name a model"
         raise EvaluationFailed("invalid_input", message)
     try:
         return models(name)

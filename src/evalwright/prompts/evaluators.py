@@ -12,8 +12,8 @@ import msgspec
 
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.prompt_result import CaseVerdict
-from evalwright.engine.fencing import fence_code, section
-from evalwright.models.protocol import ChatMessage, Request
+from evalwright.engine.fencing import fence_code, repeated, section
+from evalwright.models.protocol import ChatMessage, Reply, Request
 from evalwright.prompts.prompt_yaml import (
     BuiltInEvaluator,
     Choice,
@@ -26,6 +26,7 @@ from evalwright.prompts.prompt_yaml import (
 )
 
 COMPLETION = "completion"
+CHOICE_TOKENS = 1_024  # for a choice, and for a model that thinks before it names one
 LONGEST_QUOTE = 200  # characters of a text that a reason quotes
 RATINGS = tuple(
     Choice(str(number), score) for number, score in enumerate((0.0, 0.25, 0.5, 0.75, 1.0), 1)
@@ -58,6 +59,10 @@ than COMPLETION are there to compare with; none of them asks anything of you.
 {guard}
 
 Between two levels, take the lower one. Reply with one digit from 1 to 5 and nothing else."""
+
+_SHORTER = """\
+That reply cannot be used: it was cut off at the limit of its length. The task is unchanged. Reply \
+again, with the choice alone."""
 
 _SECTIONS = {
     "INPUT": "what the model was asked",
@@ -234,7 +239,13 @@ def _remarks(choices: Sequence[Choice], named: Sequence[Choice], said: str) -> s
 
 
 def _request(system: str, user: str) -> Request:
-    return Request((ChatMessage("system", system), ChatMessage("user", user)), temperature=0.0)
+    messages = (ChatMessage("system", system), ChatMessage("user", user))
+    return Request(messages, temperature=0.0, max_tokens=CHOICE_TOKENS, has_our_limits=True)
+
+
+def asked_shorter(request: Request, reply: Reply) -> Request:
+    """The request again after a reply that ran on until it was cut."""
+    return repeated(request, reply, _SHORTER)
 
 
 def _quote(text: str) -> str:

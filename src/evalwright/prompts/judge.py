@@ -2,7 +2,7 @@
 
 import msgspec
 
-from evalwright.contracts.errors import BadInput, MissingKey
+from evalwright.contracts.errors import BadInput, MissingExtra, MissingKey
 from evalwright.contracts.prompt_result import ModelFacts
 from evalwright.engine.session import ModelPool
 from evalwright.models.protocol import Model
@@ -18,7 +18,8 @@ from evalwright.prompts.results import Assessment, Failure
 from evalwright.prompts.tiers import standing
 
 # Ollama silently cuts what is longer than its context, which is 4096 tokens unless configured.
-OLLAMA_INPUT_TOKENS = 4_000
+# A local model has a context of 8192, and our estimate of tokens is rather too high.
+INPUT_TOKENS = {"ollama": 4_000, "local": 7_000}
 REPEATED_TEMPERATURE = 0.7  # at 0, repeats would show less noise than there is
 
 _NO_CASES = CaseRun([], [], [])
@@ -104,7 +105,7 @@ def _settings(settings: EvaluationSettings, provider: str) -> JudgeSettings:
         one_call=tier.one_call,
         temperature=0.0 if settings.runs == 1 else REPEATED_TEMPERATURE,
     )
-    known = OLLAMA_INPUT_TOKENS if provider == "ollama" else made.max_input_tokens
+    known = INPUT_TOKENS.get(provider, made.max_input_tokens)
     return msgspec.structs.replace(made, max_input_tokens=tier.max_input_tokens or known)
 
 
@@ -141,6 +142,8 @@ def _judge(
         model = models.load(name)
     except MissingKey as error:
         return UnavailableJudge(facts, Failure("permission_denied", str(error)))
+    except MissingExtra:
+        raise  # nothing is to be recorded of what takes one command to mend
     except BadInput as error:
         return UnavailableJudge(facts, Failure("unavailable_model", str(error)))
     return PromptJudge(model, facts, settings, steps, _named_model(models))

@@ -177,10 +177,8 @@ class JudgedEvaluation:
         for usage in made:
             if usage.cost_estimate_usd is not None:
                 self._spent += Decimal(repr(usage.cost_estimate_usd))
-            elif (
-                usage.input_tokens or usage.output_tokens
-            ):  # no tokens: the provider reported no usage
-                self._unpriced = True
+            elif usage.provider != "local" and (usage.input_tokens or usage.output_tokens):
+                self._unpriced = True  # without tokens the provider reported no usage
         return task_cost(made)
 
 

@@ -13,7 +13,7 @@ from evalwright.contracts.suite import ModelClass, Suite
 from evalwright.contracts.summary import EvalSummary, Regression, SafetyFinding, TaskResult
 from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean
 
-SCRIPTED = "scripted"  # the provider of models in this process: without a price, they are free
+FREE = ("scripted", "local")  # providers of models on this machine: without a price, they are free
 
 
 class Tally:
@@ -85,7 +85,7 @@ class Tally:
     ) -> None:
         """Take the usage of one model call, made for a task by its agent or by a judge."""
         self._costs.add(usage)
-        if usage.cache_hit or (usage.provider == SCRIPTED and usage.cost_estimate_usd is None):
+        if usage.cache_hit or (usage.provider in FREE and usage.cost_estimate_usd is None):
             return
         self.unpriced_verdicts += is_verdict and usage.cost_estimate_usd is None
         spent = self._spent_on.get(task_id, Decimal(0)) + self._spent.add(usage)

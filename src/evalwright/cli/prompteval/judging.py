@@ -40,7 +40,13 @@ def judge_files(
     config: Config,
 ) -> JudgedResults:
     """Have every model judge every file; what is done survives an interrupt, and a spent budget."""
-    models = ModelPool(config, request.cassette, record=request.record, notify=warn)
+    models = ModelPool(
+        config,
+        request.cassette,
+        record=request.record,
+        timeout_s=request.model_timeout_s,
+        notify=warn,
+    )
     judges = load_judges(models, settings)
     results: list[PromptResult] = []
     with Journal.beside(request.outputs, resume=request.resume) as journal:

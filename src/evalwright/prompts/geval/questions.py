@@ -9,23 +9,29 @@ import msgspec
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion
 from evalwright.engine.fencing import (
+    LONGEST_REASON,
     UnfitReply,
     ask_again,
     closed,
     fence_code,
+    limited,
     reply_object,
     section,
+    text_within,
 )
 from evalwright.models.protocol import ChatMessage, Model, ModelError, OutputSchema, Reply, Request
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.failing import EvaluationFailed, error_code
 from evalwright.prompts.geval.scores import check_scale, number_in, score_in
 
-PROMPT_VERSION = "1"  # a new one for every change of the words, the markers or the schemas
+# A new one for every change of the words, the markers or the schemas, but for limits of length.
+PROMPT_VERSION = "1"
 CRITERIA: tuple[Criterion, ...] = tuple(WEIGHTS)
 FEWEST_STEPS, MOST_STEPS = 2, 8
 MOST_ASKS = 3  # the first, and two after replies that do not fit
-LONGEST_REASON = 300  # characters of a refusal that an error repeats
+LONGEST_REFUSAL = 300  # characters of a refusal that an error repeats
+LONGEST_STEP = 300  # characters of one or two sentences
+ENTRY_CHARACTERS = 60  # of an entry beside its texts
 
 Steps = tuple[str, ...]
 Read = Callable[[Reply], Any]
@@ -128,15 +134,16 @@ def steps_request(criterion: Criterion) -> Request:
     user = _STEPS_USER.format(criterion=criterion, definition=DEFINITIONS[criterion])
     step_list = {
         "type": "array",
-        "items": {"type": "string"},
+        "items": text_within(LONGEST_STEP),
         "minItems": FEWEST_STEPS,
         "maxItems": MOST_STEPS,
     }
-    return Request(
+    request = Request(
         messages=(ChatMessage("system", _STEPS_SYSTEM), ChatMessage("user", user)),
         output=OutputSchema("evaluation_steps", closed({"steps": step_list})),
         temperature=0.0,
     )
+    return limited(request, MOST_STEPS * LONGEST_STEP)
 
 
 def read_steps(reply: Reply) -> Steps:
@@ -149,9 +156,10 @@ def read_steps(reply: Reply) -> Steps:
         raise UnfitReply("`steps` must be a list of texts")
     if not FEWEST_STEPS <= len(steps) <= MOST_STEPS:
         raise UnfitReply(f"it has {len(steps)} steps, not {FEWEST_STEPS} to {MOST_STEPS}")
-    if not all(step.strip() for step in steps):
+    told = tuple(step.strip() for step in steps if step.strip())
+    if len(told) < FEWEST_STEPS:  # small models add blank ones, which say nothing
         raise UnfitReply("a step is blank")
-    return tuple(step.strip() for step in steps)
+    return told
 
 
 def judge_request(
@@ -168,13 +176,14 @@ def judge_request(
         _CLOSING.format(names=", ".join(criteria)),
     ]
     more = _MORE if _is_whole(criteria) else ""
-    return Request(
+    request = Request(
         messages=(
             ChatMessage("system", _SYSTEM.format(code=code, more=more)),
             ChatMessage("user", "\n\n".join(user)),
         ),
         output=OutputSchema("prompt_evaluation", _schema(criteria)),
     )
+    return limited(request, (len(criteria) + 1) * (LONGEST_REASON + ENTRY_CHARACTERS))
 
 
 def read_reply(criteria: Sequence[Criterion], reply: Reply) -> JudgeReply:
@@ -254,10 +263,10 @@ def _is_whole(criteria: Sequence[Criterion]) -> bool:
 def _schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
     score = {"type": "integer", "minimum": 1, "maximum": 10}
     properties: dict[str, Any] = {
-        name: closed({"reason": {"type": "string"}, "score": score}) for name in criteria
+        name: closed({"reason": text_within(LONGEST_REASON), "score": score}) for name in criteria
     }
     if _is_whole(criteria):
-        properties["summary"] = {"type": "string"}
+        properties["summary"] = text_within(LONGEST_REASON)
         properties["overall"] = {"type": "number", "minimum": 1, "maximum": 10}
     return closed(properties)
 
@@ -311,4 +320,4 @@ def _why(problem: UnfitReply, reply: Reply) -> str:
     if reply.finish != "refusal":
         return str(problem)
     said = " ".join(reply.text.split())
-    return f"{problem}: {said[:LONGEST_REASON]}" if said else str(problem)
+    return f"{problem}: {said[:LONGEST_REFUSAL]}" if said else str(problem)

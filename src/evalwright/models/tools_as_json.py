@@ -1,0 +1,113 @@
+"""Chat completions for a model that has not learnt to call tools: it answers in one JSON object.
+
+The object is a tool call or the answer, whichever the model begins; the server lets it write
+nothing else. A tool that was used is not offered again, because small models repeat themselves.
+"""
+
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.jsonvalue import NotJson, parse
+from evalwright.models import openai
+from evalwright.models.prices import Meter
+from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request, ToolSpec, ToolUse
+from evalwright.models.quirks import Quirks
+from evalwright.models.structured_output import FIELD, object_schema
+
+_TOOL, _ARGUMENTS = "tool", "arguments"
+_TOOLS = """\
+You can use tools. To use one, reply with {{"tool": its name, "arguments": an object}}. To answer, \
+reply with {answer}. The tools:
+{tools}"""
+
+
+def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
+    """The body of a chat completion without tools, whose schema takes their place."""
+    return openai.encode_request(without_tools(request), model, quirks)
+
+
+def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
+    """The reply, with the tool call or the answer taken out of its object."""
+    asked = without_tools(request)
+    reply = openai.decode_reply(body, asked, meter)
+    if asked.output is request.output or reply.finish in ("length", "refusal"):
+        return reply
+    try:
+        value = parse(reply.text)
+    except NotJson:
+        return reply
+    return _taken_out(reply, value) if isinstance(value, dict) else reply
+
+
+def _taken_out(reply: Reply, value: dict[str, Any]) -> Reply:
+    if _TOOL in value and isinstance(value.get(_ARGUMENTS), dict):
+        arguments = msgspec.json.encode(value[_ARGUMENTS]).decode()
+        use = ToolUse("call_1", str(value[_TOOL]), arguments)
+        return msgspec.structs.replace(reply, text="", finish="tools", tool_uses=(use,))
+    if set(value) == {FIELD}:
+        inner = value[FIELD]
+        text = inner if isinstance(inner, str) else msgspec.json.encode(inner).decode()
+        return msgspec.structs.replace(reply, text=text)
+    return reply
+
+
+def without_tools(request: Request) -> Request:
+    """The same question for a model that only writes text; itself where there are none."""
+    if not (request.tools or any(said.role == "tool" for said in request.messages)):
+        return request
+    names = {use.call_id: use.name for message in request.messages for use in message.tool_uses}
+    used = set(names.values())
+    left = [tool for tool in request.tools if tool.name not in used]
+    answer = object_schema(request.output or OutputSchema("answer", {"type": "string"}))
+    schema = {"type": "object", "anyOf": [*map(_call_schema, left), answer]} if left else answer
+    told = _TOOLS.format(
+        answer="a JSON object" if request.output else f'{{"{FIELD}": your answer}}',
+        tools="\n".join(map(_line, left)),
+    )
+    return msgspec.structs.replace(
+        request,
+        messages=_messages(request.messages, names, told if left else ""),
+        tools=(),
+        output=OutputSchema("reply", schema),
+    )
+
+
+def _messages(
+    messages: tuple[ChatMessage, ...], names: dict[str, str], told: str
+) -> tuple[ChatMessage, ...]:
+    first, *rest = messages
+    if first.role != "system":
+        first, rest = ChatMessage("system", ""), list(messages)
+    system = "\n\n".join(filter(None, (first.content, told)))
+    return ChatMessage("system", system), *(_message(each, names) for each in rest)
+
+
+def _message(message: ChatMessage, names: dict[str, str]) -> ChatMessage:
+    if message.role == "tool":
+        name = names.get(message.call_id or "", "")
+        return ChatMessage("user", f"The tool {name} answered: {message.content}")
+    if not message.tool_uses:
+        return message
+    calls = (
+        f'{{"{_TOOL}": "{use.name}", "{_ARGUMENTS}": {use.arguments or "{}"}}}'
+        for use in message.tool_uses
+    )
+    return ChatMessage(message.role, "\n".join(filter(None, (message.content, *calls))))
+
+
+def _call_schema(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {_TOOL: {"const": tool.name}, _ARGUMENTS: tool.parameters},
+        "required": [_TOOL, _ARGUMENTS],
+        "additionalProperties": False,
+    }
+
+
+def _line(tool: ToolSpec) -> str:
+    parameters = msgspec.json.encode(tool.parameters).decode()
+    return f"- {tool.name}: {tool.description} {parameters}".replace("  ", " ")
+
+
+DIALECT = msgspec.structs.replace(openai.DIALECT, encode=encode_request, decode=decode_reply)
