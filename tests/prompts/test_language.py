@@ -1,5 +1,7 @@
 """Texts are known by their language, and counted in words and sentences of it."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +54,8 @@ def test_what_has_no_letters_has_no_language():
 def test_any_text_can_be_measured(text):
     assert language_of(text).code
     assert len(words(text.lower())) <= len(text)
+
+
+@given(st.text("ab'- .–\n1", max_size=40))
+def test_a_word_begins_with_a_letter_and_may_hold_apostrophes_and_hyphens(text):
+    assert words(text) == re.findall(r"[a-z][a-z'-]*", text)

@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.prompts.document import Prompt, UnfitPrompt
+from evalwright.prompts.front_matter import split_front_matter
 from evalwright.prompts.markdown_blocks import INDENTED, scan_blocks
 from evalwright.prompts.parse import MAX_BYTES, parse_prompt
 
@@ -479,3 +482,24 @@ def test_any_bytes_are_parsed_or_refused_and_places_are_inside_the_text(data, sh
 )
 def test_text_made_to_be_slow_or_deep_is_parsed_as_any_other(text):
     assert parse(text).blocks
+
+
+PLAIN_WORDS = st.sampled_from(
+    ["Review", "null", "True", "no", "a (b)", "a, b ", "x - y", "v1.2", "e.g.", "a/b", "..", "-1"]
+)
+
+
+@given(st.dictionaries(PLAIN_WORDS, PLAIN_WORDS, min_size=1, max_size=3))
+def test_front_matter_of_plain_words_means_what_yaml_says(fields):
+    source = "".join(f"{key}: {value}\n" for key, value in fields.items())
+    try:
+        expected = load_yaml(source)
+    except yaml.YAMLError:
+        return  # it is read key by key
+    assert split_front_matter(f"---\n{source}---\nHello")[0] == expected
+
+
+def test_of_a_key_that_is_there_twice_the_last_value_counts():
+    read, _, notes = split_front_matter("---\ntitle: One\ntitle: Two\n---\nHello")
+    assert read == {"title": "Two"}
+    assert "the last one counts" in notes[0]

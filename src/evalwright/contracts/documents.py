@@ -12,7 +12,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def open_input(path: str | Path) -> BufferedReader:
 
     Raises `OSError` for anything else: to open or read a pipe or a device could take for ever.
     """
-    mode = Path(path).stat().st_mode
+    mode = os.stat(path).st_mode  # noqa: PTH116 - a path object takes as long as the file
     if not stat.S_ISREG(mode):
         _refuse_special(path, mode)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -53,7 +53,7 @@ def open_input(path: str | Path) -> BufferedReader:
         if not stat.S_ISREG(mode):
             _refuse_special(path, mode)  # it may have been exchanged meanwhile
             os.set_blocking(handle, True)
-        return os.fdopen(handle, "rb")
+        return BufferedReader(FileIO(handle))  # `open` would look whether it is a terminal
     except BaseException:
         os.close(handle)
         raise

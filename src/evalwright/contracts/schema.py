@@ -1,9 +1,7 @@
 """JSON Schemas, those that ship with Evalwright and those that users bring, and checks by them."""
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -56,6 +54,8 @@ MOST_CHECKED_PARTS = (
 
 def load_schema(name: str) -> dict[str, Any]:
     """A schema document that ships with Evalwright, or a part of one."""
+    from importlib.resources import files
+
     source = files("evalwright.contracts") / "schemas" / f"{_PART_OF.get(name, name)}.schema.json"
     schema: dict[str, Any] = msgspec.json.decode(source.read_bytes())
     if name == MANIFEST_FIELDS:
@@ -71,6 +71,8 @@ def load_schema(name: str) -> dict[str, Any]:
 
 def published_schemas() -> dict[str, str]:
     """The schemas that ship with Evalwright: their names and titles."""
+    from importlib.resources import files
+
     folder = files("evalwright.contracts") / "schemas"
     names = sorted(each.name.removesuffix(".schema.json") for each in folder.iterdir())
     return {name: load_schema(name)["title"] for name in names}
@@ -222,6 +224,8 @@ def _remedy(error: "ValidationError", schema: Any) -> str:
 
 
 def _known_fields(instance: Any, fields: dict[str, Any]) -> str:
+    from difflib import get_close_matches
+
     by_lower = {name.lower(): name for name in fields}
     for key in instance:
         if key not in fields:

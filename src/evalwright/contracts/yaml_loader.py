@@ -117,6 +117,22 @@ def _mapping(loader: JsonLoader, node: yaml.Node) -> dict[str, Any]:
     return built
 
 
+class _LastKeyCounts(JsonLoader):
+    """Accepts duplicate keys, as the tools that show front matter do."""
+
+
+def _last_mapping(loader: _LastKeyCounts, node: yaml.Node) -> dict[str, Any]:
+    if isinstance(node, yaml.MappingNode):
+        last = {(key.tag, str(key.value)): (key, value) for key, value in node.value}
+        node.value = list(last.values())
+    return _mapping(loader, node)
+
+
+def load_last_keys(text: str) -> Any:
+    """The same where of a key that is there twice the last value counts."""
+    return yaml.load(text, Loader=_LastKeyCounts)  # noqa: S506 - builds plain JSON values only
+
+
 def _read_int(text: str) -> int:
     if not text.startswith(("0x", "0o")):
         return int(text)
@@ -171,3 +187,4 @@ for _tag, _pattern, _first in (
         re.compile(f"^(?:{_pattern})$"),
         list(_first.replace("\0", "")) + ([""] if _tag == "null" else []),
     )
+_LastKeyCounts.add_constructor(f"{_TAG}map", _last_mapping)

@@ -64,7 +64,9 @@ _CONSTRAINTS, _EXAMPLES = (
 )
 _CONSTRAINT_PHRASES = tuple(phrase.encode() for phrase in CONSTRAINT_PHRASES)
 _COUNTED = _CONSTRAINTS | _EXAMPLES
-_ANY_COUNTED = quick_pattern("|".join(map(re.escape, CONSTRAINT_WORDS + EXAMPLE_WORDS)).encode())
+_ANY_COUNTED = quick_pattern(
+    "|".join(map(re.escape, CONSTRAINT_WORDS + CONSTRAINT_PHRASES + EXAMPLE_WORDS)).encode()
+)
 # How the lines of items and headings begin, in a text that begins with a line feed.
 _LINE = when_used(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
 
@@ -99,7 +101,7 @@ def count(prompt: Prompt) -> Counts:
             sections += inner_sections
     has_spaces = prompt.language.script not in WITHOUT_SPACES
     constraints = sum(map(_CONSTRAINTS.__contains__, counted))
-    constraints += sum(map(data.count, _CONSTRAINT_PHRASES))
+    constraints += sum(map(data.count, _CONSTRAINT_PHRASES)) if has_some else 0
     examples = sum(map(_EXAMPLES.__contains__, counted))
     if not prompt.language.is_english and has_vocabulary(prompt.language.code):
         constraints, examples = _in_own_words(prompt)

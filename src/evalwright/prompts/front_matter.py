@@ -6,40 +6,26 @@ YAML is a text; a note says so.
 """
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-import yaml
-
-from evalwright.contracts.yaml_loader import DUPLICATE_KEY, JsonLoader, load_yaml
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.patterns import when_used
 
 MAX_VALUES = 100_000
 
-_MAP = "tag:yaml.org,2002:map"
 _OPENING = when_used(r"---[ \t]*\r?\n")
 _CLOSING = when_used(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _KEY = when_used(
     r"(?m)^(?:\"([^\"\n]{1,80})\"|'([^'\n]{1,80})'|([^\W\d][\w .-]{0,79}?))[ \t]*:(?=[ \t\r]|$)"
 )
+# Fields that anybody reads alike: words after a key, which most front matter is.
+_PLAIN_FIELDS = when_used(
+    r"(?:[A-Za-z][A-Za-z0-9_-]{0,79}: [A-Za-z][A-Za-z0-9 ,._()/-]*\n)+", re.ASCII
+)
+_NO_TEXTS = frozenset(("true", "false", "null"))
 _QUOTED = when_used(r"\"(.*)\"|'(.*)'", re.DOTALL)
 
 FrontMatter = tuple[dict[str, Any] | None, int, tuple[str, ...]]
-
-
-class _LastKeyCounts(JsonLoader):
-    """Accepts duplicate keys, as the tools that show front matter do."""
-
-
-def _mapping(loader: _LastKeyCounts, node: Any) -> Any:
-    if isinstance(node, yaml.MappingNode):
-        last = {(key.tag, str(key.value)): (key, value) for key, value in node.value}
-        node.value = list(last.values())
-    return JsonLoader.yaml_constructors[_MAP](loader, node)
-
-
-_LastKeyCounts.add_constructor(_MAP, _mapping)
 
 
 def split_front_matter(text: str) -> FrontMatter:
@@ -59,6 +45,9 @@ def split_front_matter(text: str) -> FrontMatter:
     if not source or source.isspace():
         return {}, closing.end(), ()
     notes: list[str] = []
+    fields = _plain_fields(source)
+    if fields is not None:
+        return fields, closing.end(), ()
     try:
         loaded = load_checked(source, first_line=2, what="front matter", notes=notes)
     except UnfitPrompt as error:
@@ -69,6 +58,16 @@ def split_front_matter(text: str) -> FrontMatter:
     if not isinstance(loaded, dict):
         return None, 0, ("line 2: there is no `key: value` in the front matter: read as text",)
     return loaded, closing.end(), tuple(notes)
+
+
+def _plain_fields(source: str) -> dict[str, Any] | None:
+    """Front matter of nothing but texts without quotes; None for any other, which is YAML's."""
+    if _PLAIN_FIELDS.fullmatch(source) is None:
+        return None
+    pairs = [line.split(": ", 1) for line in source[:-1].split("\n")]
+    fields = {key: value.rstrip(" ") for key, value in pairs}
+    values = (each.lower() for each in (*fields, *fields.values()))
+    return fields if len(fields) == len(pairs) and _NO_TEXTS.isdisjoint(values) else None
 
 
 def _key_by_key(source: str) -> dict[str, Any] | str:
@@ -96,20 +95,25 @@ def load_checked(
     first_line: int,
     what: str,
     notes: list[str] | None = None,
-    load: Callable[[str], Any] = load_yaml,
+    *,
+    last_keys: bool = False,
 ) -> Any:
     """Read YAML; an error, `UnfitPrompt`, names its line in the file.
 
     Given `notes`, a duplicate key is noted there instead, and the last value counts.
     """
+    import yaml  # takes a while, and few libraries need it
+
+    from evalwright.contracts.yaml_loader import DUPLICATE_KEY, load_last_keys, load_yaml
+
     try:
-        loaded = load(source)
+        loaded = load_last_keys(source) if last_keys else load_yaml(source)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = _why_unreadable(error, first_line, what)
         if notes is None or DUPLICATE_KEY not in message:
             raise UnfitPrompt("invalid_input", message) from None
         notes.append(f"{message}; the last one counts")
-        return load_checked(source, first_line, what, load=_load_last)
+        return load_checked(source, first_line, what, last_keys=True)
     if "*" in source and _size(loaded) > MAX_VALUES:
         raise UnfitPrompt(
             "invalid_input",
@@ -119,11 +123,9 @@ def load_checked(
     return loaded
 
 
-def _load_last(source: str) -> Any:
-    return yaml.load(source, Loader=_LastKeyCounts)  # noqa: S506 - builds plain JSON values only
-
-
 def _why_unreadable(error: Exception, first_line: int, what: str) -> str:
+    import yaml
+
     mark = None
     reason: object = " ".join(str(error).split())
     if isinstance(error, yaml.MarkedYAMLError):

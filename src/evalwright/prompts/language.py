@@ -168,6 +168,14 @@ def has_plain_letters(text: str) -> bool:
     return not any(each.isalpha() or category(each)[0] == "M" for each in rest)
 
 
+def lowered_in_place(text: str) -> str:
+    """A text in lower case, letter for letter: the few that grow when lowered stay as they are."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(each.lower() if len(each.lower()) == 1 else each for each in text)
+
+
 def count_words(lowered: str) -> int:
     """How many words a text in lower case has."""
     return len(words(lowered))

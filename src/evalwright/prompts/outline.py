@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from evalwright.prompts.language import lowered_in_place
 from evalwright.prompts.patterns import when_used
 from evalwright.prompts.vocabulary import shows_example
 
@@ -83,8 +84,8 @@ _MARKUP = frozenset(
 )
 _LONGEST_LABEL = 5  # spaces; what is longer is a sentence
 _DECORATION = when_used(r"[^\w/&' -]+|_+")
-_FEW_SHOT = when_used(
-    r"(?i)\n[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
+_FEW_SHOT = when_used(  # in a text in lower case
+    r"\n[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
     r"вход\w*|输入|問題|入力|입력|الإدخال|girdi|wejście|đầu vào)\b[ \t\d]{0,4}[*`\"]{0,3}[:：]"
     r"[^\n]{0,2000}\n(?:[^\n]{0,500}\n){0,6}?"
     r"[ \t>*#`\"-]{0,12}(?:output|assistant|answer|a|label|sentiment|response|ausgabe|sortie"
@@ -164,5 +165,5 @@ def _examples(text: str, sections: tuple[PromptPart, ...]) -> Iterator[PromptPar
     for each in sections:
         if shows_example(each.key) and text[each.body : each.end].strip():
             yield each
-    for pair in _FEW_SHOT.finditer("\n" + text):
+    for pair in _FEW_SHOT.finditer("\n" + lowered_in_place(text)):
         yield PromptPart("label", "", "", pair.start(), pair.start(), pair.end() - 1)

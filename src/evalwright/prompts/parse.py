@@ -4,13 +4,11 @@ import codecs
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from evalwright.contracts.prompt_result import InputType
-from evalwright.contracts.yaml_loader import JsonLoader, load_yaml
 from evalwright.prompts.document import Block, Prompt, UnfitPrompt
 from evalwright.prompts.front_matter import load_checked, split_front_matter
 from evalwright.prompts.kinds import OTHER_FORMATS, prompt_kind, template_style
@@ -18,6 +16,9 @@ from evalwright.prompts.language import language_of
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.patterns import when_used
 from evalwright.prompts.placeholders import find_placeholders
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_BYTES = 5 * 1024 * 1024
 UNCATEGORIZED = "uncategorized"
@@ -171,8 +172,12 @@ def _conversation(messages: Any) -> str:
     return "\n".join(parts)
 
 
-def _contents(text: str) -> list[yaml.ScalarNode]:
+def _contents(text: str) -> "list[yaml.ScalarNode]":
     """Where the contents of the messages are in the file."""
+    import yaml
+
+    from evalwright.contracts.yaml_loader import JsonLoader
+
     root = yaml.compose(text, Loader=JsonLoader)
     return [
         content
@@ -186,7 +191,7 @@ def _under(mapping: Any, key: str) -> list[Any]:
     return [value for name, value in mapping.value if name.value == key]
 
 
-def _blocks_at(content: yaml.ScalarNode) -> tuple[Block, ...]:
+def _blocks_at(content: "yaml.ScalarNode") -> tuple[Block, ...]:
     """The blocks of a message's content, on the lines of the file as nearly as YAML lets tell."""
     first = content.start_mark.line + (content.style in {"|", ">"})
     last = max(content.end_mark.line, content.start_mark.line + 1)
@@ -199,6 +204,10 @@ def _blocks_at(content: yaml.ScalarNode) -> tuple[Block, ...]:
 
 
 def _is_prompt_yaml(text: str) -> bool:
+    import yaml
+
+    from evalwright.contracts.yaml_loader import load_yaml
+
     try:
         loaded = load_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):

@@ -96,11 +96,16 @@ class _Prose:
         self.tags = frozenset(_CLOSING.findall(text)) if "</" in text else frozenset()
 
     def placeholders(self, start: int, end: int) -> Iterator[Placeholder]:
+        if self.text.find("`", start, end) >= 0:
+            return self.placeholders_beside_code(start, end)
+        return filter(None, map(self.placeholder, _CANDIDATE.finditer(self.text, start, end)))
+
+    def placeholders_beside_code(self, start: int, end: int) -> Iterator[Placeholder]:
         at = start
         while match := _CANDIDATE.search(self.text, at, end):
             start, at = match.span()
             if self.text[start] != "`":
-                if (placeholder := self.placeholder(match, start, at)) is not None:
+                if (placeholder := self.placeholder(match)) is not None:
                     yield placeholder
             elif at - start > _NOT_A_SPAN - 1 and self.text[start + 1] != "`":
                 if self.is_placeholder(start + 1, at - 1):
@@ -112,7 +117,8 @@ class _Prose:
                         yield from self.placeholders(at, close)
                     at = close + len(match[0])
 
-    def placeholder(self, match: re.Match[str], start: int, end: int) -> Placeholder | None:
+    def placeholder(self, match: re.Match[str]) -> Placeholder | None:
+        start, end = match.span()
         if match.lastindex is not None:
             name = _name(match)
             return None if name in _KEYWORDS else Placeholder(name, "{{}}", start)

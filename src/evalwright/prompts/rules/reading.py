@@ -16,7 +16,7 @@ from operator import add, attrgetter
 import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
-from evalwright.prompts.language import Language, language_of, words
+from evalwright.prompts.language import Language, language_of, lowered_in_place, words
 from evalwright.prompts.outline import Outline, outline_of
 from evalwright.prompts.patterns import when_used
 
@@ -272,11 +272,3 @@ def _sections(headings: list[tuple[str, int, int, int]], end: int) -> tuple[Sect
 @lru_cache(maxsize=512)
 def _key(title: str) -> str:
     return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
-
-
-def lowered_in_place(text: str) -> str:
-    """A text in lower case, letter for letter: the few that grow when lowered stay as they are."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(each.lower() if len(each.lower()) == 1 else each for each in text)

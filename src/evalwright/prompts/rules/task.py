@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.language import lowered_in_place
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading, lowered_in_place
+from evalwright.prompts.rules.reading import Reading
 
 # Verbs that ask for something where they start a sentence or a line.
 TASK_VERBS = frozenset(
