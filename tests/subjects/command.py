@@ -19,6 +19,8 @@ from evalwright.store.sqlite import SqliteLog
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
 WITH_LOG = {"run", "runs", "show", "replay", "rescore", "diff", "demo", "compare"} | {
+    "score",
+    "tasks",
     "db",
     "baseline",
 }

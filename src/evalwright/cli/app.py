@@ -19,6 +19,8 @@ COMMANDS = {
     "show": "Show a run: scorecard, failures in full, events.",
     "replay": "Rebuild a run's summary from its log; nothing is invoked.",
     "rescore": "Score the recorded answers of a run again; nothing is invoked.",
+    "score": "Score recorded traces by a suite; nothing is invoked.",
+    "tasks": "Make a suite, with fixtures, from recorded traces.",
     "diff": "Show where two runs differ.",
     "baseline": "Name the runs that others are compared with.",
     "compare": "Compare two runs: causes, signals, a report folder and a gate.",

@@ -273,6 +273,8 @@ class ProgressObserver:
             answered = f", {len(history.awaiting)} to be judged" if history.awaiting else ""
             if plan.rescored_from is not None:
                 answered = f" with the answers of run {plan.rescored_from}"
+            if plan.traces is not None:
+                answered = f" with the answers in {plan.traces}"
             live = ", live-shadow: nondeterministic" if "live-shadow" in plan.modes else ""
             repeat = f" ({plan.group.index} of {plan.group.size})" if plan.group else ""
             part = f" of {plan.selection.of}" if plan.selection else ""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from evalwright.cli.output import warn
-from evalwright.contracts.planning import MAX_JUDGE_SAMPLES
+from evalwright.contracts.planning import MAX_JUDGE_SAMPLES, FailOn
 from evalwright.reports.forms import FORMS_OF, Subject
 
 if TYPE_CHECKING:
@@ -78,6 +78,13 @@ record_option = click.option(
     "--record",
     is_flag=True,
     help="Make calls that are missing from the cassette, and add them.",
+)
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(get_args(FailOn)),
+    multiple=True,
+    help="What makes the exit code 1; may be given several times.  [default: threshold; in an "
+    "adversarial run also findings; with a baseline also regression]",
 )
 out_option = click.option(
     "--out",

@@ -12,6 +12,7 @@ from evalwright.cli.parameters import (
     cassette_option,
     config_option,
     db_option,
+    fail_on_option,
     form_options,
     json_option,
     judge_samples_option,
@@ -66,6 +67,7 @@ Examples:
 )
 @cassette_option
 @record_option
+@fail_on_option
 @form_options("run", "Write a {title} report to this file.")
 @out_option
 @quiet_option
@@ -114,14 +116,15 @@ def command(
             )
         for notice in () if quiet else _notices(planned, subject):
             say(notice)
-        return _rescore(request, log, planned)
+        return run_rescore(request, log, planned)
 
 
 def _notices(planned: Rescore, subject: SuiteSubject | None) -> list[str]:
     return [*(subject.notices if subject else ()), *planned.notices]
 
 
-def _rescore(request: RunRequest, log: EventLog, planned: Rescore) -> int:
+def run_rescore(request: RunRequest, log: EventLog, planned: Rescore) -> int:
+    """Score recorded answers in a new run, and write the results; gives the exit code."""
     plan, panel = planned.plan, planned.plan.panel
     options = msgspec.structs.replace(
         request.options,

@@ -10,6 +10,7 @@ from evalwright.cli.parameters import (
     SECONDS,
     cassette_option,
     config_option,
+    fail_on_option,
     form_options,
     github_option,
     json_option,
@@ -26,7 +27,6 @@ from evalwright.contracts.planning import (
     DEFAULT_SETTINGS,
     MAX_CONCURRENCY,
     MAX_REPEATS,
-    FailOn,
 )
 from evalwright.contracts.suite import Mode
 
@@ -190,13 +190,7 @@ Examples:
     show_default="warn",
     help="Whether a task that passes only sometimes makes the exit code 1.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(get_args(FailOn)),
-    multiple=True,
-    help="What makes the exit code 1; may be given several times.  [default: threshold; in an "
-    "adversarial run also findings; with a baseline also regression]",
-)
+@fail_on_option
 @click.option(
     "--tools",
     type=click.Path(),

@@ -88,8 +88,8 @@ def open_inputs(
     """Open both sides. A file of traces is unpacked in the work folder."""
     logs = [LogReader(open_log)]
     try:
-        new, new_cases = _open_side(named.new, logs, work / "new")
-        baseline, baseline_cases = _open_side(named.baseline, logs, work / "baseline", new)
+        new, new_cases = open_side(named.new, logs, work / "new")
+        baseline, baseline_cases = open_side(named.baseline, logs, work / "baseline", new)
         found = cases if cases is not None else new_cases
         found = found if found is not None else baseline_cases
         case_file = CaseFile(found) if isinstance(found, Path) else found
@@ -186,7 +186,7 @@ def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pa
     return pair_unnamed(baseline, new, cases)
 
 
-def _open_side(
+def open_side(
     named: str, logs: list[LogReader], work: Path, new: ComparedRun | None = None
 ) -> tuple[ComparedRun, Cases | Path | None]:
     """One side; a run that has its events in a file gets a log of its own in the work folder.

@@ -205,6 +205,7 @@ class InvocationCompleted(Payload, frozen=True):
     schema_validated: bool | None = None
     confidence: Score | None = None
     latency_ms: Count | None = None  # of ours: judges may need it long after
+    unmeasured: list[Literal["latency", "tokens", "turns"]] | None = None  # of ours
 
 
 class Reasoned(Payload, frozen=True):

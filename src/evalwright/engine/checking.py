@@ -245,10 +245,15 @@ def score_of_repetitions(
         mean([each.score for each in done]),
         share >= Decimal(repr(task.pass_rate)) and is_safe,
         task_cost(usages) if usages else None,
-        round(sum(each.latency_ms for each in done) / len(done)),
+        _mean_latency(done),
         all(validity) if validity else None,
         None if findings is None else len(findings),
     )
+
+
+def _mean_latency(done: Sequence[Repetition]) -> int | None:
+    measured = [each.latency_ms for each in done if each.latency_ms is not None]
+    return round(sum(measured) / len(measured)) if measured else None
 
 
 def unsafe_check(findings: Sequence[SafetyFinding]) -> CheckResult:
@@ -285,5 +290,10 @@ def _spent(answer: Answer) -> Spent:
         return Spent(0.0, 0, answer.latency_ms)
     cost = task_cost(usages)
     tokens = sum(each.total_tokens or each.input_tokens + each.output_tokens for each in usages)
-    # What nobody has a price for is above every limit.
-    return Spent(math.inf if cost is None else cost, tokens, answer.latency_ms, len(usages))
+    # What nobody has a price for, or counted, is above every limit.
+    return Spent(
+        math.inf if cost is None else cost,
+        math.inf if "tokens" in answer.unmeasured else tokens,
+        answer.latency_ms,
+        None if "turns" in answer.unmeasured else len(usages),
+    )

@@ -108,7 +108,7 @@ def recall_answers(log: EventLog, history: History) -> None:
     """Fill in what was answered and has no score yet: judges or checks may still have to speak."""
     plan = history.plan
     has_checks = any(each.expected.kind == "checks" for each in plan.suite.tasks)
-    if plan.panel is None and not has_checks and plan.rescored_from is None:
+    if plan.panel is None and not has_checks and not plan.is_recorded:
         return
     events = log.read(history.run_id, _OF_ANSWERS)
     fill_in(history, recalled_tasks(events, plan, f"{log.place}: run {history.run_id}"))
@@ -121,7 +121,7 @@ def fill_in(history: History, recalled: "Mapping[str, RecalledTask]") -> None:
             continue
         if found.repetitions:
             history.repetitions[task_id] = found.repetitions
-        if answers := found.answers(with_failures=history.plan.rescored_from is not None):
+        if answers := found.answers(with_failures=history.plan.is_recorded):
             history.awaiting[task_id] = answers
         history.judged[task_id] = found.judged
 
@@ -190,15 +190,17 @@ class RecalledTask:
         error = None
         if completed.outcome == "failed":
             error = msgspec.convert(decision["error"], ErrorDetail)
+        unmeasured = completed.unmeasured or ()
         return Answer(
             self.task,
             None if error else decision,
             error,
-            completed.latency_ms or 0,
+            None if "latency" in unmeasured else completed.latency_ms or 0,
             self._usages,
             completed.schema_validated,
             len(self._usages),
             self._deeds,
+            unmeasured,
         )
 
     def answers(self, *, with_failures: bool) -> list[Answer]:

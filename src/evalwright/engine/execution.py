@@ -93,7 +93,7 @@ class Execution:
         self._answered = bool(history.scored or history.awaiting)
         has_budget = self._plan.settings.max_cost_usd is not None
         self._budget = budget_of(history) if has_budget else None
-        self._is_rescored = self._plan.rescored_from is not None  # the answers were paid for before
+        self._is_rescored = self._plan.is_recorded  # the answers were paid for before
         self._is_draining = False  # no more tasks are started
         self._withheld: list[tuple[str, list[Payload]]] = []
         self._pending: deque[int] = deque()  # the tasks that nobody works on

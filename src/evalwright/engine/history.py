@@ -48,7 +48,10 @@ class History:
         self.plan = plan
         self.started_at_us = started_at_us
         self.tally = Tally(
-            plan.suite, plan.agent.model_class, looks_for_findings=plan.is_adversarial
+            plan.suite,
+            plan.agent.model_class,
+            looks_for_findings=plan.is_adversarial,
+            is_recorded=plan.is_recorded,
         )
         self.scored: set[str] = set()
         self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
@@ -171,4 +174,5 @@ def _plan(frame: dict[str, Event]) -> Plan:
         source=planned.source,
         selection=planned.selection,
         rescored_from=(started.metadata or {}).get("rescoredFrom"),
+        traces=(started.metadata or {}).get("scoredTraces"),
     )

@@ -30,11 +30,12 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     task: Task
     output: Any
     error: ErrorDetail | None
-    latency_ms: int
+    latency_ms: int | None  # None: it was recorded by others, who did not say
     usages: list[ProviderUsage]  # of the agent, and of the judges later on
     schema_valid: bool | None = None
     own_calls: int = 0  # how many of the usages are the agent's
     deeds: Sequence[Payload] = ()  # from the start of the invocation to its end, where needed
+    unmeasured: Sequence[str] = ()  # what others who recorded it did not say
 
 
 class Repetition(msgspec.Struct, frozen=True, gc=False):
@@ -42,7 +43,7 @@ class Repetition(msgspec.Struct, frozen=True, gc=False):
 
     score: float
     passed: bool
-    latency_ms: int
+    latency_ms: int | None
     usages: Sequence[ProviderUsage]
     schema_valid: bool | None = None
 

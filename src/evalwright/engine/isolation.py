@@ -19,6 +19,7 @@ NOT_ISOLATED = "not-isolated"
 MEMORY_UNUSED = "memory-unused"
 PARTIAL = "partial"
 RESCORED = "rescored"
+RECORDED = "recorded"
 
 EXPLANATIONS = {
     NOT_ISOLATED: (
@@ -26,6 +27,7 @@ EXPLANATIONS = {
     ),
     MEMORY_UNUSED: "memory unused: the agent does not read the memorySeed of the suite",
     RESCORED: "rescored: the recorded answers of another run, scored again",
+    RECORDED: "recorded: answers of recorded traces, scored as they are",
     PARTIAL: "partial: only a part of the suite ran, which is no evidence for a gate",
 }
 
@@ -42,6 +44,8 @@ def explained(plan: "Plan") -> list[str]:
         marks[PARTIAL] = f"a part of the suite: {in_words(plan)}; no evidence for a gate"
     if plan.rescored_from is not None:
         marks[RESCORED] = f"the answers of run {plan.rescored_from}, scored again"
+    if plan.traces is not None:
+        marks[RECORDED] = f"the answers recorded in {plan.traces}, scored as they are"
     return list(marks.values())
 
 

@@ -86,12 +86,18 @@ class Plan(msgspec.Struct, frozen=True):
     source: SuiteSource | None = None
     selection: TaskSelection | None = None  # where it is of a part of the suite
     rescored_from: str | None = None  # the run whose answers are scored again
+    traces: str | None = None  # the recording whose answers are scored as they are
     checks: "PlannedChecks | None" = None  # ready to be run; not recorded
 
     @property
     def is_live(self) -> bool:
         """Whether live tools are called in place of fixtures."""
         return "live-shadow" in self.modes
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the answers were there before the run, which invokes nobody."""
+        return self.rescored_from is not None or self.traces is not None
 
     @property
     def is_adversarial(self) -> bool:
@@ -106,6 +112,8 @@ class Plan(msgspec.Struct, frozen=True):
             metadata["group"] = self.group.id
         if self.rescored_from is not None:
             metadata["rescoredFrom"] = self.rescored_from
+        if self.traces is not None:
+            metadata["scoredTraces"] = self.traces
         started = RunStarted(
             workflow_id=suite.suite_id,
             inputs={

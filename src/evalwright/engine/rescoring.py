@@ -2,6 +2,7 @@
 
 Nothing is invoked. The new run begins with the recorded answers as facts, so that it can be shown,
 compared and resumed like any other; what judges have said of the same question and answer holds.
+`trace_scoring` does the same with what others recorded.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,6 +76,7 @@ class Rescore(msgspec.Struct, frozen=True):
     plan: Plan
     facts: list[Event]  # the recorded answers, and what judges said of them
     notices: list[str]
+    missing: tuple[str, ...] = ()  # tasks of which nothing was recorded
 
     async def run(
         self,
@@ -87,14 +89,16 @@ class Rescore(msgspec.Struct, frozen=True):
         clock = clock or SystemClock()
         history = History(new_run_id(clock), self.plan, clock.now_us())
         history.take_over(self.facts)
-        place = f"{log.place}: run {self.plan.rescored_from}"
+        place = self.plan.traces or f"{log.place}: run {self.plan.rescored_from}"
         fill_in(history, recalled_tasks(self.facts, self.plan, place))
         with log.claim(history.run_id):
-            agent = RecordedAgent(self.plan.agent)
-            execution = Execution(log, agent, history, clock, means or Means())
+            agent, means = RecordedAgent(self.plan.agent), means or Means()
+            execution = Execution(log, agent, history, clock, means)
+            redact = means.surroundings.redactor.redact  # what others recorded may hold anything
             execution.open(
                 facts=[
-                    NewEvent(each.type, each.task_id, each.at_us, each.body) for each in self.facts
+                    NewEvent(each.type, each.task_id, each.at_us, redact(each.body))
+                    for each in self.facts
                 ]
             )
             await execution.settle()
@@ -223,13 +227,14 @@ def _fitting(suite: Suite, before: Suite, tapes: dict[str, _Tape]) -> tuple[list
         "removed": removed,
     }
     return kept, [
-        f"left out, as {what}: {_named(tasks)}" for what, tasks in groups.items() if tasks
+        f"left out, as {what}: {named_briefly(tasks)}" for what, tasks in groups.items() if tasks
     ]
 
 
-def _named(tasks: Sequence[str]) -> str:
-    more = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
-    return ", ".join(tasks[:MOST_NAMED]) + more
+def named_briefly(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _facts(tape: _Tape, task: Task, before: Plan) -> Iterator[Event]:

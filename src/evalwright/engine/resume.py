@@ -75,7 +75,7 @@ def resume(
         if not missing:
             return Remaining(None, [], done)
     chosen = _options(history, options)
-    if history.plan.rescored_from is not None:
+    if history.plan.is_recorded:
         from evalwright.engine.rescoring import RecordedAgent
 
         agent = RecordedAgent(history.plan.agent)

@@ -25,10 +25,12 @@ class Tally:
         model_class: ModelClass | None = None,
         *,
         looks_for_findings: bool = False,
+        is_recorded: bool = False,
     ) -> None:
         self._suite = suite
         self._model_class = model_class
         self._looks_for_findings = looks_for_findings
+        self._is_recorded = is_recorded  # by others, who may not have measured everything
         self.results: dict[str, TaskResult] = {}  # of the tasks that have their score
         self._findings: dict[str, list[SafetyFinding]] = {}
         self._kept_findings: dict[str, list[SafetyFinding]] = {}  # of earlier repetitions
@@ -114,7 +116,8 @@ class Tally:
         aggregate = mean([result.score for result in self.results.values()], weights)
         measured = [result.latency_ms for result in self.results.values()]
         latencies = [latency for latency in measured if latency is not None]
-        return broken_bars(self._suite.thresholds, aggregate, self.cost, latencies)
+        unmeasured = len(measured) - len(latencies) if self._is_recorded else 0
+        return broken_bars(self._suite.thresholds, aggregate, self.cost, latencies, unmeasured)
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""

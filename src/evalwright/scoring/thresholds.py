@@ -52,9 +52,16 @@ def pass_score(thresholds: Thresholds) -> float:
 
 
 def broken_bars(
-    thresholds: Thresholds, aggregate: float, cost: Cost, latencies_ms: Sequence[int]
+    thresholds: Thresholds,
+    aggregate: float,
+    cost: Cost,
+    latencies_ms: Sequence[int],
+    unmeasured: int = 0,
 ) -> list[str]:
-    """Every bar that was not met, as a sentence; empty when the run passed."""
+    """Every bar that was not met, as a sentence; empty when the run passed.
+
+    `unmeasured` is how many tasks have no latency: recordings of others may lack it.
+    """
     reasons = []
     bar = pass_score(thresholds)
     if aggregate < bar:
@@ -66,6 +73,12 @@ def broken_bars(
     limit = thresholds.max_p95_latency_ms
     if limit is not None and latencies_ms and p95(latencies_ms) > limit:
         reasons.append(f"p95 latency {p95(latencies_ms)} ms is above {limit} ms (maxP95LatencyMs)")
+    if limit is not None and unmeasured:
+        tasks = f"{unmeasured} of {unmeasured + len(latencies_ms)} tasks"
+        reasons.append(
+            f"latency is unknown: {tasks} have none, so maxP95LatencyMs {limit} cannot be shown to "
+            "hold"
+        )
     return reasons
 
 

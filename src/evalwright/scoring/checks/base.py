@@ -88,7 +88,7 @@ class Spent(NamedTuple):
     """What an answer took; None where it is not known."""
 
     cost_usd: float | None = None
-    tokens: int | None = None
+    tokens: float | None = None
     latency_ms: int | None = None
     turns: int | None = None
 

@@ -1,0 +1,136 @@
+"""Recorded cases one by one, from anything that can be a side of a comparison."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from evalwright.comparison.case_file import CaseFile
+from evalwright.comparison.cases import parse_case
+from evalwright.comparison.inputs import LogReader, find_cases, open_side
+from evalwright.comparison.materialize import blocks, name_of
+from evalwright.comparison.run_folder import SUFFIX, ComparedRun, RunFolder, Unreadable
+from evalwright.contracts.errors import BadInput
+from evalwright.trace.importers import Imported
+from evalwright.trace.importers.formats import import_placed
+from evalwright.trace.recording import Recording
+from evalwright.trace.understood import NOTHING, passed_over, why_nothing
+
+if TYPE_CHECKING:
+    from evalwright.contracts.suite import Suite
+    from evalwright.store.protocol import EventLog
+
+_CASES_STEM = "cases"
+
+
+class Recordings:
+    """The recordings of a file of traces, a run directory or a run, each read when its turn comes.
+
+    Those that cannot be used come with their `fault`. Raises `BadInput` if that is all of them.
+    """
+
+    def __init__(self, named: str, open_log: Callable[[], "EventLog"]) -> None:
+        self.named = named
+        self.name = name_of(Path(named))
+        self.notes: list[str] = []
+        self.count = 0
+        self.faults: list[str] = []
+        self._open_log = open_log
+
+    def __iter__(self) -> Iterator[Recording]:
+        partly: list[str] = []
+        for found in self._found():
+            self.count += 1
+            recording = _understood(found)
+            if recording.fault is not None:
+                self.faults.append(recording.fault)
+            elif (left := passed_over(recording.trace)) is not None:
+                partly.append(f"{recording.place}: {left}")
+            yield recording
+        if len(self.faults) == self.count:
+            reason = self.faults[0] if self.faults else "it is empty; see docs/trace-formats.md"
+            raise BadInput(f"{self.named}: {NOTHING}: {reason.rpartition(f'{NOTHING}: ')[2]}")
+        if partly:
+            self.notes.append(
+                f"{len(partly)} of {self.count} traces were read in part, for example {partly[0]}"
+            )
+
+    def _found(self) -> Iterator[Recording]:
+        from evalwright.engine.run_files import run_file
+
+        path = Path(self.named)
+        if os.path.lexists(path) and not path.is_dir() and run_file(self.named) is None:
+            yield from self._of_traces(path)
+            return
+        with TemporaryDirectory(prefix="evalwright-") as work:
+            logs = [LogReader(self._open_log)]
+            try:
+                run, _ = open_side(self.named, logs, Path(work) / "run")
+                if isinstance(run, RunFolder):
+                    yield from _of_folder(run)
+                elif run.suite is not None:
+                    yield from _of_run(run, run.suite)
+            finally:
+                for log in logs:
+                    log.close()
+
+    def _of_traces(self, path: Path) -> Iterator[Recording]:
+        for record, place in import_placed(blocks(path), self.name, self.notes):
+            yield _imported(record, place)
+
+
+def _imported(record: Imported, place: str) -> Recording:
+    is_named = record.named_by == "case_id" and not record.case_id.startswith("record-")
+    case_id = record.base_case_id or (record.case_id if is_named else None)
+    return Recording(record.response, place, record.case_id, case_id, fault=record.fault)
+
+
+def _understood(recording: Recording) -> Recording:
+    """A recording in which nothing is understood, as one with a fault; any other as it is."""
+    if recording.fault is not None:
+        return recording
+    reason = why_nothing(recording.trace)
+    if reason is None:
+        return recording
+    fault = f"{recording.place}: {NOTHING}: {reason}"
+    return Recording({}, recording.place, recording.name, recording.case_id, fault=fault)
+
+
+def _of_folder(run: RunFolder) -> Iterator[Recording]:
+    """The responses of a run directory, with the prompts of its case file."""
+    cases = find_cases(run)
+    prompts = _prompts(cases) if cases is not None else {}
+    for stem in sorted(each for each in run.stems() if each != _CASES_STEM):
+        name = f"{stem}{SUFFIX}"
+        case_id, place = run.case_named_in(name), f"{run.root.name}/{name}"
+        value = run.read(name).value
+        prompt = prompts.get(case_id, "")
+        if isinstance(value, Unreadable):
+            fault = f"{place}: {value.reason}"
+            yield Recording({}, place, case_id, case_id, prompt, fault=fault)
+        else:
+            yield Recording(value, place, case_id, case_id, prompt)
+
+
+def _prompts(path: Path) -> dict[str, str]:
+    file = CaseFile(path)
+    try:
+        ids: Iterable[tuple[int, object]] = enumerate(file.ids())
+        return {
+            case_id: parse_case(file.case(number), case_id).prompt
+            for number, case_id in ids
+            if isinstance(case_id, str)
+        }
+    finally:
+        file.close()
+
+
+def _of_run(run: ComparedRun, suite: "Suite") -> Iterator[Recording]:
+    """The tasks of a run, with the inputs that the agent was given."""
+    inputs = {task.task_id: task.input for task in suite.tasks}
+    for each in run.listed():
+        place = f"run {run.meta['run_id']}, task {each.case_id}"
+        response = run.read(each.name).value
+        given = inputs[each.case_id]
+        yield Recording(response, place, each.case_id, each.case_id, given=given)
