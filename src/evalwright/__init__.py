@@ -2,7 +2,11 @@
 
     import evalwright as ew
 
-    run = ew.run("suite.yaml", agent=answer)      # also: await ew.arun(…)
+    suite = ew.Suite("shop-desk", tasks=[
+        ew.Task("order-status", input={"question": "Where is A-17?"}, checks=[
+            ew.contains("shipped"), ew.calls("shop:orders.get", args={"id": "A-17"})]),
+    ])
+    run = ew.run(suite, agent=answer)      # also: await ew.arun(…)
     assert run.passed, run.report()
 
 Nothing else is imported before it is used.
@@ -12,32 +16,98 @@ TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it
 if TYPE_CHECKING:
     from typing import Any
 
-    from evalwright.api import ComparisonResult as ComparisonResult
-    from evalwright.api import RunResult as RunResult
-    from evalwright.api import TaskReport as TaskReport
-    from evalwright.api import arun as arun
-    from evalwright.api import compare as compare
-    from evalwright.api import lint as lint
-    from evalwright.api import load as load
-    from evalwright.api import run as run
-    from evalwright.api import scan as scan
+    from evalwright.api.baselines import baseline as baseline
+    from evalwright.api.check_objects import Check as Check
+    from evalwright.api.check_objects import check as check
+    from evalwright.api.checks import all_of as all_of
+    from evalwright.api.checks import any_of as any_of
+    from evalwright.api.checks import at_least as at_least
+    from evalwright.api.checks import at_most as at_most
+    from evalwright.api.checks import calls as calls
+    from evalwright.api.checks import calls_in_order as calls_in_order
+    from evalwright.api.checks import contains as contains
+    from evalwright.api.checks import contains_all as contains_all
+    from evalwright.api.checks import contains_any as contains_any
+    from evalwright.api.checks import does_not_call as does_not_call
+    from evalwright.api.checks import ends_with as ends_with
+    from evalwright.api.checks import equals as equals
+    from evalwright.api.checks import json as json
+    from evalwright.api.checks import judge as judge
+    from evalwright.api.checks import judge_against as judge_against
+    from evalwright.api.checks import no_signals as no_signals
+    from evalwright.api.checks import not_ as not_
+    from evalwright.api.checks import number as number
+    from evalwright.api.checks import python as python
+    from evalwright.api.checks import regex as regex
+    from evalwright.api.checks import similar as similar
+    from evalwright.api.checks import starts_with as starts_with
+    from evalwright.api.comparing import ComparisonResult as ComparisonResult
+    from evalwright.api.comparing import compare as compare
+    from evalwright.api.running import arun as arun
+    from evalwright.api.running import load as load
+    from evalwright.api.running import run as run
+    from evalwright.api.runs import RunResult as RunResult
+    from evalwright.api.runs import TaskReport as TaskReport
+    from evalwright.api.scanning import lint as lint
+    from evalwright.api.scanning import scan as scan
+    from evalwright.api.suites import Suite as Suite
+    from evalwright.api.suites import Task as Task
     from evalwright.contracts.errors import EvalwrightError as EvalwrightError
 
 __all__ = [
+    "Check",
     "ComparisonResult",
     "EvalwrightError",
     "RunResult",
+    "Suite",
+    "Task",
     "TaskReport",
     "__version__",
+    "all_of",
+    "any_of",
     "arun",
+    "at_least",
+    "at_most",
+    "baseline",
+    "calls",
+    "calls_in_order",
+    "check",
     "compare",
+    "contains",
+    "contains_all",
+    "contains_any",
+    "does_not_call",
+    "ends_with",
+    "equals",
+    "json",
+    "judge",
+    "judge_against",
     "lint",
     "load",
+    "no_signals",
+    "not_",
+    "number",
+    "python",
+    "regex",
     "run",
     "scan",
+    "similar",
+    "starts_with",
 ]
 
 __version__ = "0.2.0"
+
+# Where each name is found, when it is first used; the others are checks.
+_HOMES = {
+    "api.suites": "Suite Task",
+    "api.check_objects": "Check check",
+    "api.running": "arun load run",
+    "api.runs": "RunResult TaskReport",
+    "api.comparing": "ComparisonResult compare",
+    "api.baselines": "baseline",
+    "api.scanning": "lint scan",
+    "contracts.errors": "EvalwrightError",
+}
 
 
 def __getattr__(name: str) -> "Any":
@@ -46,8 +116,8 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = "evalwright.contracts.errors" if name == "EvalwrightError" else "evalwright.api"
-    value = getattr(import_module(home), name)
+    home = next((home for home, names in _HOMES.items() if name in names.split()), "api.checks")
+    value = getattr(import_module(f"evalwright.{home}"), name)
     globals()[name] = value
     return value
 

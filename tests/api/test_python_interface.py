@@ -4,18 +4,21 @@ import asyncio
 import importlib
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
 from types import MappingProxyType
+from typing import get_type_hints
 
 import msgspec
 import pytest
 
 import evalwright as ew
 from builders import a_suite, a_task, as_document
-from evalwright.api import Options
+from evalwright.api.running import Options
 from evalwright.contracts.planning import RunOptions
+from evalwright.engine.selection import Wanted
 from subjects.command import Evalwright
 
 SUITE = as_document(a_suite([a_task("greeting"), a_task("farewell")]))
@@ -165,7 +168,8 @@ def test_repeats_pass_only_together(db):
 
 
 def test_options_are_those_of_the_command_line():
-    assert set(Options.__annotations__) == set(RunOptions.__struct_fields__)
+    offered = {*RunOptions.__struct_fields__, *Wanted.__struct_fields__}
+    assert set(get_type_hints(Options)) == offered
 
 
 def test_an_unknown_option_is_refused_by_name(db):
@@ -403,9 +407,10 @@ def test_a_place_that_holds_no_report_is_not_replaced_by_one(db, tmp_path):
 
 
 def test_the_door_offers_exactly_what_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
+    documented = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
+    assert sorted([*documented, "__version__"]) == sorted(ew.__all__)
     for name in ew.__all__:
-        assert f"`{name}`" in page or f"ew.{name}" in page, name
         assert getattr(ew, name) is not None
     assert dir(ew) == sorted(ew.__all__)
     with pytest.raises(AttributeError, match="nothing_of_ours"):

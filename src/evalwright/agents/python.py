@@ -181,12 +181,13 @@ def callable_agent(
         raise BadInput(f"agent {function!r}: not a function; pass a function or an instance")
     known = function if hasattr(function, "__qualname__") else type(function)
     name = known.__qualname__.replace("<locals>.", "")
+    module = known.__module__
+    if module == "__main__":  # of a script, whose file is what the command line would name
+        module = Path(getattr(sys.modules[module], "__file__", None) or module).stem
     return PythonAgent(
         function,
         ref=f"{known.__module__}:{name}",
-        agent_id=agent_id
-        or getattr(function, "agent_id", None)
-        or f"local.{known.__module__}.{name}",
+        agent_id=agent_id or getattr(function, "agent_id", None) or f"local.{module}.{name}",
         model_class=model_class or getattr(function, "model_class", None),
     )
 

@@ -14,6 +14,7 @@ from evalwright.engine.listing import LATEST
 from evalwright.engine.named_baselines import (
     NamedBaseline,
     age_of,
+    baselines_called,
     export_baselines,
     import_baselines,
     list_baselines,
@@ -73,7 +74,7 @@ def list_command(*, as_json: bool, db: str | None) -> None:
 def show_command(*, name: str, as_json: bool, db: str | None) -> None:
     """Show the runs that are called NAME."""
     with existing_log(db) as log:
-        _show(log, _named(log, name), as_json=as_json)
+        _show(log, baselines_called(log, name), as_json=as_json)
 
 
 @command.command("rm")
@@ -86,7 +87,7 @@ def remove_command(*, name: str, suite: str | None, agent_id: str | None, db: st
     with existing_log(db) as log:
         meant = [
             each
-            for each in _named(log, name)
+            for each in baselines_called(log, name)
             if suite in (None, each.suite_id) and agent_id in (None, each.agent_id)
         ]
         if not meant:
@@ -102,7 +103,7 @@ def remove_command(*, name: str, suite: str | None, agent_id: str | None, db: st
 def export_command(*, file: Path, names: tuple[str, ...], db: str | None) -> None:
     """Write baselines with their runs to FILE: those of NAMES, or all."""
     with existing_log(db) as log:
-        chosen = [each for name in names for each in _named(log, name)]
+        chosen = [each for name in names for each in baselines_called(log, name)]
         chosen = chosen if names else list_baselines(log)
         if not chosen:
             raise BadInput("there is no baseline; name a run with `evalwright baseline set`")
@@ -120,14 +121,6 @@ def import_command(*, file: Path, db: str | None) -> None:
         added = import_baselines(log, source, str(file))
     for each in added:
         tell(f"{each.name}: {each.run_id} of {each.suite_id}, {each.agent_id}")
-
-
-def _named(log: EventLog, name: str) -> list[NamedBaseline]:
-    found = list_baselines(log, name)
-    if not found:
-        known = ", ".join(sorted({each.name for each in list_baselines(log)})) or "none yet"
-        raise BadInput(f"there is no baseline {name!r} in {log.place} (there are: {known})")
-    return found
 
 
 def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> None:

@@ -163,14 +163,14 @@ def prepare(
     notify: Callable[[str], None] = warn,
 ) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
-    suite, agent, source, notices, selection = subject
+    suite, agent, source, notices, selection, _ = subject
     name, options = str(request.suite), request.options
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
-        from evalwright.cli.run_options import fitting
+        from evalwright.engine.fitting import fitting
 
         agent, options = fitting(request.config.run, agent, options, suite)
     if options.judges and (among_others or selection is not None):
-        from evalwright.cli.run_options import without_spare_judges
+        from evalwright.engine.fitting import without_spare_judges
 
         options = without_spare_judges(options, suite)
     if agent is None:

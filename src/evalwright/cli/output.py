@@ -211,21 +211,8 @@ def write_file(path: Path, chunks: Iterable[bytes], *, is_private: bool = False)
             with path.open("wb") as device:
                 device.writelines(chunks)
         else:
-            _write_and_move(place, chunks, 0o600 if is_private else 0o666)
+            from evalwright.contracts.documents import write_whole
+
+            write_whole(place, chunks, 0o600 if is_private else 0o666)
     except OSError as error:
         raise CannotEvaluate(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _write_and_move(place: Path, chunks: Iterable[bytes], mode: int) -> None:
-    beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
-        if place.exists():  # who may read it stays as it was
-            import shutil
-
-            shutil.copymode(place, beside)
-        beside.replace(place)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -1,8 +1,7 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,7 +18,6 @@ from evalwright.cli.output import (
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
-from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.ci import (
@@ -30,22 +28,19 @@ from evalwright.reports.ci import (
 from evalwright.reports.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.reported import (
+    ShownRun,
+    failed_stories,
+    render_group,
+    reported_run,
+    task_reader,
+)
 from evalwright.reports.run.scorecard import (
-    LIVE,
     MOST_FAILURES,
     agreement,
     render_outcome,
-    shown_reasons,
 )
-from evalwright.reports.run.several_runs import render_repeats
-from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
-from evalwright.scoring.regression import compare_to_baseline
-from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
-
-if TYPE_CHECKING:
-    from evalwright.reports.run.task_records import RunReading
-
 
 TELLING_FAILURES = frozenset({"junit", "codequality"})  # forms that need their stories
 
@@ -75,14 +70,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
             make_folder(self.out)
         for path in self.forms.values():
             check_place(path)
-
-
-class ShownRun(NamedTuple):
-    """One run, with the stories of its failed tasks as far as they are wanted."""
-
-    outcome: Outcome
-    stories: Sequence[TaskStory]
-    agreement: float | None
 
 
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
@@ -152,41 +139,19 @@ def render_card(runs: Sequence[ShownRun], style: Style, *, with_failures: bool =
     """What is said of a run, or of its repeats."""
     first = runs[0]
     if first.outcome.plan.group is not None:
-        return _repeats_card(runs, style)
+        return render_group(runs, style)
     stories = first.stories if with_failures else None
     return render_outcome(first.outcome, stories, style, agreement=first.agreement)
 
 
 def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
     """A run as the reports take it; they may read the log while it is open."""
-    outcome = run.outcome
-    plan = outcome.plan
-    return ReportedRun(
-        outcome.run_id,
-        outcome.summary,
-        shown_reasons(outcome),
-        run.stories,
-        plan.is_live,
-        marks_of(plan.tags),
-        task_reader(log, outcome.run_id, show_secrets=results.show_secrets),
-        compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
-        _suite_file(results),
-    )
+    shown = reported_run(log, run, show_secrets=results.show_secrets)
+    return shown._replace(file=_suite_file(results))
 
 
 def _suite_file(results: Results) -> SuiteFile | None:
     return None if results.suite is None else SuiteFile(results.suite)
-
-
-def task_reader(log: EventLog, run_id: str, *, show_secrets: bool) -> "Callable[[], RunReading]":
-    """Reads all tasks of a run when they are asked for."""
-
-    def read() -> "RunReading":
-        from evalwright.reports.run.task_records import read_tasks
-
-        return read_tasks(log.read(run_id), show_secrets=show_secrets)
-
-    return read
 
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
@@ -211,42 +176,10 @@ def continued(log: EventLog, run_id: str) -> str:
     return last
 
 
-def failed_stories(
-    log: EventLog, outcome: Outcome, most: int | None = None, *, show_secrets: bool
-) -> list[TaskStory]:
-    """The tasks that did not pass, or the first of them."""
-    failed = [result.task_id for result in outcome.summary.tasks if not result.passed][:most]
-    if not failed:
-        return []
-    stories = read_stories(log, outcome.run_id, set(failed))
-    return stories if show_secrets else mask_stories(stories)
-
-
 def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
     """The log of a run as JSON lines."""
     for event in log.read(run_id):
         yield event.to_json() + b"\n"
-
-
-def _repeats_card(runs: Sequence[ShownRun], style: Style) -> str:
-    """All repeats, the verdict on them, and how to find them again."""
-    report = summarise_repeats([each.outcome.summary for each in runs])
-    outcome = runs[0].outcome
-    summary, plan = outcome.summary, outcome.plan
-    reasons = reasons_against([each.outcome for each in runs])
-    lines = render_repeats(report, style)
-    if plan.baseline is not None:
-        changes = [each.outcome.summary.regression for each in runs]
-        deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
-        lines.append(f"  against {plan.baseline.run_id}: score {', '.join(deltas)}")
-    lines += [f"  {style.red('✗')} {reason}" for reason in reasons]
-    verdict = style.red("FAILED") if reasons else style.green("PASSED")
-    lines.append(f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}")
-    if plan.is_live:
-        lines.append(f"  {style.yellow(LIVE)}")
-    lines += [f"  {style.yellow(each)}" for each in explained(plan)]
-    assert plan.group is not None
-    return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
 
 
 def write_folder(out: Path, log: EventLog, run: ShownRun) -> None:

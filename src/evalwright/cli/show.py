@@ -16,12 +16,9 @@ from evalwright.cli.parameters import (
 )
 from evalwright.cli.results import (
     Results,
-    ShownRun,
     continued,
     failed_run,
-    failed_stories,
     reported,
-    task_reader,
     write_forms,
 )
 from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
@@ -32,6 +29,7 @@ from evalwright.engine.listing import find_run, is_live
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
 from evalwright.reports.console import Style, one_line
+from evalwright.reports.run.reported import ShownRun, failed_stories, task_reader
 from evalwright.reports.run.scorecard import (
     LIVE,
     MOST_FAILURES,

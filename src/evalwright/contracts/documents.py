@@ -10,7 +10,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -229,3 +229,19 @@ def without_collecting(*, for_good: bool = False) -> Iterator[None]:
             gc.freeze()
         if was_on:
             gc.enable()
+
+
+def write_whole(place: Path, chunks: Iterable[bytes], mode: int = 0o666) -> None:
+    """Write a file beside its place first, and move it there when it is whole."""
+    beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(chunks)
+        if place.exists():  # who may read it stays as it was
+            import shutil
+
+            shutil.copymode(place, beside)
+        beside.replace(place)
+    finally:
+        beside.unlink(missing_ok=True)

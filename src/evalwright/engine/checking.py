@@ -65,14 +65,21 @@ def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
 
 
 def plan_checks(
-    suite: Suite, source: SuiteSource | None, *, with_code: bool = True
+    suite: Suite,
+    source: SuiteSource | None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    with_code: bool = True,
 ) -> tuple[PlannedChecks, list[Problem]]:
-    """The checks of a suite with everything they need, and every problem with them."""
+    """The checks of a suite with everything they need, and every problem with them.
+
+    `functions` are own checks that are at hand, by what the suite calls them.
+    """
     with without_collecting():
         checks, problems = _prepare_suite(suite)
     judged: str | None = None
     embedded: str | None = None
-    code = OwnChecks(Path(source.folder)) if source is not None else None
+    code = OwnChecks(Path(source.folder), functions) if source is not None else None
     for index, task in enumerate(suite.tasks):
         for ask in _asks(checks.get(task.task_id, ())):
             if isinstance(ask, JudgeAsk):

@@ -79,6 +79,15 @@ def list_baselines(log: EventLog, name: str | None = None) -> list[NamedBaseline
     return [msgspec.json.decode(each.body, type=NamedBaseline) for each in found]
 
 
+def baselines_called(log: EventLog, name: str) -> list[NamedBaseline]:
+    """Those of one name; raises `BadInput` if there are none."""
+    found = list_baselines(log, name)
+    if not found:
+        known = ", ".join(sorted({each.name for each in list_baselines(log)})) or "none yet"
+        raise BadInput(f"there is no baseline {name!r} in {log.place} (there are: {known})")
+    return found
+
+
 def remove_baselines(log: EventLog, baselines: Iterable[NamedBaseline]) -> None:
     """Forget names; the runs stay."""
     gone = [RecordChange(BASELINE_KIND, LOCAL_TENANT, each.key, None) for each in baselines]

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import operator
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,8 +55,9 @@ class OwnCheck(NamedTuple):
 class OwnChecks:
     """The functions that the checks of a suite name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, given: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self._folder = folder
+        self._given = given or {}  # functions that need not be looked for, by what checks call them
         self._modules: dict[Path, Any] = {}
         self._found: dict[str, OwnCheck] = {}
         self._threads = Threads()
@@ -64,15 +65,19 @@ class OwnChecks:
     def load(self, call: str) -> None:
         """Find a function, `checks.py:is_polite`; raises `Unusable`."""
         if call not in self._found:
-            source, _, name = call.rpartition(":")
-            path = self._folder / source
-            try:
-                function = operator.attrgetter(name)(self._module(path, source))
-            except AttributeError:
-                raise Unusable(f"{source} has no {name!r}", "define it there") from None
-            if not callable(function):
-                raise Unusable(f"{name} in {source} is not a function", "name a function")
-            self._found[call] = OwnCheck(function, _wanted(function, call))
+            function = self._given.get(call) or self._function(call)
+            self._found[call] = OwnCheck(function, wanted_facts(function, call))
+
+    def _function(self, call: str) -> Callable[..., Any]:
+        source, _, name = call.rpartition(":")
+        try:
+            function = operator.attrgetter(name)(self._module(self._folder / source, source))
+        except AttributeError:
+            raise Unusable(f"{source} has no {name!r}", "define it there") from None
+        if not callable(function):
+            raise Unusable(f"{name} in {source} is not a function", "name a function")
+        found: Callable[..., Any] = function
+        return found
 
     def _module(self, path: Path, source: str) -> Any:
         if path not in self._modules:
@@ -106,8 +111,8 @@ class OwnChecks:
         self._threads = Threads()
 
 
-def _wanted(function: Callable[..., Any], call: str) -> tuple[str, ...]:
-    """The facts that a function names; all of them where it takes any."""
+def wanted_facts(function: Callable[..., Any], call: str) -> tuple[str, ...]:
+    """The facts that a function names; all of them where it takes any. Raises `Unusable`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

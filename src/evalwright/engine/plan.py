@@ -1,7 +1,7 @@
 """The plan of a run: which modes, which agent, which settings; refused before anything starts."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
 
@@ -156,13 +156,14 @@ def plan_run(
     baseline: Baseline | None = None,
     group: Group | None = None,
     source: SuiteSource | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Plan:
     """Check suite, agent and options against each other; all problems at once."""
     asked, checks, problems = options.modes, None, list[Problem]()
     if any(task.expected.kind == "checks" for task in suite.tasks):
         from evalwright.engine.checking import check_modes, plan_checks  # most suites have none
 
-        checks, problems = plan_checks(suite, source)
+        checks, problems = plan_checks(suite, source, functions)
         asked = asked or check_modes(suite, options)
     modes, unfit = _choose_modes(suite, asked, baseline)
     problems += unfit

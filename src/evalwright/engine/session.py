@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -247,11 +247,13 @@ class Session:
         *,
         source: SuiteSource | None = None,
         selection: TaskSelection | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> list[Plan]:
         """The runs of a suite, one for each repeat; raises `InvalidDocument` with all problems.
 
         `name` is how messages call the suite. A baseline is read from `log`. A wide suite has a
-        `source`, and a suite that is only a part of itself a `selection`.
+        `source`, and a suite that is only a part of itself a `selection`. `functions` are own
+        checks that are at hand, by what the suite calls them.
         """
         baseline = None
         if self.options.baseline is not None:
@@ -272,7 +274,9 @@ class Session:
                 allow_partial=self.options.allow_partial,
             )
             baseline = msgspec.structs.replace(baseline, name=found.name, age_s=found.age_s)
-        plan = plan_run(suite, name, self.agent, self.options, baseline, source=source)
+        plan = plan_run(
+            suite, name, self.agent, self.options, baseline, source=source, functions=functions
+        )
         if selection is not None:
             tags = [*plan.tags, PARTIAL]
             plan = msgspec.structs.replace(plan, selection=selection, tags=tags)

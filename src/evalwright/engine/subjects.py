@@ -1,6 +1,6 @@
 """What a run is of: a suite, from a file, a pack or a document, and the agent to run it against."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ class SuiteSubject(NamedTuple):
     source: SuiteSource | None = None
     notices: tuple[str, ...] = ()  # what its reader should know
     selection: TaskSelection | None = None  # where it is a part of the suite
+    functions: Mapping[str, Callable[..., Any]] | None = None  # own checks that are at hand
 
 
 def read_subject(
@@ -83,14 +84,27 @@ def _packed_subject(name: str, agent: str | None) -> SuiteSubject:
     return SuiteSubject(found.suite, f"{name}#{agent}")
 
 
-def given_subject(document: Mapping[str, Any] | Suite) -> SuiteSubject:
-    """A suite from a document; of a wide one, code and data are found from the working folder."""
+def given_subject(
+    document: Mapping[str, Any] | Suite,
+    name: str = "suite",
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    folder: Path | None = None,
+) -> SuiteSubject:
+    """A suite from a document; `name` is how messages call it.
+
+    Of a wide one, code and data are found from the folder, which is the working folder unless it
+    is given; `functions` are own checks that are at hand, by what the document calls them.
+    """
     plain = document if isinstance(document, Suite) else dict(document)
-    encoded = value_to_json(plain, "suite")
+    encoded = value_to_json(plain, name)
     if not is_wide(plain):
-        return SuiteSubject(read_suite(encoded, "suite"), None)
+        return SuiteSubject(read_suite(encoded, name), None)
     from evalwright.engine.wide.loader import load_wide
 
     value = msgspec.json.decode(encoded)
-    wide = load_wide(value, folder=Path(), allow_code=True, allow_files=True)
-    return SuiteSubject(wide.suite, wide.agent, wide.source, wide.notices)
+    known = functions or {}
+    where = folder or Path()
+    wide = load_wide(
+        value, name=name, folder=where, allow_code=True, allow_files=True, functions=known.keys()
+    )
+    return SuiteSubject(wide.suite, wide.agent, wide.source, wide.notices, functions=functions)

@@ -55,6 +55,11 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
 NO_DEFAULTS = RunDefaults()
 
 
+def configured_log(given: str | None, defaults: RunDefaults) -> str | None:
+    """The log that is named; else that of the settings, unless the environment names one."""
+    return defaults.db if given is None and not os.environ.get("EVALWRIGHT_DB") else given
+
+
 def spelled(document: dict[str, Any]) -> dict[str, Any]:
     """The settings among others, however they are written: `fail_on`, one suite as a text."""
     found = {name: document[name] for name in NAMES if name in document}

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from evalwright.cli.results import (
-    ShownRun,
     failed_run,
-    failed_stories,
     render_card,
     reported,
     write_folder,
@@ -22,6 +20,7 @@ from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.working import events_of
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.reported import ShownRun, failed_stories
 from evalwright.reports.run.scorecard import agreement
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog

@@ -32,7 +32,7 @@ class Trust(msgspec.Struct, frozen=True):
     integrity: str | None = None
 
 
-class Check(msgspec.Struct, frozen=True):
+class PackCheck(msgspec.Struct, frozen=True):
     """One thing that was checked, or that could not be."""
 
     check: str
@@ -45,7 +45,7 @@ class Verification(msgspec.Struct, frozen=True):
 
     name: str
     integrity: str
-    checks: list[Check]
+    checks: list[PackCheck]
     pack: Pack | None
 
     @property
@@ -67,7 +67,7 @@ class Verification(msgspec.Struct, frozen=True):
         assert self.pack is not None
         return self.pack
 
-    def _in_the_way(self, *, allow_unsigned: bool) -> list[Check]:
+    def _in_the_way(self, *, allow_unsigned: bool) -> list[PackCheck]:
         accepted = {"passed", "not checked"} if allow_unsigned else {"passed"}
         return [check for check in self.checks if check.status not in accepted]
 
@@ -79,16 +79,16 @@ def verify_pack(archive: bytes, trust: Trust, name: str = "pack") -> Verificatio
     pack, stage = None, "archive"
     try:
         files = read_archive(archive, name)
-        checks.append(Check(stage, "passed", _describe_files(files)))
+        checks.append(PackCheck(stage, "passed", _describe_files(files)))
         stage = PACK_FILE
         manifest = read_pack_file(files, name)
-        checks.append(Check(stage, "passed", manifest.ref))
+        checks.append(PackCheck(stage, "passed", manifest.ref))
         checks.append(_check_signature(manifest, files, trust.key))
         stage = "contents"
         pack = read_pack(archive, files, manifest, name)
-        checks.append(Check(stage, "passed", _describe_contents(pack)))
+        checks.append(PackCheck(stage, "passed", _describe_contents(pack)))
     except InvalidPack as invalid:
-        checks.append(Check(stage, "failed", str(invalid)))
+        checks.append(PackCheck(stage, "failed", str(invalid)))
     return Verification(name, actual, checks, pack)
 
 
@@ -117,26 +117,28 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _check_integrity(actual: str, expected: str | None) -> Check:
+def _check_integrity(actual: str, expected: str | None) -> PackCheck:
     if expected is None:
         message = (
             "no integrity is known (--integrity), so nothing shows that the files beside "
             f"{PACK_FILE} are unchanged"
         )
-        return Check("integrity", "not checked", message)
+        return PackCheck("integrity", "not checked", message)
     if actual != expected:
-        return Check("integrity", "failed", f"the archive is {actual}, and {expected} is expected")
-    return Check("integrity", "passed", "the archive is byte for byte the expected one")
+        return PackCheck(
+            "integrity", "failed", f"the archive is {actual}, and {expected} is expected"
+        )
+    return PackCheck("integrity", "passed", "the archive is byte for byte the expected one")
 
 
 def _check_signature(
     manifest: PackManifest, files: Mapping[str, bytes], key: Ed25519PublicKey | None
-) -> Check:
+) -> PackCheck:
     signing = manifest.signing
     if key is None:
         said = "is signed, but no key is trusted (--key)" if signing else "is not signed"
         message = f"{PACK_FILE} {said}, so nothing shows who made it"
-        return Check("signature", "not checked", message)
+        return PackCheck("signature", "not checked", message)
     problem = None
     if signing is None:
         problem = f"{PACK_FILE} is not signed"
@@ -147,5 +149,5 @@ def _check_signature(
     elif not is_signed_by(key, files[signing.signature_ref], files[PACK_FILE]):
         problem = f"{signing.signature_ref} is not the trusted key's signature of {PACK_FILE}"
     if problem is not None:
-        return Check("signature", "failed", problem)
-    return Check("signature", "passed", f"{PACK_FILE} is signed by the trusted key")
+        return PackCheck("signature", "failed", problem)
+    return PackCheck("signature", "passed", f"{PACK_FILE} is signed by the trusted key")

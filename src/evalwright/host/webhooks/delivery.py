@@ -230,7 +230,7 @@ class WebhookSender:
                 lane.hear(events[0].run_id, workspace, events, repeated)
 
 
-class _RunOrigin(msgspec.Struct):
+class _WebhookOrigin(msgspec.Struct):
     """The part of `run.started` that decides who follows a run."""
 
     owner: Owner | None = None
@@ -240,7 +240,7 @@ class _RunOrigin(msgspec.Struct):
 def run_origin(started: bytes) -> tuple[str | None, list[str]]:
     """The workspace and the tags of a run, from its `run.started` event."""
     try:
-        origin = msgspec.json.decode(started, type=_RunOrigin)
+        origin = msgspec.json.decode(started, type=_WebhookOrigin)
     except (msgspec.MsgspecError, UnicodeDecodeError):  # damaged: it is of no workspace
         return None, []
     return origin.owner.workspace if origin.owner else None, origin.tags or []

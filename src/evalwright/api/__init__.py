@@ -1,0 +1,1 @@
+"""What `import evalwright` offers: suites, checks, runs, comparisons, baselines."""

@@ -1,0 +1,83 @@
+"""Comparing runs: what changed, why, and whether to ship."""
+
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import msgspec
+
+from evalwright.api.running import log_path
+from evalwright.api.runs import RunResult
+from evalwright.contracts.errors import BadInput
+from evalwright.reports.folder.build import CompareOptions, compare_runs
+from evalwright.store.location import open_existing_log
+
+Side: TypeAlias = RunResult | str | Path
+
+
+class ComparisonResult:
+    """What came of a comparison: `report` is the machine-readable report as a document."""
+
+    def __init__(self, report: dict[str, Any], *, passed: bool) -> None:
+        self.report = report
+        self.passed = passed
+
+    @property
+    def verdict(self) -> str:
+        """Whether to ship, in a sentence."""
+        return str(self.report["summary"]["verdict"])
+
+    @property
+    def regressions(self) -> list[str]:
+        """The cases that passed before and do not pass now."""
+        worse = (it for it in self.report["items"] if it["baseline_pass"] and not it["new_pass"])
+        return [item["case_id"] for item in worse]
+
+    @property
+    def improvements(self) -> list[str]:
+        """The cases that did not pass before and pass now."""
+        better = (it for it in self.report["items"] if it["new_pass"] and not it["baseline_pass"])
+        return [item["case_id"] for item in better]
+
+    def __repr__(self) -> str:
+        return f"<comparison: {self.verdict}>"
+
+
+def compare(
+    baseline: Side,
+    new: Side,
+    *,
+    out: str | Path | None = None,
+    cases: str | Path | None = None,
+    db: str | Path | None = None,
+) -> ComparisonResult:
+    """Compare a new run with a baseline: what changed, why, and whether to ship.
+
+    A side is a run, a run id, `latest`, a folder of `run --out`, an `events.jsonl`, a run
+    directory or a file of traces; the baseline may also be one that has a name, `"main"`, of which
+    the one of the same suite and agent is meant. `out` keeps the report folder.
+    """
+    places = {side.db for side in (baseline, new) if isinstance(side, RunResult)}
+    if len(places) > 1:
+        raise BadInput(f"both runs must be in one log: {' and '.join(sorted(map(str, places)))}")
+    place = log_path(db if db is not None else next(iter(places), None))
+    with TemporaryDirectory() as scratch:
+        folder = Path(out) if out is not None else Path(scratch) / "report"
+        options = CompareOptions(
+            baseline=_named(baseline, "baseline"),
+            new=_named(new, "new"),
+            out=folder,
+            cases=None if cases is None else Path(cases),
+        )
+        written = compare_runs(options, partial(open_existing_log, str(place)))
+        report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
+    return ComparisonResult(report, passed=not written.blocks_shipping)
+
+
+def _named(side: Side, name: str) -> str:
+    if isinstance(side, RunResult):
+        return side.id
+    if str(side) and isinstance(side, str | Path):
+        return str(side)
+    raise BadInput(f"{name}={side!r:.60}: not a run; give a run, its id, a folder or a name")

@@ -1,0 +1,285 @@
+"""Running suites: `run`, `arun` and `load`, with the options of the command line."""
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Unpack
+from warnings import warn
+
+import msgspec
+from msgspec import Meta
+
+from evalwright.agents.python import callable_agent
+from evalwright.api.runs import RunResult
+from evalwright.api.suites import AgentGiven, Suite, Task
+from evalwright.contracts import suite as contract
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.planning import (
+    MAX_CONCURRENCY,
+    MAX_JUDGE_SAMPLES,
+    MAX_REPEATS,
+    FailOn,
+    RunOptions,
+)
+from evalwright.engine.fitting import fitting, without_spare_judges
+from evalwright.engine.history import read_history
+from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.engine.plan import refuse_combinations
+from evalwright.engine.replay import project
+from evalwright.engine.run_files import log_for
+from evalwright.engine.selection import Wanted, select
+from evalwright.engine.session import Session
+from evalwright.engine.subjects import SuiteSubject, given_subject, read_subject
+from evalwright.engine.workers import complete, run_until_signalled
+from evalwright.models.config import Config, load_config
+from evalwright.models.run_defaults import configured_log
+from evalwright.store.location import chosen_path, existing_log, opened_log
+
+SuiteGiven: TypeAlias = (
+    str | Path | Suite | Mapping[str, Any] | Sequence[Task | Mapping[str, Any]] | contract.Suite
+)
+Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class TaskOptions(TypedDict, total=False):
+    """Which tasks of a suite are run: those that every part agrees with."""
+
+    tasks: Sequence[str]
+    tagged: Sequence[str]
+    failed: str
+    errors: str
+    sample: Count
+    seed: int
+    limit: Count
+
+
+class Options(TaskOptions, total=False):
+    """The options of a run: those of `evalwright run`, by their names in `RunOptions`."""
+
+    concurrency: Annotated[int, Meta(ge=1, le=MAX_CONCURRENCY)]
+    task_timeout_s: Limit
+    run_timeout_s: Limit
+    model_timeout_s: Limit
+    max_cost_usd: Limit
+    task_cost_usd: Limit
+    known_costs_only: bool
+    read_only: bool
+    tools: str
+    gateway: bool
+    cassette: str
+    record: bool
+    fail_on: Sequence[FailOn]
+    flaky_as: Literal["fail", "warn"]
+    modes: Sequence[str]
+    tags: Sequence[str]
+    allow_mismatch: bool
+    model: str
+    judges: Sequence[str]
+    judge_samples: Annotated[int, Meta(ge=1, le=MAX_JUDGE_SAMPLES)]
+    allow_self_judge: bool
+    embedding_model: str
+    baseline: str
+    allow_partial: bool
+    repeat: Annotated[int, Meta(ge=1, le=MAX_REPEATS)]
+
+
+def run(
+    suite: SuiteGiven,
+    agent: AgentGiven | None = None,
+    *,
+    db: str | Path | None = None,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    config: str | Path | None = None,
+    **options: Unpack[Options],
+) -> RunResult:
+    """Run a suite against an agent; records it in the log and returns the result.
+
+    `suite` is a `Suite`, a list of tasks, a file, a pack, or a document; `agent` is a function that
+    takes the task, sync or async, or a reference of `--agent`, unless the suite or the settings
+    name one; `db` is the file of the log, and `config` a settings file. Other keywords are the
+    options of `evalwright run`: `judges=["openai:gpt-4.1-mini"]`, `repeat=3`, `tasks=["order-*"]`.
+    Judges are asked only where something is judged.
+
+    Raises `EvalwrightError` where the run cannot be made; a bar that is not met is a result with
+    `passed` False. Also works inside a running event loop, such as a notebook's; async code awaits
+    `arun` instead, which does not block the loop.
+    """
+    given: dict[str, Any] = {"agent_id": agent_id, "model_class": model_class, "config": config}
+    return _complete(arun(suite, agent, db=db, **given, **options))
+
+
+async def arun(
+    suite: SuiteGiven,
+    agent: AgentGiven | None = None,
+    *,
+    db: str | Path | None = None,
+    agent_id: str | None = None,
+    model_class: str | None = None,
+    config: str | Path | None = None,
+    **options: Unpack[Options],
+) -> RunResult:
+    """Do what `run` does, in the event loop that is running."""
+    chosen, wanted = _options(options)
+    subject, name, agent = _subject(suite, agent)
+    settings = load_config(named=config)
+    place = log_path(db, settings)
+    if wanted is not None:
+        subject = _selected(subject, wanted, name, place)
+    named = agent if isinstance(agent, str) else None
+    default, chosen = fitting(settings.run, named, chosen, subject.suite)
+    chosen = without_spare_judges(chosen, subject.suite)
+    agent = agent or default
+    if agent is None:
+        raise BadInput(f"{name}: names no agent; give one: ew.run(…, agent=answer)")
+    if chosen.concurrency is None:
+        chosen = msgspec.structs.replace(chosen, concurrency=settings.run.concurrency)
+    for notice in settings.notices:
+        warn(notice, stacklevel=2)
+    session = Session(
+        agent if isinstance(agent, str) else callable_agent(agent, agent_id, model_class),
+        chosen,
+        agent_id=agent_id,
+        model_class=model_class,
+        config=settings,
+        notify=warn,
+    )
+    return await _run(session, subject, name, place)
+
+
+async def _run(session: Session, subject: SuiteSubject, name: str, place: Path) -> RunResult:
+    baseline = session.options.baseline
+    try:
+        with log_for(str(place), baseline) if baseline else nullcontext() as recorded:
+            plans = session.plan(
+                subject.suite,
+                name,
+                recorded,
+                source=subject.source,
+                selection=subject.selection,
+                functions=subject.functions,
+            )
+    except BaseException:
+        await session.close()
+        raise
+    with opened_log(str(place)) as log:
+        return RunResult(place, await session.run(log, plans))
+
+
+def load(run: str | Path = "latest", *, db: str | Path | None = None) -> RunResult:
+    """A completed run: by its id, the beginning of it, `latest`, a baseline's name, or its files.
+
+    Its files are a folder of `run --out`, an `events.jsonl`, an exported run, or its page.
+    """
+    place, named = log_path(db), str(run)
+    with log_for(str(place), named) as log:
+        history = read_history(log, last_continuation(log, find_run(log, named)))
+        group = history.plan.group
+        ids = [history.run_id] if group is None else runs_of_group(log, group.id)
+        return RunResult(place, [project(read_history(log, each)) for each in ids])
+
+
+def log_path(db: str | Path | None, settings: Config | None = None) -> Path:
+    """The file of the log: as named, or as the environment or the settings name it."""
+    given = None if db is None else str(db)
+    if given is None:
+        given = configured_log(given, (settings or load_config()).run)
+    return chosen_path(given).absolute()
+
+
+def _subject(
+    suite: SuiteGiven, agent: AgentGiven | None
+) -> tuple[SuiteSubject, str, AgentGiven | None]:
+    """The suite, how messages call it, and the agent that it or the caller names."""
+    if agent is not None and not isinstance(agent, str) and not callable(agent):
+        raise BadInput(f"agent {agent!r:.60}: not a function; pass a function or a reference")
+    if isinstance(suite, Suite):
+        subject = suite.subject()
+        return subject, suite.name, agent or suite.agent or subject.agent
+    if isinstance(suite, contract.Suite | Mapping):
+        subject = given_subject(suite)
+        return subject, "suite", agent or subject.agent
+    if isinstance(suite, str | Path):
+        subject = read_subject(suite, agent if isinstance(agent, str) else None)
+        return subject, str(suite), (agent if callable(agent) else None) or subject.agent
+    if not isinstance(suite, Iterable):
+        raise BadInput(f"{suite!r:.60} is not a suite: pass an ew.Suite, a file or a list of tasks")
+    return _subject(Suite(tasks=suite), agent)
+
+
+def _selected(subject: SuiteSubject, wanted: Wanted, name: str, place: Path) -> SuiteSubject:
+    with existing_log(str(place)) if wanted.needs_log else nullcontext() as log:
+        suite, selection = select(subject.suite, wanted, name, log)
+    return subject._replace(suite=suite, selection=selection)
+
+
+def _options(given: Options) -> tuple[RunOptions, Wanted | None]:
+    known = (*RunOptions.__struct_fields__, *Wanted.__struct_fields__)
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            remedy = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            raise BadInput(f"no such option: {name} ({remedy})")
+    wanted = {name: value for name, value in given.items() if value is not None}
+    plain = {name: str(val) if isinstance(val, Path) else val for name, val in wanted.items()}
+    try:
+        checked = msgspec.convert(plain, Options)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        raise BadInput(f"{place.rstrip('`')}: {message.lower()}") from None
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()
+    }
+    chosen = {name: values.pop(name) for name in Wanted.__struct_fields__ if name in values}
+    if "seed" in chosen and "sample" not in chosen:
+        raise BadInput("seed needs sample")
+    options = RunOptions(**values)
+    refuse_combinations(options)
+    return options, Wanted(**chosen) if chosen else None
+
+
+def _complete(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Run a coroutine to its end; Ctrl-C cancels it, so that it can be resumed from the log."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        is_ours = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+    else:
+        return _complete_in_thread(work)
+    try:
+        return run_until_signalled(work, (signal.SIGINT,) if is_ours else ())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _complete_in_thread(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """In a thread of its own, since a loop is running in this one."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    ended = threading.Event()  # not `join`: an interrupt of it can leave a thread that is running
+
+    def main() -> None:
+        try:
+            with suppress(BaseException):  # the task keeps it for the caller
+                complete(loop, task)
+        finally:
+            ended.set()
+
+    threading.Thread(target=main, name="evalwright-run").start()
+    try:
+        ended.wait()
+    except BaseException:
+        with suppress(RuntimeError):  # the loop has just ended
+            loop.call_soon_threadsafe(task.cancel)
+        ended.wait()
+        raise
+    return task.result()

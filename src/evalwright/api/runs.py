@@ -1,0 +1,273 @@
+"""Completed runs as objects: verdict, tasks, events, reports, tables."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.events import ToolCalled, ToolReturned
+from evalwright.engine.checking import made_calls
+from evalwright.engine.execution import Outcome
+from evalwright.engine.own_checks import OwnFacts
+from evalwright.engine.session import reasons_against
+from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
+from evalwright.store.location import existing_log
+from evalwright.store.protocol import EventLog
+
+_CALL_EVENTS = {each.TYPE: each for each in (ToolCalled, ToolReturned)}
+
+
+class MissingLibrary(BadInput, ImportError):
+    """A package is needed that is not installed."""
+
+    def __init__(self, wanted_by: str, package: str) -> None:
+        super().__init__(f"{wanted_by}() needs {package}: pip install {package}")
+
+
+class CheckReport(OwnFacts):
+    """What one check said of an answer."""
+
+    check: str
+    passed: bool
+    score: float
+    expected: Any
+    actual: Any
+    reason: str
+
+
+class CallReport(OwnFacts):
+    """A tool call of the agent."""
+
+    tool: str
+    args: Any
+    result: Any
+    is_ok: bool
+
+
+class UsageReport(OwnFacts):
+    """What the agent's model calls took; the cost is None where a call has no price."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cost_usd: float | None
+
+
+class TaskReport(OwnFacts):
+    """One task of a run: what was asked, what the agent answered, and how it was scored.
+
+    A dictionary whose fields are attributes, too: `task.passed` or `task["passed"]`. Of a task that
+    is repeated, the answer is the first that came out as the task did; `repetitions` has all.
+    """
+
+    id: str
+    passed: bool
+    score: float
+    input: Any
+    output: Any  # None where the agent failed
+    checks: list[CheckReport]
+    calls: list[CallReport]
+    usage: UsageReport
+    findings: list[OwnFacts]
+    error: dict[str, Any] | None
+    latency_ms: int | None
+    cost_usd: float | None
+    tags: list[str]
+    repetitions: list[OwnFacts]
+
+    def __repr__(self) -> str:
+        return f"<task {self.id}: {'passed' if self.passed else 'failed'}, score {self.score:g}>"
+
+
+class RunResult:
+    """A completed run, or the repeats of one; it shows its scorecard in a notebook.
+
+    With repeats, `id`, `summary`, `tasks`, `events` and `html` are those of the first; `repeats`
+    holds them all, `passed` asks all of them, and `score` is their mean.
+    """
+
+    def __init__(self, db: Path, outcomes: Sequence[Outcome]) -> None:
+        first = outcomes[0]
+        self._db = db
+        self._outcomes = outcomes
+        self.id: str = first.run_id
+        self.reasons: list[str] = reasons_against(outcomes)
+        self.passed: bool = not self.reasons
+        self.score: float = sum(each.summary.aggregate_score for each in outcomes) / len(outcomes)
+        self.repeats: tuple[RunResult, ...] = (
+            (self,) if len(outcomes) == 1 else tuple(RunResult(db, [each]) for each in outcomes)
+        )
+
+    @property
+    def db(self) -> Path:
+        """The file of the log that holds the run."""
+        return self._db
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The EvalSummary, with the names it has on the wire."""
+        return dict(msgspec.to_builtins(self._outcomes[0].summary))
+
+    @cached_property
+    def tasks(self) -> dict[str, TaskReport]:
+        """Every task by its id, in the order of the suite, read from the log."""
+        with existing_log(str(self._db)) as log:
+            reading = read_tasks(log.read(self.id), show_secrets=True)
+        return {task.record.task_id: _task_report(task) for task in reading.tasks}
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The events of the run, in order, as they are on the wire."""
+        with existing_log(str(self._db)) as log:
+            for event in log.read(self.id):
+                yield msgspec.json.decode(event.to_json())
+
+    def report(self) -> str:
+        """The scorecard as `evalwright run` prints it: failures first, secrets masked."""
+        from evalwright.reports.console import Style
+        from evalwright.reports.run.reported import render_group
+        from evalwright.reports.run.scorecard import overrides_of, render_outcome
+
+        style, first = Style(colour=False), self._outcomes[0]
+        with existing_log(str(self._db)) as log:
+            shown = [_shown(log, outcome) for outcome in self._outcomes]
+            if len(shown) > 1:
+                return render_group(shown, style)
+            said = overrides_of(log, self.id)
+        (_, stories, agreement) = shown[0]
+        return render_outcome(first, stories, style, agreement=agreement, overrides=said)
+
+    def html(self) -> str:
+        """The run as one self-contained page, as `--html` writes it; secrets are masked."""
+        return self._rendered("html", self._outcomes[:1])
+
+    def junit(self) -> str:
+        """The run, or all its repeats, as JUnit XML; secrets are masked."""
+        return self._rendered("junit", self._outcomes)
+
+    def _rendered(self, form: str, outcomes: Sequence[Outcome]) -> str:
+        from evalwright.reports.forms import renderer
+        from evalwright.reports.run.reported import reported_run
+
+        with existing_log(str(self._db)) as log:
+            runs = [
+                reported_run(log, _shown(log, outcome), show_secrets=False) for outcome in outcomes
+            ]
+            return renderer("run", form)(runs).decode()
+
+    def _repr_html_(self) -> str:
+        from evalwright.reports.run.notebook import render_notebook
+
+        with existing_log(str(self._db)) as log:
+            reading = read_tasks(log.read(self.id), show_secrets=False)
+        records = [task.record for task in reading.tasks]
+        return render_notebook(self._outcomes, self.reasons, records)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A flat dictionary for each task, of every repeat: for tables and data frames."""
+        return [
+            _row(run.id, number, task)
+            for number, run in enumerate(self.repeats, 1)
+            for task in run.tasks.values()
+        ]
+
+    def to_pandas(self) -> Any:
+        """The rows as a data frame of pandas, where that is installed."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingLibrary("to_pandas", "pandas") from None
+        return pandas.DataFrame(self.to_rows())
+
+    def to_polars(self) -> Any:
+        """The rows as a data frame of polars, where that is installed; data in them is JSON."""
+        try:
+            import polars
+        except ImportError:
+            raise MissingLibrary("to_polars", "polars") from None
+        rows = [{name: _cell(value) for name, value in row.items()} for row in self.to_rows()]
+        return polars.DataFrame(rows, infer_schema_length=None)
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "failed"
+        return f"<run {self.id}: {verdict}, score {self.score:g}>"
+
+
+def _shown(log: EventLog, outcome: Outcome) -> Any:
+    from evalwright.reports.run.reported import ShownRun, failed_stories
+    from evalwright.reports.run.scorecard import agreement
+
+    stories = failed_stories(log, outcome, show_secrets=False)
+    return ShownRun(outcome, stories, agreement(log, outcome) if outcome.plan.panel else None)
+
+
+def _task_report(task: ReadTask) -> TaskReport:
+    record = task.record
+    deeds = [event.decode(_CALL_EVENTS[event.type]) for event in task.trace if _is_call(event)]
+    return TaskReport(
+        id=record.task_id,
+        passed=bool(record.passed),
+        score=record.score or 0.0,
+        input=record.input,
+        output=record.output,
+        checks=[CheckReport(msgspec.to_builtins(each)) for each in record.checks],
+        calls=[CallReport(call._asdict()) for call in made_calls(deeds)],
+        usage=UsageReport(msgspec.structs.asdict(record.usage)),
+        findings=[OwnFacts(msgspec.to_builtins(each)) for each in record.findings],
+        error=None if record.error is UNSET else record.error,
+        latency_ms=record.latency_ms,
+        cost_usd=record.usage.cost_usd,
+        tags=[] if record.tags is UNSET else record.tags,
+        repetitions=_repetitions(record),
+    )
+
+
+def _is_call(event: Any) -> bool:
+    return event.type in _CALL_EVENTS
+
+
+def _repetitions(record: TaskRecord) -> list[OwnFacts]:
+    if record.repetitions is UNSET:
+        return []
+    return [
+        OwnFacts(
+            passed=each.passed,
+            score=each.score,
+            output=each.output,
+            checks=[CheckReport(msgspec.to_builtins(check)) for check in each.checks],
+            latency_ms=each.latency_ms,
+            error=None if each.error is UNSET else each.error,
+        )
+        for each in record.repetitions
+    ]
+
+
+def _row(run_id: str, repeat: int, task: TaskReport) -> dict[str, Any]:
+    failed = [check for check in task.checks if not check.passed]
+    error = task.error or {}
+    return {
+        "run_id": run_id,
+        "repeat": repeat,
+        "id": task.id,
+        "passed": task.passed,
+        "score": task.score,
+        "input": task.input,
+        "output": task.output,
+        "failed_checks": ", ".join(check.check for check in failed),
+        "reason": "; ".join(check.reason for check in failed if check.reason),
+        "error": f"{error.get('code')}: {error.get('message', '')}" if error else None,
+        "latency_ms": task.latency_ms,
+        "cost_usd": task.cost_usd,
+        "total_tokens": task.usage.total_tokens,
+        "findings": ", ".join(f"{each['severity']} {each['kind']}" for each in task.findings),
+        "tags": ", ".join(task.tags),
+    }
+
+
+def _cell(value: Any) -> Any:
+    """A value for a column, which has one type."""
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value

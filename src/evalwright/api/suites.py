@@ -1,0 +1,355 @@
+"""Suites and tasks as objects: the same as in a suite file, field by field."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from evalwright.agents.outputs import output_value
+from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check, as_checks
+from evalwright.contracts import suite as contract
+from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.jsonvalue import NotJson
+from evalwright.contracts.suite import Mode, ModelClass
+from evalwright.engine.subjects import DATA_ENDINGS, SuiteSubject, given_subject, read_subject
+
+AgentGiven: TypeAlias = str | Callable[[Any], Any]
+Columns: TypeAlias = str | Sequence[str] | Mapping[str, str]
+_WIRE = {"pass_score": "passScore", "max_cost_usd": "maxCostUsd"}
+_WIRE |= {"max_p95_latency_ms": "maxP95LatencyMs"}
+
+
+class Task:
+    """One thing that the agent is asked to do, and what a good answer is.
+
+    The fields are those of a task in a suite file. Without an `id` the task has one that is made
+    from its content. `checks` are checks of `ew`, functions of your own, or dictionaries as suite
+    files have them. `fixtures` answer the agent's tools: `{"toolResponses": [{"tool": …,
+    "response": …}]}`. `expected` is a reference answer for templates and own checks. A task that is
+    `repeat`ed passes if a share of `pass_rate` does. With `matrix` there is a task for each
+    combination of the lists in `vars`.
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,  # noqa: A002 - its name in suites
+        *,
+        input: Any,  # noqa: A002
+        checks: Iterable[CheckGiven] = (),
+        expected: Any = None,
+        fixtures: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        weight: float | None = None,
+        threshold: float | None = None,
+        repeat: int | None = None,
+        pass_rate: float | None = None,
+        vars: Mapping[str, Any] | None = None,  # noqa: A002
+        matrix: bool | Sequence[str] | None = None,
+        description: str | None = None,
+    ) -> None:
+        if not isinstance(id, str | None):
+            raise BadInput(f"a task begins with its id, a text, not {id!r:.60}")
+        self.id = id
+        place = "a task" if id is None else f"task {id!r}"
+        self.input = _plain(input, f"{place}, input")
+        self.checks: list[Check] = as_checks(checks, place)
+        self.expected = _plain(expected, f"{place}, expected")
+        self.fixtures = fixtures
+        self.tags = _texts(tags, f"{place}, tags")
+        self.weight = weight
+        self.threshold = threshold
+        self.repeat = repeat
+        self.pass_rate = pass_rate
+        self.vars = vars
+        self.matrix = matrix
+        self.description = description
+
+    def written(self, own: OwnFunctions) -> dict[str, Any]:
+        """The task as a suite file has it."""
+        fields = {name: value for name, value in vars(self).items() if value is not None}
+        fields["input"] = self.input
+        fields["checks"] = [each.written(own.refer) for each in self.checks]
+        return {k: v for k, v in fields.items() if v or k not in ("checks", "tags")}
+
+    def __repr__(self) -> str:
+        return f"<task {self.id or 'without an id'}: {len(self.checks)} checks>"
+
+
+def _plain(value: Any, place: str) -> Any:
+    try:
+        return output_value(value)
+    except NotJson as error:
+        raise BadInput(f"{place}: not a value that JSON can carry: {error}") from None
+
+
+def _is_text(given: object) -> bool:
+    return isinstance(given, str) and bool(given)
+
+
+def _texts(given: Iterable[str], place: str) -> list[str]:
+    if isinstance(given, str):
+        raise BadInput(f"{place}: expected a list of texts, such as [{given!r}]")
+    return list(given)
+
+
+class Suite:
+    """A set of tasks with the bar that decides a pass: what `ew.run` runs.
+
+    The fields are those of a suite file, and the same defaults hold: `suite_id` is
+    `local.evals.NAME` and `version` 0.0.0 unless they are given; `thresholds` are bars such as
+    `{"passScore": 0.9}`; `defaults` hold for every task, and their checks are added to those of the
+    task. `data` names files with a task in each row. Files are found from the working folder.
+    """
+
+    def __init__(
+        self,
+        name: str = "suite",
+        *,
+        tasks: Iterable[Task | Mapping[str, Any]] = (),
+        data: str | Path | Sequence[str | Mapping[str, Any]] | None = None,
+        agent: AgentGiven | None = None,
+        thresholds: Mapping[str, float] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        vars: Mapping[str, Any] | None = None,  # noqa: A002 - its name in suites
+        suite_id: str | None = None,
+        version: str | None = None,
+        modes: Sequence[Mode] | None = None,
+        target_agent_id: str | None = None,
+        allowed_models: Sequence[ModelClass] | None = None,
+        description: str | None = None,
+    ) -> None:
+        if not _is_text(name):
+            raise BadInput(f"a suite begins with its name, a text, not {name!r:.60}")
+        self.name = name
+        self.agent = agent
+        self._given = [_as_task(each) for each in _tasks(tasks, name)]
+        self._folder: Path | None = None
+        self._fields = {
+            "description": description,
+            "suiteId": suite_id,
+            "version": version,
+            "modes": modes,
+            "targetAgentId": target_agent_id,
+            "allowedModels": allowed_models,
+            "thresholds": thresholds and {_WIRE.get(k, k): v for k, v in thresholds.items()},
+            "defaults": defaults,
+            "vars": vars,
+            "data": str(data) if isinstance(data, Path) else data,
+        }
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        input: Columns | None = None,  # noqa: A002 - its name in suites
+        expected: str | None = None,
+        id: str | None = None,  # noqa: A002
+        checks: Iterable[CheckGiven] = (),
+    ) -> "Suite":
+        """A suite from its file, or a data file with a task in each row.
+
+        For a data file (CSV, TSV, JSON, JSONL, YAML, Parquet), `input`, `expected` and `id` name
+        columns, and `checks` say what a good answer is: `ew.contains("{{ expected }}")`.
+        """
+        name = str(path)
+        given = as_checks(checks, name)
+        columns = _columns(input, expected, id, None)
+        is_data = name.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
+        if not (is_data or columns or given):
+            return _FileSuite(Path(path))
+        entry = {"file": Path(path).name, "map": columns, "checks": given}
+        suite = cls(Path(path).name.partition(".")[0], data=[_without_nothing(entry)])
+        suite._folder = Path(path).parent
+        return suite
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Any,
+        *,
+        input: Columns | None = None,  # noqa: A002 - its name in suites
+        expected: str | None = None,
+        id: str | None = None,  # noqa: A002
+        tags: str | None = None,
+        checks: Iterable[CheckGiven] = (),
+        name: str = "rows",
+        **fields: Any,
+    ) -> "Suite":
+        """A suite with a task of each row: dictionaries, or a data frame of pandas or polars.
+
+        `input` names the columns that the agent receives: `input="question"` gives it
+        `{"question": …}`, and `input={"q": "question"}` calls it `q`. `expected`, `id` and `tags`
+        name one each. What is not named goes by the usual names of columns. `checks` are those of
+        every row and may use its columns: `ew.contains("{{ expected }}")`. Other fields are those
+        of `Suite`.
+        """
+        listed = [_row(row, number) for number, row in enumerate(_rows(rows), 1)]
+        entry = {
+            "rows": listed,
+            "map": _columns(input, expected, id, tags),
+            "checks": as_checks(checks, name),
+        }
+        return cls(name, data=[_without_nothing(entry)], **fields)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The tasks: as they were given, or as they were read."""
+        if "data" not in self._written and self._given:
+            return self._given
+        return [_shown_task(task) for task in self.subject().suite.tasks]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The suite as a suite file has it."""
+        return self._document(OwnFunctions())
+
+    def subject(self) -> SuiteSubject:
+        """The suite as a run takes it; raises `EvalwrightError` with every problem."""
+        own = OwnFunctions()
+        document = self._document(own)
+        if document.keys().isdisjoint(("tasks", "data")):
+            raise BadInput(f"suite {self.name!r} has no tasks; give it some: tasks=[ew.Task(…)]")
+        try:
+            return given_subject(document, self.name, own.known, self._folder)
+        except InvalidDocument as error:
+            from evalwright.engine.wide.places import placed
+
+            raise InvalidDocument(error.name, placed(error.problems, b"", document)) from None
+
+    def _document(self, own: OwnFunctions) -> dict[str, Any]:
+        fields = {name: _lowered(value, own) for name, value in self._written.items()}
+        tasks = [task.written(own) for task in self._given]
+        agent = {"agent": self.agent} if isinstance(self.agent, str) else {}
+        document = {"evalwright": 1, "name": self.name, **agent, **fields}
+        return {**document, "tasks": tasks} if tasks else document
+
+    @property
+    def _written(self) -> dict[str, Any]:
+        return {name: value for name, value in self._fields.items() if value is not None}
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __repr__(self) -> str:
+        return f"<suite {self.name}>"
+
+
+class _FileSuite(Suite):
+    """A suite file, which is read as the command line reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = read_subject(path, None)
+        super().__init__(self._read.suite.suite_id, agent=self._read.agent)
+
+    def subject(self) -> SuiteSubject:
+        return self._read
+
+    @property
+    def document(self) -> dict[str, Any]:
+        from evalwright.contracts.documents import parse_document, read_input
+
+        return dict(parse_document(read_input(str(self._path)), str(self._path)))
+
+
+def _tasks(given: Any, name: str) -> Iterable[Any]:
+    if isinstance(given, Task | Mapping | str):
+        raise BadInput(f"suite {name!r}: tasks are a list: tasks=[…]")
+    return list(given)
+
+
+def _as_task(given: Task | Mapping[str, Any]) -> Task:
+    if isinstance(given, Task):
+        return given
+    if isinstance(given, Mapping):
+        unknown = [key for key in given if key not in _TASK_FIELDS]
+        if not unknown and "input" in given:
+            return Task(given.get("id"), **{k: v for k, v in given.items() if k != "id"})
+        wrong = f"no field {unknown[0]!r}" if unknown else "input is missing"
+        raise BadInput(f"{given!r:.60}: not a task: {wrong} (there are: {', '.join(_TASK_FIELDS)})")
+    raise BadInput(f'{given!r:.60} is not a task; write ew.Task("id", input=…, checks=[…])')
+
+
+_TASK_FIELDS = tuple(Task("any", input="").__dict__)
+
+
+def _shown_task(task: contract.Task) -> Task:
+    """A task as it was read from a file."""
+    expected = task.expected
+    checks: list[Any] = expected.checks or []
+    if expected.match is not None and expected.match.strategy in ("exact", "contains"):
+        name = {"exact": "equals"}.get(expected.match.strategy, expected.match.strategy)
+        checks = [{name: expected.match.value}]
+    if expected.rubric is not None:
+        checks = [{"judge": [msgspec.to_builtins(each) for each in expected.rubric]}]
+    return Task(
+        task.task_id,
+        input=task.input,
+        checks=checks,
+        expected=None if task.reference is msgspec.UNSET else task.reference,
+        fixtures=None if task.fixtures is None else msgspec.to_builtins(task.fixtures),
+        tags=task.tags,
+        weight=None if task.weight == 1 else task.weight,
+        threshold=expected.threshold,
+        repeat=None if task.repeat == 1 else task.repeat,
+        pass_rate=None if task.pass_rate == 1 else task.pass_rate,
+    )
+
+
+def _lowered(value: Any, own: OwnFunctions, *, is_checks: bool = False) -> Any:
+    """A value of a suite as JSON: what stands in lists called `checks` may be any check."""
+    if isinstance(value, Check):
+        return value.written(own.refer)
+    if is_checks and isinstance(value, list | tuple):
+        return [as_check(each).written(own.refer) for each in value]
+    if isinstance(value, Mapping):
+        return {k: _lowered(v, own, is_checks=k == "checks") for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_lowered(each, own) for each in value]
+    return value
+
+
+def _without_nothing(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if value or name == "rows"}
+
+
+def _columns(
+    given: Columns | None, expected: str | None, task_id: str | None, tags: str | None
+) -> dict[str, str]:
+    """Columns as the `map` of a data file has them."""
+    named = {given: given} if isinstance(given, str) else given or {}
+    pairs = named if isinstance(named, Mapping) else {column: column for column in named}
+    fields = {f"input.{name}": column for name, column in pairs.items()}
+    chosen = {"expected": expected, "id": task_id, "tags": tags}
+    return fields | {field: column for field, column in chosen.items() if column is not None}
+
+
+def _rows(given: Any) -> Iterable[Any]:
+    """The rows of a list, or of a data frame, which is known by what it offers."""
+    if hasattr(given, "to_dicts"):  # polars
+        return list(given.to_dicts())
+    if hasattr(given, "to_dict") and hasattr(given, "columns"):  # pandas
+        missing = given.isna().to_dict("records")
+        rows = given.to_dict("records")
+        return [
+            {name: None if gone[name] is True else value for name, value in row.items()}
+            for row, gone in zip(rows, missing, strict=True)
+        ]
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise BadInput(
+            f"{given!r:.60}: rows are a list of dictionaries, or a data frame; "
+            "a file is read by ew.Suite.from_file"
+        )
+    return given
+
+
+def _row(row: Any, number: int) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        raise BadInput(f"row {number}: {row!r:.60} is not a dictionary with the names of columns")
+    return dict(_plain({str(key): value for key, value in row.items()}, f"row {number}"))

@@ -1,0 +1,86 @@
+"""A run of the log as reports take it: its outcome, its failed tasks, its repeats."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalwright.engine.execution import Outcome
+from evalwright.engine.isolation import explained, marks_of
+from evalwright.engine.session import reasons_against
+from evalwright.reports.console import Style
+from evalwright.reports.run.junit import ReportedRun
+from evalwright.reports.run.scorecard import LIVE, shown_reasons
+from evalwright.reports.run.several_runs import render_repeats
+from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
+from evalwright.scoring.regression import compare_to_baseline
+from evalwright.scoring.repeats import summarise_repeats
+from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.reports.run.task_records import RunReading
+
+
+class ShownRun(NamedTuple):
+    """One run, with the stories of its failed tasks as far as they are wanted."""
+
+    outcome: Outcome
+    stories: Sequence[TaskStory]
+    agreement: float | None
+
+
+def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
+    """A run as the reports take it; they may read the log while it is open."""
+    outcome = run.outcome
+    plan = outcome.plan
+    return ReportedRun(
+        outcome.run_id,
+        outcome.summary,
+        shown_reasons(outcome),
+        run.stories,
+        plan.is_live,
+        marks_of(plan.tags),
+        task_reader(log, outcome.run_id, show_secrets=show_secrets),
+        compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
+    )
+
+
+def task_reader(log: EventLog, run_id: str, *, show_secrets: bool) -> "Callable[[], RunReading]":
+    """Reads all tasks of a run when they are asked for."""
+
+    def read() -> "RunReading":
+        from evalwright.reports.run.task_records import read_tasks
+
+        return read_tasks(log.read(run_id), show_secrets=show_secrets)
+
+    return read
+
+
+def failed_stories(
+    log: EventLog, outcome: Outcome, most: int | None = None, *, show_secrets: bool
+) -> list[TaskStory]:
+    """The tasks that did not pass, or the first of them."""
+    failed = [result.task_id for result in outcome.summary.tasks if not result.passed][:most]
+    if not failed:
+        return []
+    stories = read_stories(log, outcome.run_id, set(failed))
+    return stories if show_secrets else mask_stories(stories)
+
+
+def render_group(runs: Sequence[ShownRun], style: Style) -> str:
+    """All repeats, the verdict on them, and how to find them again."""
+    report = summarise_repeats([each.outcome.summary for each in runs])
+    outcome = runs[0].outcome
+    summary, plan = outcome.summary, outcome.plan
+    reasons = reasons_against([each.outcome for each in runs])
+    lines = render_repeats(report, style)
+    if plan.baseline is not None:
+        changes = [each.outcome.summary.regression for each in runs]
+        deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
+        lines.append(f"  against {plan.baseline.run_id}: score {', '.join(deltas)}")
+    lines += [f"  {style.red('✗')} {reason}" for reason in reasons]
+    verdict = style.red("FAILED") if reasons else style.green("PASSED")
+    lines.append(f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}")
+    if plan.is_live:
+        lines.append(f"  {style.yellow(LIVE)}")
+    lines += [f"  {style.yellow(each)}" for each in explained(plan)]
+    assert plan.group is not None
+    return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
