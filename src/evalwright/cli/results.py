@@ -21,7 +21,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.ci import (
-    SuiteFile,
+    NotedFile,
     append_step_summary,
     workflow_command,
 )
@@ -150,8 +150,8 @@ def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
     return shown._replace(file=_suite_file(results))
 
 
-def _suite_file(results: Results) -> SuiteFile | None:
-    return None if results.suite is None else SuiteFile(results.suite)
+def _suite_file(results: Results) -> NotedFile | None:
+    return None if results.suite is None else NotedFile(results.suite)
 
 
 def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:

@@ -21,7 +21,7 @@ Level = Literal["error", "warning", "notice"]
 Severity = Literal["info", "minor", "major", "critical", "blocker"]
 
 
-class SuiteFile:
+class NotedFile:
     """The file of a suite; its lines are looked for when one is asked for."""
 
     def __init__(self, path: Path) -> None:

@@ -10,7 +10,7 @@ from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_
 from evalwright.reports.run.stories import TaskStory
 
 if TYPE_CHECKING:
-    from evalwright.reports.ci import SuiteFile
+    from evalwright.reports.ci import NotedFile
     from evalwright.reports.run.task_records import RunReading, TaskRecord
     from evalwright.scoring.regression import RegressionReport
 
@@ -29,7 +29,7 @@ class ReportedRun(NamedTuple):
     marks: Sequence[str] = ()  # tags that say how far the scores depend on more than the suite
     read: "Callable[[], RunReading] | None" = None
     change: "RegressionReport | None" = None  # against a baseline
-    file: "SuiteFile | None" = None
+    file: "NotedFile | None" = None
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, in the order of the suite."""
@@ -43,7 +43,7 @@ class FailedRun(NamedTuple):
     code: str
     message: str
     read: "Callable[[], RunReading] | None" = None
-    file: "SuiteFile | None" = None
+    file: "NotedFile | None" = None
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, as far as it came."""
