@@ -19,7 +19,14 @@ from evalwright.signals.injection.instructions import (
 )
 from evalwright.signals.injection.obedience import Obedience
 from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
-from evalwright.signals.matching import best_engine, engine_for_few_texts, plain_engine
+from evalwright.signals.matching import (
+    best_engine,
+    engine_for_few_texts,
+    first_in,
+    occurs_in,
+    plain_engine,
+    spans_in,
+)
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.secrets.finder import SecretFinder
@@ -27,7 +34,13 @@ from evalwright.signals.sensitive import Scanner
 from evalwright.signals.trace_facts import calls_with_links
 from evalwright.signals.trace_view import Argument, TraceView
 from evalwright.signals.vocabulary import profile
-from evalwright.signals.written_values import leaves, letters_only, plain_lines, plain_words
+from evalwright.signals.written_values import (
+    leaves,
+    letters_only,
+    plain_bytes,
+    plain_lines,
+    plain_words,
+)
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace
 from strategies import json_scalars
@@ -240,3 +253,30 @@ def test_the_calls_that_are_given_code_are_those_with_a_field_or_a_tool_for_it(d
         call for call in trace.calls if profile(call.tool).runs or _CODE_FIELDS & call.args.keys()
     ]
     assert [act.call for act in _given_code(TraceView(trace))] == coded
+
+
+@given(TEXTS, st.integers(-5, 60), st.integers(-5, 60))
+def test_a_pattern_is_found_where_its_engine_finds_it(text, start, end):
+    raw = text.encode()
+    for engine in ENGINES:
+        pattern = engine.compile(rb"(?i)se?nd|[a-z]+@\w+|\bto\b")
+        found = [each.span() for each in pattern.finditer(raw)]
+        assert list(spans_in(pattern, raw)) == found
+        assert first_in(pattern, raw) == next(iter(found), None)
+        assert occurs_in(pattern, raw) is bool(found)
+    between = [each.span() for each in DIRECTIVE.finditer(raw, start, end)]
+    assert list(spans_in(DIRECTIVE, raw, start, end)) == between
+
+
+@given(st.text("aB.,  é«“中\\n-", max_size=40))
+def test_plain_words_keep_marks_only_inside_words(text):
+    words = plain_words(text)
+    assert plain_bytes(text.encode()) == words
+    assert words[:1] == words[-1:] == b" "
+    assert all(run not in words for run in (b"..", b",,", b", ")), words
+    assert plain_words("".join(f"{each}." for each in "ab")) == b" a.b "
+
+
+def test_a_word_belongs_to_the_classes_of_its_stem_with_any_ending():
+    known = [profile(name).deeds for name in ("delete_x", "deletion_of_x", "deleting", "deletex")]
+    assert ["destroy" in deeds for deeds in known] == [True, True, True, False]

@@ -26,6 +26,7 @@ from evalwright.signals.conduct import (
 )
 from evalwright.signals.injection.authority import read_request
 from evalwright.signals.injection.fit import read_tool
+from evalwright.signals.matching import occurs_in
 from evalwright.signals.trace_view import Argument, TraceView, arguments
 from evalwright.signals.vocabulary import profile, words_of
 from evalwright.signals.written_values import plain_words, written_forms
@@ -271,7 +272,7 @@ def _names_policy_file(act: Act) -> bool:
 
 def _claimed_tampering(view: TraceView) -> Signal | None:
     output = view.trace.output
-    if output is None or not _CLAIMED_TAMPERING.search(view.trace.answer.encode()):
+    if output is None or not occurs_in(_CLAIMED_TAMPERING, view.trace.answer.encode()):
         return None
     if asked(view, ("policy",)):
         return None

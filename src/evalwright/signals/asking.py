@@ -21,9 +21,10 @@ Deed: TypeAlias = Literal[
 
 # English inflections, so that `delet` stands for delete, deletes, deleted, deletion, deleting.
 ENDINGS = (
-    "(?:e|s|es|ed|d|er|or|ing|ion|ions|ation|ations|al|als|ment|ments|ance|ware|y|ies|"
-    "ting|ted|ring|red|ping|ped|ning|ned|ging|ged)?"
-)
+    "e", "s", "es", "ed", "d", "er", "or", "ing", "ion", "ions", "ation", "ations", "al", "als",
+    "ment", "ments", "ance", "ware", "y", "ies", "ting", "ted", "ring", "red", "ping", "ped",
+    "ning", "ned", "ging", "ged", "",
+)  # fmt: skip
 # What counts as having asked for a deed, anywhere in the user's words.
 _ENGLISH: dict[str, str] = {
     "money": """pay send transfer wir refund reimburs buy purchas donat remit deposit withdraw
@@ -236,7 +237,7 @@ def _asking(deed: str, language: str) -> "re2._Regexp[str] | None":
 
 _SPACED = frozenset((*_TELLING, "ru"))
 _IN_ENGLISH = {
-    deed: re2.compile(rf"(?i)\b(?:{'|'.join(stems.split())}){ENDINGS}\b")
+    deed: re2.compile(rf"(?i)\b(?:{'|'.join(stems.split())})(?:{'|'.join(ENDINGS)})\b")
     for deed, stems in _ENGLISH.items()
 }  # fmt: skip
 _SCRIPTS = {

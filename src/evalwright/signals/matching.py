@@ -7,7 +7,7 @@ Every pattern is written so that `re` gives the same matches, and has bounded re
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -53,26 +53,18 @@ def plain_engine() -> Engine:
 def best_engine() -> Engine:
     """The fastest of what is installed."""
     compile_pattern, find_literals = _compile_plain, _find_one_by_one
-    if (compile_now := quickest_compiler()) is not _compile_plain:
-        compile_pattern = lambda pattern: _WhenUsed(lambda: compile_now(pattern))  # noqa: E731
-    with suppress(ImportError):
-        import ahocorasick  # noqa: F401
-
-        find_literals = find_together
-    return Engine(compile_pattern, find_literals, compile_pattern)
-
-
-@cache
-def quickest_compiler() -> Callable[[bytes], Pattern]:
-    """Compiles patterns for bytes with google-re2, or with `re` where that is not installed."""
     with suppress(ImportError):
         import re2
 
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
         options.log_errors = False
-        return partial(re2.compile, options=options)
-    return _compile_plain
+        compile_pattern = lambda pattern: _WhenUsed(lambda: re2.compile(pattern, options))  # noqa: E731
+    with suppress(ImportError):
+        import ahocorasick  # noqa: F401
+
+        find_literals = find_together
+    return Engine(compile_pattern, find_literals, compile_pattern)
 
 
 def engine_for_few_texts() -> Engine:
@@ -88,6 +80,49 @@ def quick_pattern(pattern: bytes) -> Pattern:
     return best_engine().compile(pattern)
 
 
+# Below, google-re2 is asked without its layer of Python, which takes longer than most searches do.
+
+
+def spans_in(
+    pattern: Any, text: bytes, start: int = 0, end: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Where a pattern occurs in bytes, as `finditer` tells it; none matches the empty text."""
+    last = len(text) if end is None else min(end, len(text))
+    place = max(0, start)
+    engine = getattr(pattern, "_regexp", None)
+    if engine is None:
+        yield from (found.span() for found in pattern.finditer(text, place, last))
+        return
+    match, anywhere = engine.Match, _anywhere()
+    while place <= last:
+        span: tuple[int, int] = match(anywhere, text, place, last)[0]
+        if span[0] < 0:
+            return
+        yield span
+        place = max(span[1], place + 1)
+
+
+def first_in(pattern: Any, text: bytes, start: int = 0) -> tuple[int, int] | None:
+    """Where a pattern first occurs in bytes."""
+    engine = getattr(pattern, "_regexp", None)
+    if engine is None:
+        return next(spans_in(pattern, text, start), None)
+    span: tuple[int, int] = engine.Match(_anywhere(), text, start, len(text))[0]
+    return None if span[0] < 0 else span
+
+
+def occurs_in(pattern: Any, text: bytes) -> bool:
+    """Whether a pattern occurs in bytes."""
+    return first_in(pattern, text) is not None
+
+
+@cache
+def _anywhere() -> Any:
+    import re2
+
+    return re2._re2.RE2.Anchor.UNANCHORED
+
+
 def _compile_plain(pattern: bytes) -> Pattern:
     compiled: Any = re.compile(pattern)
     return compiled  # type: ignore[no-any-return]
@@ -99,6 +134,7 @@ class _WhenUsed:
     match: Any
     search: Any
     finditer: Any
+    _regexp: Any
 
     def __init__(self, compile_pattern: Callable[[], Any]) -> None:
         self._compile = compile_pattern
@@ -106,8 +142,8 @@ class _WhenUsed:
     def __getattr__(self, name: str) -> Any:
         compiled = self._compile()
         self.match, self.search = compiled.match, compiled.search
-        self.finditer = compiled.finditer
-        return getattr(compiled, name)
+        self.finditer, self._regexp = compiled.finditer, getattr(compiled, "_regexp", None)
+        return self._regexp if name == "_regexp" else getattr(compiled, name)
 
 
 def _find_one_by_one(literals: Iterable[bytes]) -> LiteralFinder:

@@ -72,10 +72,10 @@ firewall audit logging moderation compliance""",
 messag dm sms webhook http export push broadcast repl invit syndicat sync""",
     "downloading": "download install import clon",
 }
-_CLASSES = {
-    name: re2.compile(rf"(?i)^(?:{'|'.join(stems.split())}){ENDINGS}$")
-    for name, stems in _STEMS.items()
-}  # fmt: skip
+_CLASSES_OF_STEMS: dict[str, set[str]] = {}
+for _class, _stems in _STEMS.items():
+    for _stem in _stems.split():
+        _CLASSES_OF_STEMS.setdefault(_stem, set()).add(_class)
 
 # What two words say together: `roll_back`, `power_off`.
 _HALTING_PAIRS = frozenset(
@@ -116,7 +116,14 @@ def _split(name: str) -> tuple[str, ...]:
 
 def is_of(class_name: str, word: str) -> bool:
     """Whether a word belongs to one of the word classes."""
-    return _CLASSES[class_name].search(word) is not None
+    return class_name in _classes_of(word)
+
+
+@lru_cache(maxsize=4096)
+def _classes_of(word: str) -> frozenset[str]:
+    """The word classes of a word in lower case: of each stem that it continues by an ending."""
+    stems = (word[: len(word) - len(ending)] for ending in ENDINGS if word.endswith(ending))
+    return frozenset().union(*(_CLASSES_OF_STEMS.get(stem, ()) for stem in stems))
 
 
 def profile(tool: str) -> ToolProfile:
@@ -127,7 +134,7 @@ def profile(tool: str) -> ToolProfile:
 @lru_cache(maxsize=4096)
 def _profile(tool: str) -> ToolProfile:
     words = words_of(tool)
-    has = {name for name in _CLASSES for word in words if is_of(name, word)}
+    has = set().union(*map(_classes_of, words))
     reads = bool(words) and is_of("reading", words[0]) and not _opens_entry(words)
     deeds = _deeds(words, has) if words and not reads else set()
     stores = bool(words) and is_of("remembering", words[0])

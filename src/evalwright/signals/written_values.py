@@ -22,6 +22,10 @@ _NO_WORD = re.compile(
 _IN_WORDS = re.compile(
     rb"(?<=[\xe3-\xed][\x80-\xbf][\x80-\xbf])(?=[a-z0-9])|(?<=[a-z0-9])(?=[\xe3-\xed][\x80-\xbf])"
 )
+_ASCII = bytes(range(128))
+# Bytes with which no such mark and no such script begins.
+_NEVER_PARTED = bytes(code for code in range(128, 256) if code < 0xE2 and code != 0xC2)
+_SPACE = 32
 _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
@@ -57,7 +61,7 @@ def _line(text: str) -> bytes:
     return b" " if words.isspace() else words  # as between the borders of others
 
 
-_recent_line = lru_cache(maxsize=128)(_line)
+_recent_line = lru_cache(maxsize=512)(_line)
 
 
 def plain_lines(texts: Iterable[str]) -> bytes:
@@ -81,9 +85,22 @@ def letters_of(words: bytes) -> bytes:
     return words.translate(None, b" .,")
 
 
+def plain_bytes(text: bytes) -> bytes:
+    """The plain words of a text in UTF-8."""
+    return _plain(text.lower()) if text.isascii() else plain_words(text.decode("utf-8", "replace"))
+
+
 def _lowered(text: str) -> bytes:
     lowered = text.lower().encode("utf-8", "replace")
-    return lowered if text.isascii() else _IN_WORDS.sub(b" ", _NO_WORD.sub(b" ", lowered))
+    return lowered if text.isascii() else _parted(lowered)
+
+
+def _parted(lowered: bytes) -> bytes:
+    """A text with spaces for the marks of other scripts, and where such a script meets Latin."""
+    foreign = lowered.translate(None, _ASCII)
+    if not foreign.translate(None, _NEVER_PARTED):  # as where only letters have accents
+        return lowered
+    return _IN_WORDS.sub(b" ", _NO_WORD.sub(b" ", lowered))
 
 
 def _plain(lowered: bytes) -> bytes:
@@ -92,10 +109,20 @@ def _plain(lowered: bytes) -> bytes:
     words = b" %b " % lowered.translate(_TO_SPACES)
     for mark in (b".", b","):
         if mark in words:
-            words = _without_runs(words, mark).replace(mark + b" ", b" ")
+            words = _within_words(words, mark)
     if len(words) < _LONG:
         return b" %b " % b" ".join(words.split())
     return _without_runs(words, b" ")  # splitting would take many times the memory of a long text
+
+
+def _within_words(words: bytes, mark: bytes) -> bytes:
+    """Words with a mark only inside them, and no two in a row."""
+    if len(words) >= _LONG:
+        return _without_runs(words, mark).replace(mark + b" ", b" ")
+    # To split at one byte takes much less time than to replace two.
+    first, *others = words.split(mark)
+    kept = [each if each[0] == _SPACE else mark + each for each in others if each]
+    return b"".join((first, *kept))
 
 
 def _without_runs(words: bytes, mark: bytes) -> bytes:

@@ -23,6 +23,7 @@ from evalwright.signals.injection.words import (
     TELLS,
     is_unknown_deed,
 )
+from evalwright.signals.matching import occurs_in, spans_in
 from evalwright.signals.trace_facts import calls_by_tool
 from evalwright.signals.trace_view import TraceView, arguments
 from evalwright.signals.written_values import plain_words
@@ -55,7 +56,8 @@ class UserRequest:
     def hands_over(self) -> bool:
         """Whether the words say so."""
         # "Do the following tasks: …" is the user's own list; "do the tasks in the mail" is not.
-        if any(not OWN_LIST.search(match.group()) for match in ENTRUSTS.finditer(self._raw)):
+        raw = self._raw
+        if any(not occurs_in(OWN_LIST, raw[start:end]) for start, end in spans_in(ENTRUSTS, raw)):
             return True
         return self._is_told_by_content or is_left_to_content(self._spoken)
 
@@ -63,7 +65,7 @@ class UserRequest:
     def _is_told_by_content(self) -> bool:
         if not self.deeds:
             return False
-        return TELLS.search(without_questions(self._spoken).encode("utf-8", "replace")) is not None
+        return occurs_in(TELLS, without_questions(self._spoken).encode("utf-8", "replace"))
 
     def _opens_with_unknown_deed(self) -> bool:
         """What serves a request for something unknown cannot be told."""
@@ -113,7 +115,7 @@ class UserRequest:
 
     @cached
     def _refers(self) -> bool:
-        return REFERS.search(self._raw) is not None
+        return occurs_in(REFERS, self._raw)
 
     @cached
     def verb_stems(self) -> frozenset[bytes]:
@@ -123,7 +125,7 @@ class UserRequest:
     @cached
     def _verbs(self) -> frozenset[bytes]:
         raw = FOR_THE_USER.sub(b" ", self._raw)
-        found = {match.group().lower().split()[-1] for match in DIRECTIVE.finditer(raw)}
+        found = {raw[start:end].lower().split()[-1] for start, end in spans_in(DIRECTIVE, raw)}
         return frozenset(verb.strip(MARKS) for verb in found) & VERB_KINDS.keys()
 
     @cached
@@ -147,8 +149,11 @@ class Authority:
 
     def __init__(self, view: TraceView) -> None:
         self._view = view
-        self._request = read_request(view.requests)
         self._taken: dict[str, frozenset[str]] = {}
+
+    @cached
+    def _request(self) -> UserRequest:
+        return read_request(self._view.requests)
 
     def covers(self, call: ToolCall, tool: CalledTool) -> bool:
         """Whether the user asks for such a call, or leaves it to the content what to do."""

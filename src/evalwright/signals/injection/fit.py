@@ -23,6 +23,7 @@ from evalwright.signals.written_values import (
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL = re2.compile(r"(?i)(?:https?://|www\.)[^\s\"'<>)\]]+")
 _MAIL = re2.compile(r"[\w.+-]+@[\w-]+\.\w")
+_DIGIT = re.compile("[0-9]")  # which spares the search for an account in almost all values
 _ACCOUNT = re2.compile(r"\b[A-Z]{0,4}\d[\d -]{6,}\d\b")
 _NOUNS_TOO = frozenset(
     b"email mail message text post order book review report request plan call state tag issue"
@@ -262,7 +263,9 @@ def urls_in(value: str) -> list[str]:
 def is_destination(value: str) -> bool:
     """Whether a value says where something goes: an address or the number of an account."""
     start = value[:_LONGEST_NAMED]
-    return bool(urls_in(start) or _MAIL.search(start) or _ACCOUNT.search(start))
+    if urls_in(start) or ("@" in start and _MAIL.search(start)):
+        return True
+    return _DIGIT.search(start) is not None and _ACCOUNT.search(start) is not None
 
 
 def is_told(argument: Argument) -> bool:

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, islice
+from typing import TypeAlias
 
 from evalwright.signals.injection.glosses import gloss_all
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
@@ -18,8 +19,9 @@ from evalwright.signals.injection.words import (
     TAKEOVER,
     is_no_order,
 )
+from evalwright.signals.matching import first_in, occurs_in, spans_in
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
-from evalwright.signals.written_values import plain_words
+from evalwright.signals.written_values import plain_bytes
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -31,7 +33,7 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 LONGEST_READ_AS_ONE = 1_000_000
 _SHORT_TEXT = 4_000
-_MOST_READERS = 64
+_MOST_READERS = 512
 _MOST_PLACES = 1_000
 _APART = "\n.?!\n"  # no pressure reaches across
 _STEM = 5
@@ -40,21 +42,34 @@ _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
 REPEATED = 4
 MARKS = b"\"'`*(.!?:;,>)]}|-"
+Span: TypeAlias = tuple[int, int]
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
+
+
+class PressingText:
+    """A text in bytes, and the places in it that speak to an agent of its orders or its task."""
+
+    def __init__(self, text: str) -> None:
+        self.raw = _unescaped(text)
+
+    @cached
+    def pressure(self) -> list[int]:
+        """These places, in order."""
+        return [start for start, _ in spans_in(PRESSURE, self.raw)]
 
 
 class Instruction:
     """One sentence that gives an instruction, and the place of the pressure on its reader."""
 
-    def __init__(self, reading: "InstructionReader", start: int, verb_end: int) -> None:
-        self._reading = reading
-        self._raw = reading.raw
+    def __init__(self, text: PressingText, start: int, verb_end: int) -> None:
+        self._text = text
+        self._raw = text.raw
         self._start = start
         self._verb_end = verb_end
 
     @cached
     def _pressure(self) -> int | None:
-        pressure = self._reading.pressure
+        pressure = self._text.pressure
         nearest = bisect_left(pressure, self._start - _REACH_BEFORE)
         return pressure[nearest] if nearest < len(pressure) else None
 
@@ -96,16 +111,17 @@ class Instruction:
         return frozenset(kind for kinds in told for kind in kinds)
 
     def is_near(self, places: list[int]) -> bool:
-        """Whether one of the places lies where its sentence or its passage may be."""
+        """Whether the first of the places after its subject lies in its sentence or passage."""
         first = bisect_left(places, self._start - _LONGEST_SUBJECT)
-        if first == len(places) or places[first] >= self._start + _LONGEST_PASSAGE:
-            return False
         return (places[first] < self._end or self.pressed) and self.is_order
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word is near enough for the sentence or the passage to contain it."""
         near = self._near
-        return any(key in near for key in keys)
+        for key in keys:  # noqa: SIM110  (asked very often)
+            if key in near:
+                return True
+        return False
 
     @cached
     def _near(self) -> bytes:
@@ -124,13 +140,13 @@ class Instruction:
     @cached
     def _end(self) -> int:
         rest = self._raw[self._verb_end : self._verb_end + _LONGEST_SENTENCE]
-        found = SENTENCE_END.search(rest)
-        return self._verb_end + (found.start() + 1 if found else len(rest))
+        found = first_in(SENTENCE_END, rest)
+        return self._verb_end + (found[0] + 1 if found else len(rest))
 
     @cached
     def sentence(self) -> bytes:
         """The sentence as plain words."""
-        return _words(self._raw[self._opening : self._end])
+        return plain_bytes(self._raw[self._opening : self._end])
 
     @property
     def is_prose(self) -> bool:
@@ -141,14 +157,14 @@ class Instruction:
     @property
     def order(self) -> bytes:
         """The sentence from its verb on, as plain words."""
-        return _words(self._raw[self._start : self._end])
+        return plain_bytes(self._raw[self._start : self._end])
 
     @cached
     def _head(self) -> bytes:
         """The verb and the words that follow it closely, which others have who repeat the order."""
         matched = self._raw[self._start : self._verb_end]
         verb = self._verb_end - len(matched.split()[-1].lstrip(MARKS))
-        words = _words(self._raw[verb : self._end]).split()
+        words = plain_bytes(self._raw[verb : self._end]).split()
         return b" %b " % b" ".join(words[:REPEATED]) if len(words) >= REPEATED else b""
 
     def is_repeated_in(self, words: bytes) -> bool:
@@ -158,12 +174,12 @@ class Instruction:
     @property
     def names_an_identifier(self) -> bool:
         """Whether the sentence holds a name such as programs give: `read_mail`, ReadMail."""
-        return IDENTIFIER.search(self._raw[self._opening : self._end]) is not None
+        return occurs_in(IDENTIFIER, self._raw[self._opening : self._end])
 
     @property
     def names_a_value(self) -> bool:
         """Whether it says which one: by a number, an address, or a name in quotes."""
-        return OWN_VALUE.search(self._raw[self._verb_end : self._end]) is not None
+        return occurs_in(OWN_VALUE, self._raw[self._verb_end : self._end])
 
     @cached
     def passage(self) -> bytes:
@@ -171,9 +187,9 @@ class Instruction:
         if self._pressure is None or self._pressure > self._start:
             return b""
         rest = self._raw[self._end : self._start + _LONGEST_PASSAGE]
-        field = FIELD.search(rest)
-        end = self._end + (field.start() if field else len(rest))
-        return _words(self._raw[self._start : end])
+        field = first_in(FIELD, rest)
+        end = self._end + (field[0] if field else len(rest))
+        return plain_bytes(self._raw[self._start : end])
 
     @cached
     def words(self) -> frozenset[bytes]:
@@ -200,48 +216,64 @@ class InstructionReader:
     """An untrusted text under search; of a long one, only what lies near the point is read."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = PressingText(text)
+        self.raw = self._text.raw  # line breaks that JSON or YAML escaped are line breaks
         self._found: dict[bytes, list[int]] = {}
-
-    @cached
-    def raw(self) -> bytes:
-        """The text in bytes, with line breaks that JSON or YAML escaped as line breaks."""
-        return _unescaped(self._text)
+        self._made: dict[Span, Instruction] = {}
 
     @cached
     def pressure(self) -> list[int]:
         """The places that speak to an agent about its orders or its task."""
-        return [match.start() for match in PRESSURE.finditer(self.raw)]
+        return self._text.pressure
 
     @cached
     def takes_over(self) -> bool:
         """Whether it speaks to an agent of its task or against its orders, not of rules alone."""
-        return TAKEOVER.search(self.raw) is not None
+        return occurs_in(TAKEOVER, self.raw)
 
     @cached
     def pressed(self) -> list[Instruction]:
         """The instructions that the reader is pressed to obey, in order."""
         if not self.pressure:
             return []
-        reach = _LONGEST_SENTENCE + _REACH_AFTER
-        near: Iterable[Instruction] | None = None
+        pressure, reach = self.pressure, _LONGEST_SENTENCE + _REACH_AFTER
+        near: Iterable[Span] | None = None
         if len(self.raw) <= _SHORT_TEXT:  # a longer one is not read as a whole for this alone
             near = self._whole
         if near is None:
-            near = self._near(self.pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
-        return [each for each in near if each.pressed and each.is_order]
+            near = self._near(pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
+        pressed = self._beside(pressure, near, _REACH_BEFORE, reach)
+        return [each for each in pressed if each.pressed and each.is_order]
 
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
         places = sorted({place for word in words for place in self._places(word)})
-        near: Iterable[Instruction] | None = self._whole
+        if not places:
+            return ()
+        near: Iterable[Span] | None = self._whole
         if near is None:
             near = self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT)
-        return (each for each in near if each.is_near(places))
+        beside = self._beside(places, near, _LONGEST_SUBJECT, _LONGEST_PASSAGE)
+        return (each for each in beside if each.is_near(places))
+
+    def _beside(
+        self, places: list[int], spans: Iterable[Span], before: int, after: int
+    ) -> Iterator[Instruction]:
+        """The instructions with one of the places so little before their start, or after it."""
+        for span in spans:
+            first = bisect_left(places, span[0] - before)
+            if first < len(places) and places[first] < span[0] + after:
+                yield self._made.get(span) or self._make(span)
+
+    def _make(self, span: Span) -> Instruction:
+        made = Instruction(self._text, *span)
+        if len(self._made) < _MOST_PLACES:
+            self._made[span] = made
+        return made
 
     @cached
-    def _whole(self) -> list[Instruction] | None:
-        """All instructions of a text that is not too long to be read as a whole."""
+    def _whole(self) -> list[Span] | None:
+        """Where there are instructions in a text that is not too long to be read as a whole."""
         length = len(self.raw)
         return None if length > _LONGEST_READ_WHOLE else list(self._near([0], 0, length))
 
@@ -266,10 +298,9 @@ class InstructionReader:
         """In a long text, hundreds of words are looked for anywhere, and more as whole words."""
         return SearchedText(self.raw.lower(), ANY_WORD)
 
-    def _near(self, places: list[int], before: int, after: int) -> Iterator[Instruction]:
+    def _near(self, places: list[int], before: int, after: int) -> Iterator[Span]:
         for begin, end in _merged(places, before, after):
-            for match in DIRECTIVE.finditer(self.raw, begin, end):
-                yield Instruction(self, *match.span())
+            yield from spans_in(DIRECTIVE, self.raw, begin, end)
 
 
 def reader_of(text: str) -> InstructionReader:
@@ -302,23 +333,23 @@ def read_as_one(texts: Sequence[str]) -> bytes | None:
 def may_press(queries: Sequence[str]) -> bool:
     """Whether one of the queries contains pressure: mostly none does."""
     asked = _APART.join(gloss_all(queries)).encode("utf-8", "replace")
-    return PRESSURE.search(asked) is not None
+    return occurs_in(PRESSURE, asked)
 
 
 def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     """The places of the texts, read as one, that hold anything like an instruction."""
-    match = DIRECTIVE.search(together)
-    if match is None:
+    span = first_in(DIRECTIVE, together)
+    if span is None:
         return []
     lengths = list(map(len, texts))
     if sum(lengths) + len(_APART) * (len(texts) - 1) != len(together):  # not all is ASCII
         lengths = [len(_unescaped(text)) for text in texts]
     ends = list(accumulate([length + len(_APART) for length in lengths]))
     found: list[int] = []
-    while match is not None:
+    while span is not None:
         # It may begin between two texts, but never ends there.
-        found.append(bisect_right(ends, match.end() - 1))
-        match = DIRECTIVE.search(together, ends[found[-1]] - len(_APART))
+        found.append(bisect_right(ends, span[1] - 1))
+        span = first_in(DIRECTIVE, together, ends[found[-1]] - len(_APART))
     return found
 
 
@@ -341,7 +372,3 @@ def kinds_of(word: bytes) -> tuple[str, ...]:
     """The kinds of verb that a word may be."""
     kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
     return (kind, *ALSO.get(word, ())) if kind else ()
-
-
-def _words(raw: bytes) -> bytes:
-    return plain_words(raw.decode("utf-8", "replace"))

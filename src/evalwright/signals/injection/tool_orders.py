@@ -1,14 +1,14 @@
 """Calls without arguments of their own: untrusted text names the very tool that was called."""
 
-from collections.abc import Callable
 from itertools import islice
 
 import re2
 
 from evalwright.signals.injection.authority import Authority
-from evalwright.signals.injection.fit import CalledTool, calls_for, read_tool
+from evalwright.signals.injection.fit import CalledTool, brings_rules, calls_for, read_tool
 from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.words import TOOL_ORDER, TOOL_USE
+from evalwright.signals.matching import occurs_in
 from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached
@@ -22,12 +22,10 @@ _VERB_BEFORE = 40
 class ToolOrders:
     """Who tells the agent to use which tool in one trace."""
 
-    def __init__(
-        self, view: TraceView, novelty: Novelty, are_rules: Callable[[UntrustedText], bool]
-    ) -> None:
+    def __init__(self, view: TraceView, novelty: Novelty, authority: Authority) -> None:
         self._view = view
         self._novelty = novelty
-        self._are_rules = are_rules
+        self._authority = authority
         self._orders: dict[str, list[UntrustedText]] = {}
         self._named: dict[str, bool] = {}
         self._mentioned: dict[str, list[tuple[int, UntrustedText]]] = {}
@@ -66,7 +64,13 @@ class ToolOrders:
         # The bare name, of a tool that nobody is told to use, is only on offer.
         return (tool.islower() and tool.isalpha()) or name in plain_words(said.replace(tool, "\n"))
 
-    def described(self, call: ToolCall, authority: Authority) -> UntrustedText | None:
+    def are_rules(self, source: UntrustedText) -> bool:
+        """Whether a text only gives rules, and the user had it loaded for them."""
+        reading = self._novelty.reading(source)
+        wanted = self._authority.hands_over or (reading is not None and brings_rules(reading.tool))
+        return wanted and not source.reading.takes_over
+
+    def described(self, call: ToolCall) -> UntrustedText | None:
         """The source of an instruction that tells what a call does, though none of its values.
 
         It explains a call only where nothing else does: the user asked for nothing of the kind,
@@ -77,7 +81,7 @@ class ToolOrders:
             return None
         if self._is_named(call.tool):
             return None
-        if authority.asks_for(tool):
+        if self._authority.asks_for(tool):
             return None
         sources = (self._view.untrusted[place] for place in self._naming_thing(call, tool))
         return next((source for source in sources if self._describes(tool, source)), None)
@@ -86,7 +90,7 @@ class ToolOrders:
         for instruction in source.reading.holding(_clues(tool)):
             if not calls_for(tool, instruction) or instruction.names_a_value:
                 continue
-            if instruction.pressed and not self._are_rules(source):
+            if instruction.pressed and not self.are_rules(source):
                 return True
             if self._novelty.is_proven(instruction, source):
                 return True
@@ -103,7 +107,7 @@ class ToolOrders:
 
     def presses(self, place: int) -> bool:
         """Whether a source presses the agent with instructions, which nobody had loaded."""
-        return place in self._view.pressing and not self._are_rules(self._view.untrusted[place])
+        return place in self._view.pressing and not self.are_rules(self._view.untrusted[place])
 
     def _naming(self, tool: str, *, hints: bool) -> list[UntrustedText]:
         """The sources that tell the agent to use a tool: it is pressed to, or that is new.
@@ -166,4 +170,4 @@ def _says_to_use(text: str, tool: str, saying: "re2._Regexp[bytes]" = TOOL_USE) 
     """Whether a text tells its reader to use a tool by its very name."""
     at = text.find(tool)
     before = text[max(0, at - _VERB_BEFORE) : at]
-    return at >= 0 and saying.search(before.encode("utf-8", "replace")) is not None
+    return at >= 0 and occurs_in(saying, before.encode("utf-8", "replace"))

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.matching import Engine, LiteralFinder
+from evalwright.signals.matching import Engine, LiteralFinder, spans_in
 from evalwright.signals.secrets.context import (
     PRIVATE_KEY_LITERAL,
     ContextRule,
@@ -78,8 +78,7 @@ class SecretFinder:
         return found
 
     def _hits(self, lowered: bytes) -> Iterator[tuple[int, bytes]]:
-        for hit in self._gate.finditer(lowered):
-            start, end = hit.span()
+        for start, end in spans_in(self._gate, lowered):
             find_literals, longest = self._literals
             for place, literal in find_literals(lowered[start : end + longest]):
                 # A literal that starts further right is in a later hit of the gate.
