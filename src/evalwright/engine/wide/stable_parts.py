@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.contracts.marks import MARK_START
-from evalwright.scoring.checks.table import is_check
+from evalwright.scoring.checks.table import CHECKS
 from evalwright.trace.model import Json, ToolCall, Trace, text_of
 from evalwright.trace.pairing import pair_results
 
@@ -41,7 +41,7 @@ def _kept(value: Json, before: str) -> Json:
         left = {key: each for key, each in members.items() if each is not _DROPPED}
         if not left:
             return _DROPPED
-        if not is_check(left):
+        if len(left) != 1 or left.keys().isdisjoint(CHECKS):
             return left
         return {"equals": left} if left == value else _DROPPED  # else it would be a check
     if isinstance(value, list):

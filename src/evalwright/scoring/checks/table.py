@@ -176,15 +176,10 @@ class _Preparation(NamedTuple):
             raise refused.below(path) from None
 
     def is_check(self, value: Any) -> bool:
-        """Whether a value is written as a check."""
-        return is_check(value)
-
-
-def is_check(value: Any) -> bool:
-    """Whether a value is written as a check: the name of one, and fields that go with it."""
-    if not isinstance(value, dict):
-        return False
-    return any(value.keys() - {name, WEIGHT} <= _beside(name) for name in value.keys() & CHECKS)
+        """Whether a value is written as a check: the name of one, and fields that go with it."""
+        if not isinstance(value, dict):
+            return False
+        return any(value.keys() - {name, WEIGHT} <= _beside(name) for name in value.keys() & CHECKS)
 
 
 def name_and_argument(document: Any) -> tuple[str, Any]:
