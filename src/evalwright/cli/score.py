@@ -16,6 +16,7 @@ from evalwright.cli.parameters import (
     form_options,
     json_option,
     judge_samples_option,
+    model_timeout_option,
     out_option,
     quiet_option,
     record_option,
@@ -76,6 +77,7 @@ Examples:
     help="A model that judges answers; may be given several times.",
 )
 @judge_samples_option
+@model_timeout_option
 @click.option(
     "--embedding-model", metavar="NAME", help="A model of embeddings, for checks by meaning."
 )
