@@ -1,5 +1,6 @@
 """Addresses and links in texts: what they point at, and what data they carry."""
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -8,6 +9,8 @@ import re2
 MOST_LINKS = 50
 _LINK = re2.compile(r"""(!\[[^\]\n]*\]\(\s*)?(\bhttps?://[^\s<>"'`\\)\]}|]+)""")
 _EMAIL = re2.compile(r"(?i)^[a-z0-9._%+'-]{1,64}@[a-z0-9.-]{1,190}\.[a-z]{2,24}$")
+# The same of ASCII, which is matched sooner: its lengths take RE2 many states.
+_PLAIN_EMAIL = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9.-]{1,190}\.[A-Za-z]{2,24}")
 _ACCOUNT = re2.compile(
     r"(?i)^[a-z]{2}\d{2}(?: ?[a-z0-9]){10,30}$|^\+\d[\d ()-]{6,20}\d$|^\d{8,20}$"
 )
@@ -53,7 +56,10 @@ def links_in(text: str) -> Iterator[Link]:
 
 def is_email(value: str) -> bool:
     """Whether a value is one e-mail address."""
-    return "@" in value and _EMAIL.search(value) is not None
+    if "@" not in value:
+        return False
+    same = _PLAIN_EMAIL.fullmatch(value) if value.isascii() else _EMAIL.search(value)
+    return same is not None
 
 
 def is_address(value: str) -> bool:

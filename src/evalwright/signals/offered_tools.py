@@ -29,7 +29,7 @@ _ENTRY = re2.compile(
     rf"{_QUOTES}({_IDENTIFIER}){_QUOTES}[ \t]*(?:$|[(\[<].*|{_THEN}{_QUOTES}(?:[ \t].*)?)"
 )
 _TOLD = re2.compile(rf"{_THEN}{_QUOTES}[ \t]+\S+[ \t]+\S+|[)\]>][ \t,]+\w+")
-_LIKE_A_NAME = re2.compile(r"[a-z0-9][_.-][a-z]|[a-z][A-Z]|_")
+_LIKE_A_NAME = re.compile(r"[a-z0-9][_.-][a-z]|[a-z][A-Z]|_")  # on one word, sooner than RE2
 _SENTENCE = re2.compile(r"(?:[^.!?\n]|[.!?]\S)+")
 _WORD = re.compile(_IDENTIFIER, re.ASCII)  # found one by one, of which RE2 makes more work
 # What says that something is there to be used, by language.

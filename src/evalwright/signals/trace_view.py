@@ -30,6 +30,7 @@ from evalwright.signals.written_values import (
     letters_only,
     plain_words,
     read_date,
+    recent_words,
     written_forms,
 )
 from evalwright.trace.cached import cached
@@ -72,6 +73,17 @@ class UntrustedText:
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
         return reader_of(self.as_read)
+
+
+class Told(dict[str, str]):
+    """What somebody said, without what only offers tools; the user is asked for twice."""
+
+    def __init__(self, tools: set[str]) -> None:
+        self._tools = tools
+
+    def __missing__(self, text: str) -> str:
+        self[text] = told = without_offers(text, self._tools) if text else text
+        return told
 
 
 class TraceView:
@@ -122,8 +134,11 @@ class TraceView:
     def _said(self, told: list[str], roles: tuple[str, ...]) -> str:
         messages = (each for each in self.trace.messages if each.role in roles)
         texts = [*told, *(text_of(each.content) for each in messages)]
-        tools = {*calls_by_tool(self.trace), *self.trace.tools_offered}
-        return "\n".join(without_offers(text, tools) for text in texts)
+        return "\n".join(map(self._told.__getitem__, texts))
+
+    @cached
+    def _told(self) -> "Told":
+        return Told({*calls_by_tool(self.trace), *self.trace.tools_offered})
 
     @cached
     def untrusted(self) -> list[UntrustedText]:
@@ -153,7 +168,7 @@ class TraceView:
     @cached
     def trusted_words(self) -> bytes:
         """What the user and the operator said, as plain words."""
-        return plain_words(self.trusted)
+        return recent_words(self.trusted)
 
     @cached
     def trusted_values(self) -> SearchedText:

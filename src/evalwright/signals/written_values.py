@@ -48,6 +48,14 @@ def plain_words(text: str) -> bytes:
     return _plain(_lowered(text))
 
 
+def recent_words(text: str) -> bytes:
+    """As `plain_words`; a short text is kept for a while, as what a user said to many agents."""
+    return _recent_words(text) if len(text) <= _SHORT_TEXT else plain_words(text)
+
+
+_recent_words = lru_cache(maxsize=128)(plain_words)
+
+
 def recent_lines(texts: Sequence[str]) -> bytes:
     """As `plain_lines`; short texts are kept for a while, as runs of an agent share many."""
     if not 1 < len(texts) <= _FEW:
