@@ -110,6 +110,23 @@ def test_at_most_one_in_twenty_failures_has_an_unknown_cause(workshop: Workshop)
     assert [case_id for case_id, root in roots.items() if root == "unknown"] == []
 
 
+@pytest.mark.parametrize(
+    ("forbidden", "root"),
+    [
+        ({"contains": "sorry"}, "missing_required_data"),
+        ({"regex": "sor+y"}, "format_violation"),
+        ({"calls": "shop:orders.get"}, "wrong_tool_choice"),
+        ({"contains_any": ["sorry", "x" * 3_000]}, "missing_required_data"),
+    ],
+)
+def test_what_must_not_be_decides_on_the_cause(
+    workshop: Workshop, forbidden: Any, root: str
+) -> None:
+    says = "call" if "calls" in forbidden else "I am sorry"
+    suite = a_suite([a_checked_task("task-1", {"not": forbidden}, say=says)])
+    assert failures(workshop, suite)["task-1"].new_root == root
+
+
 def test_a_task_that_a_finding_failed_says_so(workshop: Workshop) -> None:
     task = a_task(input={"say": "leak"}, strategy="contains", value="The key")
     suite = a_suite([task], modes=["golden", "adversarial"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evalwright.contracts.marks import MARK, MARK_START, masked, redacted
 
+OPTIONAL_RUN = ast.dump(ast.keyword("metavar", ast.Constant("[RUN]")))
 SOURCE = Path(__file__).parents[2] / "src"
 
 
@@ -25,12 +26,13 @@ def test_marks_are_recognised():
 
 
 def texts_of(path: Path) -> list[str]:
-    """The texts that a module writes; left out are docstrings, regular expressions, and how the
-    help names the value of an option that may be left out: `[RUN]`."""
+    """The texts that a module writes; docstrings and regular expressions are left out, and the
+    `[RUN]` by which the help names the value of an option that may stand without one."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = list(ast.walk(tree))
     said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    said |= {id(n.value) for n in nodes if isinstance(n, ast.keyword) and n.arg == "metavar"}
+    options = (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "metavar")
+    said |= {id(option.value) for option in options if ast.dump(option) == OPTIONAL_RUN}
     constants = [node for node in nodes if isinstance(node, ast.Constant)]
     texts = [node.value for node in constants if id(node) not in said]
     return [text for text in texts if isinstance(text, str)]

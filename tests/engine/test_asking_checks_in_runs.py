@@ -126,7 +126,7 @@ class Own:
     def run(self, *checks: Any, agent: Any = None, **fields: Any) -> Recording:
         suite = a_suite([a_checked_task("task-1", *checks, **fields)], modes=["golden"])
         subject = as_agent(agent or says("Please wait."))
-        options = RunOptions(task_timeout_s=1.0)
+        options = RunOptions(task_timeout_s=0.5)
         plan = plan_run(suite, "evals.yaml", subject, options, source=self.source)
         log = self.workshop.log
         return self.workshop._recorded(subject, lambda: start_run(log, subject, plan))
@@ -158,6 +158,16 @@ def own(workshop: Workshop, tmp_path: Path) -> Own:
         def exits(): sys.exit(0)
         def hangs(): time.sleep(30)
         async def hangs_too(): await asyncio.sleep(30)
+        async def blocks_its_loop(): time.sleep(30)
+        loops = []
+        async def blocks_third():
+            loops.append(asyncio.get_running_loop())
+            if len(loops) == 3: time.sleep(30)
+            return loops[-1] is loops[0]
+        def interrupts(): raise KeyboardInterrupt
+        async def interrupts_too(): raise KeyboardInterrupt
+        async def exits_too(): sys.exit(0)
+        def deep(output, depth=200): return deep(output, depth - 1) if depth else output.nothing
         def prints(): print("hello"); return True
         def odd(): return "yes"
         class Unreadable:
@@ -197,8 +207,12 @@ def test_a_function_of_ones_own_decides(own: Own, check: Any, passed: Any, score
     [
         ("raises", "ValueError: no such thing"),
         ("exits", "SystemExit: 0"),
-        ("hangs", "did not return within 1 s"),
-        ("hangs_too", "did not return within 1 s"),
+        ("exits_too", "SystemExit: 0"),
+        ("interrupts", "KeyboardInterrupt"),
+        ("interrupts_too", "KeyboardInterrupt"),
+        ("hangs", "did not return within 0.5 s"),
+        ("hangs_too", "did not return within 0.5 s"),
+        ("blocks_its_loop", "did not return within 0.5 s"),
         ("odd", "not a bool"),
         ("unreadable", "what it returned cannot be read: RuntimeError('not now')"),
         ("several", "can only convert an array of size 1"),
@@ -216,6 +230,38 @@ def test_with_one_that_raises_no_threshold_makes_a_task_pass(own: Own) -> None:
     (checked,) = own.run(*checks, threshold=0.5).of("evalwright.checked")
     assert (checked["score"], checked["passed"]) == (0.5, False)
     assert checked["checks"][1]["broken"] is True
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda raising: {"any": [raising, {"contains": "wait"}]},
+        lambda raising: {"all": [{"contains": "wait"}, raising]},
+        lambda raising: {"at_least": {"n": 1, "of": [{"contains": "wait"}, raising]}},
+        lambda raising: {"not": raising},
+        lambda raising: {"any": [{"not": {"any": [raising]}}, {"contains": "wait"}]},
+    ],
+)
+def test_one_that_raises_fails_the_task_wherever_it_stands(own: Own, around: Any) -> None:
+    (checked,) = own.run(around({"python": "checks.py:raises"})).of("evalwright.checked")
+    assert (checked["score"], checked["passed"]) == (0, False)
+    assert checked["checks"][0]["broken"] is True
+    assert checked["checks"][0]["reason"].endswith("ValueError: no such thing")
+
+
+def test_async_checks_share_a_loop_until_one_blocks_it(own: Own) -> None:
+    recording = own.run({"python": "checks.py:blocks_third"}, repeat=4)
+    checks = [each["checks"][0] for each in recording.of("evalwright.checked")]
+    assert [check["passed"] for check in checks] == [True, True, False, False]
+    assert "did not return" in checks[2]["reason"]
+    assert "blocks_third gave" in checks[3]["reason"]  # it sees another loop
+
+
+def test_of_a_long_traceback_the_frames_at_its_end_are_kept(own: Own) -> None:
+    reason = own.result({"python": "checks.py:deep"})["reason"]
+    assert reason.startswith("Traceback (most recent call last):\n  File ")
+    assert reason.endswith("AttributeError: 'str' object has no attribute 'nothing'")
+    assert len(reason) < 1_200
 
 
 def test_what_a_result_says_may_hold_halves_of_characters(own: Own) -> None:

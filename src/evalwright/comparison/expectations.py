@@ -80,11 +80,23 @@ def root_cause(failures: Collection[FailedAssertion]) -> RootCause | None:
     if not failures:
         return None
     names = {failure.name for failure in failures}
-    if other := names - _ASSERTIONS:
+    if names - _ASSERTIONS:
         from evalwright.scoring.checks.table import cause_of
 
-        names |= {_STANDS_FOR.get(cause_of(name), "") for name in other}
+        others = [_counted(each) for each in failures if each.name not in _ASSERTIONS]
+        names |= {_STANDS_FOR.get(cause_of(name), "") for name in others}
     return next((cause for assertions, cause in _CAUSES if assertions & names), "unknown")
+
+
+def _counted(failure: FailedAssertion) -> str:
+    """The check that a failure is counted as; of `not`, that which must not hold."""
+    name, expected = failure.name, failure.expected
+    while name == "not" and isinstance(expected, dict):
+        forbidden = expected.get("not")
+        if not isinstance(forbidden, dict) or len(forbidden) != 1:
+            break
+        ((name, expected),) = forbidden.items()
+    return name
 
 
 def _transport(failure: RunnerFailure) -> FailedAssertion:

@@ -4,7 +4,9 @@ import asyncio
 import inspect
 import operator
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -17,6 +19,8 @@ from evalwright.scoring.checks.base import Examined, Unanswered
 GIVEN = ("input", "output", "expected", "calls", "usage", "trace", "task")
 LONGEST_S = 60.0  # that a check may take
 LONGEST_TRACE = 1000
+HEARTBEAT_S = 0.25  # within which a loop does the least thing, unless it is blocked
+_NEXT = "\n  File "  # what a frame of a traceback begins with
 
 
 class Unusable(Exception):
@@ -61,6 +65,7 @@ class OwnChecks:
         self._modules: dict[Path, Any] = {}
         self._found: dict[str, OwnCheck] = {}
         self._threads = Threads()
+        self._loop = OwnLoop()
 
     def load(self, call: str) -> None:
         """Find a function, `checks.py:is_polite`; raises `Unusable`."""
@@ -97,18 +102,66 @@ class OwnChecks:
         limit_s = min(LONGEST_S, timeout_s or LONGEST_S)
         given = {fact: _FACTS[fact](task, examined) for fact in check.wanted}
         if check.is_async:
-            called = _awaited(check.function(**given))
+            returned = await self._loop.run(check.function, given, limit_s)
         else:
             called = self._threads.run(_called, (check.function, given))
-        returned = await _within(called, limit_s)
+            returned = await _within(asyncio.ensure_future(called), limit_s)
         if inspect.isawaitable(returned):  # a wrapper that is sync around one that is not
-            returned = await _within(_awaited(returned), limit_s)
+            returned = await self._loop.run(lambda it: it, {"it": returned}, limit_s)
         return _plain(returned)
 
     def close(self) -> None:
         """Let the threads end when they have nothing to do; another run has its own."""
         self._threads.close()
+        self._loop.close()
         self._threads = Threads()
+
+
+class OwnLoop:
+    """A thread with a loop for all async checks of a run: one that blocks it blocks no run."""
+
+    def __init__(self) -> None:
+        self._serving: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    async def run(
+        self, function: Callable[..., Awaitable[Any]], given: dict[str, Any], limit_s: float
+    ) -> Any:
+        """What an async function gives in the end; one that blocks the loop loses it."""
+        loop = self._started()
+        work = asyncio.run_coroutine_threadsafe(_awaited(function, given), loop)
+        returned = await _within(asyncio.wrap_future(work), limit_s)
+        if isinstance(returned, Unanswered) and not await _is_alive(loop):
+            self._serving = None
+        return returned
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._serving is None or self._serving[0].is_closed():
+            ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+            async def serve() -> None:
+                ended = asyncio.Event()
+                ready.set_result((asyncio.get_running_loop(), ended))
+                await ended.wait()
+
+            Thread(target=asyncio.run, args=(serve(),), daemon=True).start()
+            self._serving = ready.result()
+        return self._serving[0]
+
+    def close(self) -> None:
+        """Let the thread end."""
+        if self._serving is not None and not self._serving[0].is_closed():
+            loop, ended = self._serving
+            loop.call_soon_threadsafe(ended.set)
+        self._serving = None
+
+
+async def _is_alive(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop of another thread does anything at all."""
+    if loop.is_closed():
+        return False
+    beat = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
+    await asyncio.wait((asyncio.wrap_future(beat),), timeout=HEARTBEAT_S)
+    return beat.done()
 
 
 def wanted_facts(function: Callable[..., Any], call: str) -> tuple[str, ...]:
@@ -136,18 +189,17 @@ def _called(work: tuple[Callable[..., Any], dict[str, Any]]) -> Any:
         return _raised(error)
 
 
-async def _awaited(returned: Awaitable[Any]) -> Any:
+async def _awaited(function: Callable[..., Awaitable[Any]], given: dict[str, Any]) -> Any:
     try:
-        return await returned
-    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        return await function(**given)
+    except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever it is, the check did not hold
         return _raised(error)
 
 
-async def _within(called: Awaitable[Any], limit_s: float) -> Any:
+async def _within(work: "asyncio.Future[Any]", limit_s: float) -> Any:
     """Its own task, so that what it cancels or hangs on does not affect the others."""
-    work = asyncio.ensure_future(called)
     await asyncio.wait((work,), timeout=limit_s)
     if not work.done():
         work.cancel()
@@ -164,8 +216,11 @@ def _plain(returned: Any) -> Any:
 
 
 def _raised(error: BaseException) -> Unanswered:
-    told = own_trace(error)[-LONGEST_TRACE:].strip()
-    return Unanswered(told.encode("utf-8", "replace").decode())
+    trace = own_trace(error).strip()
+    if len(trace) > LONGEST_TRACE:
+        end = trace[-LONGEST_TRACE:]
+        trace = f"{trace.partition(_NEXT)[0]}{_NEXT}{end.partition(_NEXT)[2] or end}"
+    return Unanswered(trace.encode("utf-8", "replace").decode())
 
 
 def _calls(_task: Task, examined: Examined) -> list[OwnFacts]:

@@ -55,6 +55,20 @@ def test_only_checks_that_did_not_pass_are_shown_with_both_sides() -> None:
     )
 
 
+def test_of_a_check_that_raised_the_last_frame_and_the_message_are_shown() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "checks.py", line 4, in is_polite\n'
+        '    return tone(output)\n  File "checks.py", line 2, in tone\n    return output["tone"]\n'
+        "TypeError: string indices must be integers"
+    )
+    for check, before in (("python", ""), ("any", "python: ")):
+        raised = CheckResult(check, False, 0.0, None, None, before + trace, broken=True)
+        assert list(render_checks([raised], PLAIN, 160, full=False)) == [
+            f"✗ {check}  {before}TypeError: string indices must be integers",
+            '  at        checks.py:2 in tone: return output["tone"]',
+        ]
+
+
 def test_the_last_frame_of_a_trace_names_the_place() -> None:
     trace = (
         'Traceback:\n  File "a.py", line 1, in f\n    g()\n  File "b.py", line 2, in g\nError: x\n'

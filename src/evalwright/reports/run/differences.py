@@ -13,6 +13,8 @@ _FRAME = re.compile(
     r'^ *File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<name>.*)$', re.MULTILINE
 )
 
+_TRACEBACK = "Traceback (most recent call last):"
+
 
 class Sides(NamedTuple):
     """Two texts, and from which character on they are shown."""
@@ -50,8 +52,11 @@ def render_checks(
     for check in checks if full else failed:
         mark = style.green("✓") if check.passed else style.red("✗")
         score = "" if check.score in (0, 1) else f"  {style.dim(f'score {check.score:.4g}')}"
-        reason = f"  {one_line(check.reason, limit)}" if check.reason else ""
+        said, frame = without_frames(check.reason) if check.broken else (check.reason, None)
+        reason = f"  {one_line(said, limit)}" if said else ""
         yield f"{mark} {style.bold(printable(check.check))}{score}{reason}"
+        if frame:
+            yield f"  at        {frame}"
         if check.passed:
             continue
         sides = both_sides(check.expected, check.actual, limit)
@@ -59,6 +64,16 @@ def render_checks(
             yield f"  expected  {sides.expected}"
         if check.actual is not None:
             yield f"  got       {sides.actual}"
+
+
+def without_frames(reason: str) -> tuple[str, str | None]:
+    """What was raised, in place of the traceback in a reason, and its last frame if it has one."""
+    frame = last_frame(reason)
+    if frame is None:
+        return reason, None
+    start = max(reason.find(_TRACEBACK), 0)
+    raised = [line for line in reason[start:].splitlines() if line and not line.startswith(" ")]
+    return reason[:start] + "\n".join(line for line in raised if line != _TRACEBACK), frame
 
 
 def last_frame(trace: str) -> str | None:

@@ -19,12 +19,13 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
 
     def look(examined: Examined, answers: Answers) -> Look:
         looks = look_at_all(inner, examined, answers)
+        expected = [each.expected for each in looks]
+        if unknown := broken(inner, looks, expected):
+            return unknown
         passed = all(each.passed for each in looks)
         score = sum(p.weight * each.score for p, each in zip(inner, looks, strict=True)) / total
         first = next((each for each in looks if not each.passed), looks[0])
-        expected = [each.expected for each in looks]
-        reason = told(inner, looks)
-        return Look(passed, min(1.0, score), expected, first.actual, reason, broken(looks))
+        return Look(passed, min(1.0, score), expected, first.actual, told(inner, looks))
 
     return Prepared("all", look, asks_of(inner))
 

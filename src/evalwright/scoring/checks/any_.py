@@ -18,12 +18,14 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
 
     def look(examined: Examined, answers: Answers) -> Look:
         looks = look_at_all(inner, examined, answers)
+        expected = [each.expected for each in looks]
+        if unknown := broken(inner, looks, expected):
+            return unknown
         best = max(looks, key=lambda each: (each.passed, each.score))
         if best.passed:
             return Look(True, best.score, best.expected, best.actual)
-        expected = [each.expected for each in looks]
         reason = f"none of {len(inner)} holds: {told(inner, looks)}"
-        return Look(False, best.score, expected, best.actual, reason, broken(looks))
+        return Look(False, best.score, expected, best.actual, reason)
 
     return Prepared("any", look, asks_of(inner))
 

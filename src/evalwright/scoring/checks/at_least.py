@@ -31,12 +31,15 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
 
     def look(examined: Examined, answers: Answers) -> Look:
         looks = look_at_all(inner, examined, answers)
+        expected = f"{count} of {len(inner)}"
+        if unknown := broken(inner, looks, expected):
+            return unknown
         passed = sum(each.passed for each in looks)
-        expected, actual = f"{count} of {len(inner)}", f"{passed} of {len(inner)}"
+        actual = f"{passed} of {len(inner)}"
         if passed >= count:
             return Look(True, 1.0, expected, actual)
         reason = f"{passed} of {len(inner)} hold, {count} are wanted: {told(inner, looks)}"
-        return Look(False, passed / count, expected, actual, reason, broken(looks))
+        return Look(False, passed / count, expected, actual, reason)
 
     return Prepared("at_least", look, asks_of(inner))
 

@@ -37,6 +37,10 @@ def told(prepared: Sequence[Prepared], looks: Sequence[Look]) -> str:
     return "; ".join(f"{name}: {look.reason}" for name, look in failed if not look.passed)
 
 
-def broken(looks: Sequence[Look]) -> bool:
-    """Whether one of them could not look, so that nobody knows whether it holds."""
-    return any(look.broken for look in looks)
+def broken(prepared: Sequence[Prepared], looks: Sequence[Look], expected: Any) -> Look | None:
+    """What they come to where one of them could not look: an error is never a pass."""
+    if not any(look.broken for look in looks):
+        return None
+    failed = [(each.name, look) for each, look in zip(prepared, looks, strict=True) if look.broken]
+    reason = "; ".join(f"{name}: {look.reason}" for name, look in failed)
+    return Look(False, 0.0, expected, failed[0][1].actual, reason, True)

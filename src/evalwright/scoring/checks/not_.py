@@ -19,7 +19,7 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
 
     def look(examined: Examined, answers: Answers) -> Look:
         seen = inner.look(examined, answers)
-        expected = {"not": seen.expected}
+        expected = {"not": {inner.name: seen.expected}}
         if seen.broken:  # nobody knows, and that is no pass
             return Look(False, 0.0, expected, seen.actual, seen.reason, True)
         if seen.passed:
@@ -37,5 +37,5 @@ CHECK = CheckKind(
     example="not: {contains: sorry}",
     schema=NESTED,
     prepare=_prepare,
-    cause="format_violation",
+    cause="missing_required_data",
 )
