@@ -214,7 +214,10 @@ BAD: dict[str, str] = {
     "": "write module:callable",
     ":": "write module:callable",
     ":answer": "write module:callable",
-    "top:": "write module:callable",
+    "top:": "name the function: top:answer",
+    "top.py": "name the function: top.py:answer",
+    "top.py:": "name the function: top.py:answer",
+    "empty.py": "name a function in it as empty.py:NAME; it has none yet",
     "nowhere:answer": "no module 'nowhere'",
     "rooms.nowhere:answer": "no module 'rooms.nowhere'",
     "top.nowhere:answer": "no module 'top.nowhere'",
@@ -233,6 +236,7 @@ BAD: dict[str, str] = {
 def test_a_reference_that_leads_nowhere_is_bad_input(folder: Path, ref: str, why: str) -> None:
     write(folder / "top.py", "TEXT = 'x'\nclass Clerk: pass\ndef answer(task): return 'yes'")
     write(folder / "rooms" / "__init__.py", "")
+    write(folder / "empty.py", "")
     with pytest.raises(BadInput) as raised:
         load_agent(ref)
     assert raised.value.exit_code == 2
@@ -268,15 +272,19 @@ def test_an_agent_whose_own_code_fails_while_it_is_loaded_is_broken(
     with pytest.raises(AgentBroken) as raised:
         load_agent(ref)
     assert raised.value.exit_code == 3
-    assert "failed while loading" in str(raised.value)
-    assert why in str(raised.value)
+    told = str(raised.value)
+    assert "failed while loading" in told
+    assert why in told
+    assert f'File "{name}", line 1' in told
+    assert "importlib" not in told
+    assert "evalwright/agents" not in told
 
 
 def test_the_command_leaves_with_2_or_3_before_anything_is_written(evalwright: Evalwright) -> None:
     suite = evalwright.suite()
     write(evalwright.folder / "broken.py", "import not_installed_here")
     nowhere = evalwright("run", suite, "--agent", "nowhere:answer")
-    broken = evalwright("run", suite, "--agent", "broken.py:answer", "--json")
+    broken = evalwright("run", suite, "--agent", "broken.py:answer", "--json", "--out", "a/b")
     missing = evalwright("run", suite)
     assert (nowhere.code, broken.code, missing.code) == (2, 3, 2)
     assert "no module 'nowhere'" in nowhere.err
@@ -284,6 +292,7 @@ def test_the_command_leaves_with_2_or_3_before_anything_is_written(evalwright: E
     assert "--agent" in missing.err
     assert nowhere.out == broken.out == missing.out == ""
     assert not evalwright.db.exists()
+    assert not (evalwright.folder / "a").exists()
 
 
 def test_an_agent_is_given_its_task(workshop: Workshop, folder: Path) -> None:

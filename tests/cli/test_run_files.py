@@ -87,6 +87,20 @@ def test_every_command_that_takes_a_run_takes_its_files(elsewhere: Evalwright, f
     assert len(json.loads(elsewhere("runs", "--json").out)) == 1
 
 
+def test_the_failed_tasks_of_a_folder_are_run_where_nothing_was_ever_recorded(
+    elsewhere: Evalwright, folder: Path
+):
+    results, suite = elsewhere.folder / "results", suite_of(folder)
+    elsewhere("run", suite, "--agent", subject("answers.py:no"), "--out", str(results))
+    fresh = Evalwright(elsewhere.folder, elsewhere.folder / "fresh.db")
+    for arguments in ((suite, "--failed", str(results)), ("--failed", str(results), suite)):
+        again = fresh("run", *arguments, "--agent", subject("answers.py:yes"), "--json")
+        assert again.code == 0, again.err
+        assert json.loads(again.out)["taskCount"] == 2
+    passed = fresh("run", suite, "--failed", str(folder), "--agent", subject("answers.py:yes"))
+    assert "no task failed in run" in passed.err
+
+
 def test_files_that_were_changed_are_refused_with_the_line(elsewhere: Evalwright, folder: Path):
     lines = (folder / "events.jsonl").read_text().splitlines()
     cut = elsewhere.folder / "cut.jsonl"

@@ -61,6 +61,41 @@ def test_a_data_file_is_run_with_one_line(evalwright: Evalwright, folder) -> Non
     assert list(verdicts(done).values()) == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        ("contain", "--check: no check is called 'contain' (did you mean contains?)"),
+        ("contains: Rome", "'contains: Rome' (write contains=VALUE)"),
+        ("regex=(", "--check: not a pattern of RE2"),
+        ("number", "line 2, column answer, --check: number cannot be this text, as in 1 more row"),
+    ],
+)
+def test_a_wrong_option_is_told_once_and_not_for_each_row(
+    evalwright: Evalwright, folder, check, told
+) -> None:
+    done = evalwright("run", "questions.csv", "--agent", "agent.py:answer", "--check", check)
+
+    assert done.code == 2
+    assert told in done.err
+    assert done.err.count("--check") == 1
+
+
+def test_columns_that_are_not_there_are_told_together(evalwright: Evalwright, folder) -> None:
+    wrong = ("--input", "queston", "--expected", "anwser", "--check", "contains")
+    done = evalwright("run", "questions.csv", "--agent", "agent.py:answer", *wrong)
+
+    assert "'queston', for input.queston (did you mean question?)" in done.err
+    assert "'anwser', for expected (did you mean answer?)" in done.err
+
+
+def test_code_in_place_of_a_suite_is_told_how_to_test_it(evalwright: Evalwright, folder) -> None:
+    done = evalwright("run", "agent.py")
+
+    assert done.code == 2
+    assert "`evalwright run SUITE --agent agent.py:NAME`" in done.err
+    assert "agent.py:answer" in done.err
+
+
 def test_what_was_guessed_is_told(evalwright: Evalwright, folder) -> None:
     done = evalwright("run", "questions.csv", "--agent", "agent.py:answer", "--check", "contains")
 
@@ -103,6 +138,7 @@ def test_a_suite_is_not_exported_over_itself(evalwright: Evalwright, folder) -> 
     [
         (("agent.py:answer", "agent.py:anwser"), "$.agent: line 2: agent.py has no 'anwser'"),
         (("agent.py:answer", "agnt.py:answer"), "$.agent: line 2: there is no file agnt.py"),
+        (("agent.py:answer", "agent.py"), "name the function: agent.py:answer"),
         (
             ("contains: Rome", "python: agent.py:polite"),
             "$.tasks[0].checks[0]: line 6, task where: ",

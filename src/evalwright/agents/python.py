@@ -14,10 +14,11 @@ from typing import Any, cast
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
-from evalwright.agents.user_code import Threads, load_code
+from evalwright.agents.user_code import Threads, load_code, unnamed_function
 from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
+_IMPORTING = "<frozen importlib"  # frames of Python's own
 FORMS = "write module:callable, path/file.py:callable, http(s)://address or cmd:program"
 
 
@@ -155,7 +156,7 @@ def load_python(
     """Load `module:callable` or `path/file.py:callable`."""
     source, _, name = ref.rpartition(":")
     if not source or not name:
-        raise BadInput(f"--agent {ref}: {FORMS}")
+        raise BadInput(f"--agent {ref}: {unnamed_function(ref) or FORMS}")
     module = _load_file(Path(source), ref) if source.endswith(".py") else _load_module(source, ref)
     try:
         function = operator.attrgetter(name)(module)
@@ -250,7 +251,8 @@ def own_trace(error: BaseException) -> str:
     """The traceback from the agent's first frame on, without the paths of this machine."""
     trace = traceback.TracebackException.from_exception(error)
     _shorten(trace)
-    return "".join(trace.format(chain=False))
+    lines = trace.format(chain=False) if trace.stack else trace.format_exception_only()
+    return "".join(lines)
 
 
 def _shorten(trace: traceback.TracebackException) -> None:
@@ -261,9 +263,11 @@ def _shorten(trace: traceback.TracebackException) -> None:
                 _short(frame.filename), frame.lineno, frame.name, line=frame.line
             )
             for frame in trace.stack
-            if not frame.filename.startswith(ours)
+            if not frame.filename.startswith((ours, _IMPORTING))
         ]
     )
+    if trace.exc_type and issubclass(trace.exc_type, SyntaxError) and trace.filename:
+        trace.filename = _short(trace.filename)
     for inner in trace.exceptions or ():
         _shorten(inner)
 
@@ -275,7 +279,7 @@ def _short(filename: str) -> str:
 
 
 def _broken(ref: str, error: BaseException) -> AgentBroken:
-    trace = "".join(traceback.format_exception(error)).rstrip()
+    trace = own_trace(error).rstrip()
     return AgentBroken(f"--agent {ref}: the agent's code failed while loading\n{trace}")
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+_MOST_NAMED = 5  # functions of a file
+
 
 def load_code(path: Path) -> Any:
     """The module in a file, with the modules beside it; exceptions of its code are not caught."""
@@ -28,6 +30,26 @@ def load_code(path: Path) -> Any:
     sys.modules.setdefault(path.stem, module)
     spec.loader.exec_module(module)
     return module
+
+
+def unnamed_function(ref: str) -> str | None:
+    """What to write in place of a file of code without a function; None if it names no such file.
+
+    The code is read and not run.
+    """
+    import ast  # only where something is wrong
+
+    name = ref.removesuffix(":")
+    path = Path(name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return None
+    defined = (each for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    names = [each.name for each in defined if not each.name.startswith("_")]
+    if not names:
+        return f"name a function in it as {name}:NAME; it has none yet"
+    return f"name the function: {' or '.join(f'{name}:{each}' for each in names[:_MOST_NAMED])}"
 
 
 class _Job(NamedTuple):

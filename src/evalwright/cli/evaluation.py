@@ -116,16 +116,16 @@ def start(given: dict[str, Any]) -> int:
         columns=columns,
         **identity,
     )
-    results.check_places()
-    if host is not None:
-        from evalwright.cli import remote
+    with results.places():
+        if host is not None:
+            from evalwright.cli import remote
 
-        return remote.evaluate(host, request, [suites, agents])
-    if max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
-        return evaluate(request)
-    from evalwright.cli.several import evaluate_several
+            return remote.evaluate(host, request, [suites, agents])
+        if max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
+            return evaluate(request)
+        from evalwright.cli.several import evaluate_several
 
-    return evaluate_several(request, suites, agents, models)
+        return evaluate_several(request, suites, agents, models)
 
 
 def evaluate(request: RunRequest) -> int:
@@ -150,7 +150,9 @@ def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -
     if not wanted.needs_log:
         suite, selection = select(subject.suite, wanted, name)
     else:
-        with existing_log(request.db) as log:
+        from evalwright.engine.run_files import log_for
+
+        with log_for(request.db, wanted.failed, wanted.errors) as log:
             suite, selection = select(subject.suite, wanted, name, log)
     return subject._replace(suite=suite, selection=selection)
 

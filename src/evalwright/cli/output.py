@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar
 
@@ -194,6 +194,22 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{path}: the folder cannot be made: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def folder_for_results(path: Path | None) -> Iterator[None]:
+    """Make a folder for what the work will give; what was made and is empty then goes again."""
+    if path is None:
+        yield
+        return
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    make_folder(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for each in made:
+                each.rmdir()
 
 
 def write_file(path: Path, chunks: Iterable[bytes], *, is_private: bool = False) -> None:

@@ -103,13 +103,12 @@ def command(
         quiet=quiet,
         show_secrets=show_secrets,
     )
-    results.check_places()
     request = RunRequest(
         suite=suite, agent=None, options=options, results=results, db=db, config=config
     )
     with without_collecting(for_good=True):
         subject = read_subject(suite, None) if suite else None
-    with log_for(db, run) as log:
+    with results.places(), log_for(db, run) as log:
         with without_collecting(for_good=True):
             planned = plan_rescore(
                 log, continued(log, find_run(log, run)), subject, str(suite or run), options

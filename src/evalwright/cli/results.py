@@ -1,6 +1,7 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from evalwright.cli.output import (
     Emit,
     Streams,
     check_place,
+    folder_for_results,
     make_folder,
     say,
     tell,
@@ -64,12 +66,13 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         told = not TELLING_FAILURES.isdisjoint(self.forms) or self.out is not None
         return told or self.github or self.summarised
 
-    def check_places(self) -> None:
+    @contextmanager
+    def places(self) -> Iterator[None]:
         """Refuse, before the work begins, places that cannot be written to when it is done."""
-        if self.out is not None:
-            make_folder(self.out)
-        for path in self.forms.values():
-            check_place(path)
+        with folder_for_results(self.out):
+            for path in self.forms.values():
+                check_place(path)
+            yield
 
 
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from evalwright.contracts.errors import BadInput
+from evalwright.engine.run_files import run_file
 from evalwright.engine.selection import Wanted
 from evalwright.models.run_defaults import RunDefaults, configured_log
 
@@ -13,13 +14,14 @@ def wanted_tasks(
 ) -> tuple[Wanted, tuple[Path, ...]]:
     """The choice that the options make, and the suites.
 
-    A suite right after `--failed` or `--errors` is a suite and not the name of a run.
+    A suite right after `--failed` or `--errors` is a suite and not the name of a run; what
+    `run --out` left is a run.
     """
     if resume is not None:
         raise BadInput("--resume: a run goes on with the tasks it began with; select none")
     for option in ("failed", "errors"):
         named = chosen.get(option)
-        if named and Path(named).exists():
+        if named and Path(named).exists() and run_file(named) is None:
             chosen[option], suites = "", (Path(named), *suites)
     if "seed" in chosen and "sample" not in chosen:
         raise BadInput("--seed needs --sample")

@@ -14,7 +14,7 @@ from evalwright.cli.evaluation import (
     prepare,
     select_tasks,
 )
-from evalwright.cli.output import Streams, make_folder, say, tell, without_secrets
+from evalwright.cli.output import Streams, folder_for_results, say, tell, without_secrets
 from evalwright.cli.results import Results, failed_run, publish, reported, show_results
 from evalwright.contracts.errors import (
     BadInput,
@@ -166,13 +166,13 @@ def _work(
     """Execute a job and show what came of it; a run that fails does not keep the others back."""
     request = job.request
     results = request.results
-    if results.out is not None:
-        make_folder(results.out)
+    quieter = msgspec.structs.replace(results, forms={}, github=False, summarised=False)
+    own = msgspec.structs.replace(request, results=quieter)
     try:
-        session, plans = prepare(request, job.subject, among_others=True)
-        quieter = msgspec.structs.replace(results, forms={}, github=False, summarised=False)
-        own = msgspec.structs.replace(request, results=quieter)
-        outcomes = ProgressObserver(own, log, label).run(session, plans)
+        with folder_for_results(results.out):
+            session, plans = prepare(request, job.subject, among_others=True)
+            outcomes = ProgressObserver(own, log, label).run(session, plans)
+            shown = show_results(results, log, outcomes)
     except (Interrupted, StoreError):
         raise
     except EvalwrightError as error:
@@ -181,7 +181,7 @@ def _work(
         if isinstance(error, RunFailed):
             runs.append(failed_run(results, log, error.run_id, error.code, str(error)))
         return EndedJob(job, (), error)
-    runs += [reported(results, log, each) for each in show_results(results, log, outcomes)]
+    runs += [reported(results, log, each) for each in shown]
     return EndedJob(job, outcomes)
 
 

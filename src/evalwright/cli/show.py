@@ -86,8 +86,7 @@ def command(
         quiet=False,
         show_secrets=show_secrets,
     )
-    results.check_places()
-    with log_for(db, run) as log:
+    with results.places(), log_for(db, run) as log:
         run_id = find_run(log, run)
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
         if with_events or task_id:

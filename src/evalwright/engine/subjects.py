@@ -52,6 +52,8 @@ def read_subject(
         wide = plain_data.read_data_suite(name, choice)
         return SuiteSubject(wide.suite, agent, wide.source, wide.notices)
     source = read_input(name)
+    if name.lower().endswith(".py"):
+        raise _code_for_suite(name)
     if b"evalwright" in source:
         with without_collecting():
             document = parse_document(source, name)
@@ -66,6 +68,16 @@ def read_subject(
         from evalwright.engine.wide.places import told_by_line
 
         raise told_by_line(error, source) from None
+
+
+def _code_for_suite(name: str) -> BadInput:
+    from evalwright.agents.user_code import unnamed_function
+
+    meant = unnamed_function(name) or f"name a function in it as {name}:NAME"
+    return BadInput(
+        f"{name}: this is code, not a suite; to test it, run a suite with it as the agent: "
+        f"`evalwright run SUITE --agent {name}:NAME` ({meant})"
+    )
 
 
 def _packed_subject(name: str, agent: str | None) -> SuiteSubject:

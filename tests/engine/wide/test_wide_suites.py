@@ -207,6 +207,42 @@ tasks:
         assert unknown.startswith("$.tasks[0].checks[1]: line 8, task first: ")
         assert empty.startswith("$.tasks[1]: line 9, task second: no checks")
 
+    def test_those_of_the_form_are_told_with_all_others(self, tmp_path):
+        text = """\
+evalwright: 1
+nmae: shop
+tasks:
+  - id: first
+    input: Hi
+    wieght: 2
+    checks: [ { contians: hello } ]
+  - id: second
+    input: Hi
+    weight: heavy
+  - id: third
+    input: Hi
+    checks: [ { regex: ( } ]
+data: { fiel: rows.csv }
+"""
+        told = problems_of(tmp_path, text)
+
+        expected = ("nmae", "wieght", "contians", "heavy", "RE2", "fiel")
+        assert len(told) == len(expected)
+        for word, problem in zip(expected, told, strict=True):
+            assert word in problem
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "evalwright: 1\ntasks: 3\n",
+            "evalwright: 1\ntasks: [3, {input: a, checks: 4}]\ndata: [5]\n",
+            "evalwright: 1\ndefaults: 3\ntasks: [{input: a, x: 1, checks: [{regex: (}]}]\n",
+            "evalwright: 1\n1: 2\ntasks: [{}, {checks: [], y: 3}]\n",
+        ],
+    )
+    def test_a_form_that_is_all_wrong_is_refused(self, tmp_path, text):
+        assert problems_of(tmp_path, text)
+
     @pytest.mark.parametrize(
         ("wrong", "near"),
         [("chekcs", "checks"), ("passRate", "pass_rate"), ("tag", "tags"), ("taskId", "id")],

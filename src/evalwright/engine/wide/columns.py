@@ -69,6 +69,13 @@ def as_told(fields: Mapping[str, str]) -> str:
     return ", ".join(f"{field} from {column}" for field, column in fields.items())
 
 
+def missing_columns(fields: Mapping[str, str], row: Row) -> list[UnknownColumn]:
+    """Every column of a map that a row does not have."""
+    return [
+        UnknownColumn(each, column, row) for each, column in fields.items() if column not in row
+    ]
+
+
 def taker(fields: Mapping[str, str]) -> Callable[[Row], Fields]:
     """What takes the fields of a map out of rows; it raises `UnknownColumn`."""
     given = _value_of({k: v for k, v in fields.items() if _is_of(k, "input")}, "input")

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.suite import Task
-from evalwright.engine.wide.columns import Fields, UnknownColumn, as_told, guessed, taker
+from evalwright.engine.wide.columns import (
+    Fields,
+    UnknownColumn,
+    as_told,
+    guessed,
+    missing_columns,
+    taker,
+)
 from evalwright.engine.wide.ids import Ids, content_id, row_id
 from evalwright.engine.wide.lowering import Problems, Recipe
 from evalwright.engine.wide.rows import (
@@ -79,6 +86,10 @@ class DataReading:
         fields = self._fields(first[1], opened.label)
         if fields is None:
             return
+        if missing := missing_columns(fields, first[1]):
+            for each in missing:
+                self._refuse_row(each, opened.place(first[0]))
+            return  # it is the same with every other row
         take = taker(fields)
         self._recipe.columns = fields
         for number, row in islice(chain([first], opened.rows), self._entry.get("limit")):

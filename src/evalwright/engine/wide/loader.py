@@ -2,8 +2,10 @@
 
 import math
 import os
-from collections.abc import Collection, Iterator
-from functools import cached_property
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +34,7 @@ MODES: list[Mode] = ["golden", "rubric", "adversarial", "regression", "live-shad
 VERSION = "0.0.0"
 MOST_SENT = 64 << 20  # bytes of tasks, where no files are read
 MOST_RENDERED = 100_000  # templates, there
+_ENTRY = re.compile(r"\$\.(tasks|data)\[(\d+)\]")
 _ELSEWHERE = ("http://", "https://", "cmd:")
 
 
@@ -96,9 +99,29 @@ def read_document(
     if isinstance(document, dict) and "data" in document:
         document = {**document, "data": _entries(document["data"])}
     problems = check_schema(document, WIDE_OUTLINE)
+    reading = partial(WideReading, document, folder or Path(), allow_code, allow_files)
     if problems:
-        raise InvalidDocument(name, problems)
-    return WideReading(document, folder or Path(), allow_code=allow_code, allow_files=allow_files)
+        broken = _broken_entries(problems, document)
+        more = [] if broken is None else reading(broken).all_problems()
+        raise InvalidDocument(name, problems + more)
+    return reading()
+
+
+def _broken_entries(problems: list[Problem], document: Any) -> set[str] | None:
+    """The tasks and data that are not of the form; None where more than these are not."""
+    broken = set()
+    for problem in problems if isinstance(document, dict) else ():
+        entry = _ENTRY.match(problem.path)
+        if entry is None and problem.path != "$":
+            return None
+        if entry and not _has_checks_beside(problem, document[entry[1]][int(entry[2])]):
+            broken.add(entry[0])
+    return broken if isinstance(document, dict) else None
+
+
+def _has_checks_beside(problem: Problem, entry: Any) -> bool:
+    """Whether the problem is a field too many, and checks can be looked at as well."""
+    return problem.message.startswith("Additional") and "checks" in entry and "input" in entry
 
 
 def _entries(data: Any) -> Any:
@@ -166,9 +189,15 @@ class WideReading:
     """One reading of a document: its tasks one by one, and every problem."""
 
     def __init__(
-        self, document: dict[str, Any], folder: Path, *, allow_code: bool, allow_files: bool
+        self,
+        document: dict[str, Any],
+        folder: Path,
+        allow_code: bool,  # noqa: FBT001 - of `read_document`, which names it
+        allow_files: bool,  # noqa: FBT001
+        broken: Collection[str] = (),  # paths of entries that are passed over
     ) -> None:
         self.problems = Problems(self._missing_code)
+        self._broken = broken
         self._document = document
         self._folder = folder
         self._allow_code = allow_code
@@ -192,18 +221,31 @@ class WideReading:
         except TooManyProblems:
             return
 
+    def all_problems(self) -> list[Problem]:
+        """Every problem of entries that are not broken."""
+        with suppress(TooManyProblems):
+            for _ in self.tasks():
+                pass
+        return self.problems.found
+
     def tasks(self) -> Iterator[Task]:
         """All tasks: those that stand in the document, then those of its data."""
         document = self._document
         if "agent" in document and not self._allow_code:
             self.problems.add("$.agent", "code is not run here", "leave it out")
-        for index, entry in enumerate(document.get("tasks", [])):
+        for index, entry in self._entries("tasks"):
             recipe = Recipe(entry, f"$.tasks[{index}]", self._shared)
             for task in tasks_of_entry(entry, document.get("vars", {}), recipe, self.problems):
                 self._claim(task.task_id, index)
                 yield task
-        for index, entry in enumerate(document.get("data", [])):
+        for index, entry in self._entries("data"):
             yield from self._rows(entry, index)
+
+    def _entries(self, name: str) -> Iterable[tuple[int, dict[str, Any]]]:
+        numbered = enumerate(self._document.get(name, []))
+        if not self._broken:
+            return numbered
+        return [each for each in numbered if f"$.{name}[{each[0]}]" not in self._broken]
 
     def _missing_code(self, function: str) -> Missing | None:
         if function in self.functions:

@@ -10,6 +10,8 @@ from evalwright.contracts.documents import YAML_ENDINGS, parse_document, read_in
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.engine.wide.data import OTHERWISE
 from evalwright.engine.wide.loader import WideSuite, load_wide
+from evalwright.scoring.checks.base import RefusedCheck
+from evalwright.scoring.checks.table import CHECKS, name_and_argument
 
 EXPECTED = "{{ expected }}"
 _CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
@@ -33,7 +35,8 @@ def read_data_suite(name: str, choice: ColumnChoice) -> WideSuite:
         raise BadInput(f"{name}: say what a good answer is, for example with --check contains")
     _refuse_suite(name)
     path = Path(name)
-    entry: dict[str, Any] = {"file": path.name, "checks": [check_of(c) for c in choice.checks]}
+    checks = [_named_check(name, each) for each in choice.checks]
+    entry: dict[str, Any] = {"file": path.name, "checks": checks}
     fields = {f"input.{column}": column for column in choice.inputs}
     chosen = {"expected": choice.expected, "id": choice.id}
     fields |= {field: column for field, column in chosen.items() if column is not None}
@@ -43,9 +46,8 @@ def read_data_suite(name: str, choice: ColumnChoice) -> WideSuite:
     try:
         wide = load_wide(document, name=name, folder=path.parent, allow_code=True, allow_files=True)
     except InvalidDocument as error:
-        raise InvalidDocument(
-            name, [_as_chosen(each, path.name) for each in error.problems]
-        ) from None
+        chosen_words = [_as_chosen(each, path.name) for each in error.problems]
+        raise InvalidDocument(name, _told_once(chosen_words)) from None
     told = (each.removeprefix(f"{path.name}: ") for each in wide.notices)
     return wide._replace(notices=tuple(each.replace(OTHERWISE, _CHOOSE) for each in told))
 
@@ -66,6 +68,35 @@ def _as_chosen(problem: Problem, file: str) -> Problem:
     return Problem(
         "$" if place == file else _CHECK.sub("--check", place), problem.message, problem.remedy
     )
+
+
+def _told_once(problems: list[Problem]) -> list[Problem]:
+    """What is wrong with an option is the same in every row, and told for the first of them."""
+    told: dict[tuple[str, str], list[Problem]] = {}
+    for each in problems:
+        told.setdefault((each.message, each.remedy), []).append(each)
+    return [
+        first
+        if not more
+        else Problem(first.path, _and_more(first.message, len(more)), first.remedy)
+        for first, *more in told.values()
+    ]
+
+
+def _and_more(message: str, count: int) -> str:
+    return f"{message}, as in {count:,} more {'row' if count == 1 else 'rows'}"
+
+
+def _named_check(file: str, text: str) -> dict[str, Any]:
+    """A check that there is; raises `BadInput`, once and not for every row."""
+    document = check_of(text)
+    try:
+        name_and_argument(document)
+    except RefusedCheck as refused:
+        known = text.partition(":")[0].strip()
+        remedy = f"write {known}=VALUE" if known in CHECKS else refused.remedy
+        raise BadInput(f"{file}: --check: {refused.message} ({remedy})") from None
+    return document
 
 
 def check_of(text: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
+from evalwright.agents.user_code import unnamed_function
+
 
 class Missing(NamedTuple):
     """Why a reference leads nowhere, and what to write instead."""
@@ -19,7 +21,8 @@ def missing_function(reference: str, folder: Path) -> Missing | None:
     """Why there is no function `file.py:name` or `module:name`; None if there seems to be one."""
     source, _, name = reference.rpartition(":")
     if not source or not name:
-        return Missing(f"{reference!r} names no function", "write file.py:function")
+        meant = unnamed_function(str(folder / source)) if source else None
+        return Missing(f"{reference!r} names no function", meant or "write file.py:function")
     path = folder / (source if source.endswith(".py") else source.replace(".", "/") + ".py")
     if not path.is_file():
         return _missing_file(source, path)
@@ -44,11 +47,11 @@ def missing_agent(reference: str, folder: Path) -> Missing | None:
     path = folder / reference.partition("#")[0]
     if ".py:" in reference or ":" in reference:
         return missing_function(reference, folder)
-    return (
-        None
-        if path.exists()
-        else Missing(f"there is no {reference}", "name a file, or file.py:function")
-    )
+    if not path.exists():
+        return Missing(f"there is no {reference}", "name a file, or file.py:function")
+    if path.suffix == ".py":
+        return missing_function(f"{reference}:", folder)
+    return None
 
 
 def _missing_file(source: str, path: Path) -> Missing | None:
