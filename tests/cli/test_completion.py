@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -62,6 +63,16 @@ def test_the_variable_of_the_library_gives_the_same_script(
     ).stdout
     assert "_EVALWRIGHT_COMPLETE" in asked
     assert evalwright("completion", shell).out.startswith(asked.rstrip("\n"))
+
+
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_options_are_completed_without_loading_what_the_command_does(command: str) -> None:
+    code = f"import sys, evalwright.cli.{command}; print(*sys.modules)"
+    asked = [sys.executable, "-c", code]
+    loaded = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert f"evalwright.cli.{command}" in loaded
+    assert "evalwright.engine" not in loaded
+    assert "evalwright.store" not in loaded
 
 
 def test_commands_are_completed_without_loading_any() -> None:

@@ -92,7 +92,8 @@ def test_the_failed_tasks_of_a_folder_are_run_where_nothing_was_ever_recorded(
 ):
     results, suite = elsewhere.folder / "results", suite_of(folder)
     elsewhere("run", suite, "--agent", subject("answers.py:no"), "--out", str(results))
-    fresh = Evalwright(elsewhere.folder, elsewhere.folder / "fresh.db")
+    fresh = Evalwright(elsewhere.folder)
+    fresh.db = elsewhere.folder / "fresh.db"
     for arguments in ((suite, "--failed", str(results)), ("--failed", str(results), suite)):
         again = fresh("run", *arguments, "--agent", subject("answers.py:yes"), "--json")
         assert again.code == 0, again.err

@@ -58,6 +58,27 @@ def test_the_command_line_counts_first(project: Evalwright) -> None:
     assert planned(project)["settings"]["concurrency"] == 3
 
 
+def test_gates_of_the_settings_replace_the_usual_ones_and_what_they_leave_out_is_told(
+    project: Evalwright,
+) -> None:
+    settings = project.folder / "pyproject.toml"
+    settings.write_text(PROJECT.replace(', "findings", "regression"', ""))
+    project.suite(
+        a_suite([a_task()], modes=["golden", "regression"], pass_score=0), "evals/suite.json"
+    )
+    assert "will not fail" not in project("run").err
+    worse = ("run", "--baseline", "latest", "--agent", "agent.py:other")
+    told = project(*worse)
+    assert told.code == 0
+    assert "fails on threshold, so a regression will not fail this one" in told.err
+    both = ("--fail-on", "threshold", "--fail-on", "regression")
+    assert " ".join(both) in told.err
+    asked = project("run", "--baseline", "latest", "--fail-on", "threshold")
+    assert "will not fail" not in asked.err, "who asks for it on the command line knows"
+    settings.write_text(PROJECT)
+    assert project(*worse).code == 1
+
+
 def test_settings_are_found_from_a_folder_below(project: Evalwright) -> None:
     below = project.folder / "src"
     below.mkdir()

@@ -165,7 +165,7 @@ def prepare(
     notify: Callable[[str], None] = warn,
 ) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
-    suite, agent, source, notices, selection, _ = subject
+    suite, agent, _, notices, selection, _ = subject
     name, options = str(request.suite), request.options
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
         from evalwright.engine.fitting import fitting
@@ -192,13 +192,24 @@ def prepare(
         config=request.config,
         notify=notify,
     )
-    if options.baseline is None:
-        plans = session.plan(suite, name, source=source, selection=selection)
-        return session, plans
+    plans = _planned(request, session, subject)
+    if options.fail_on != request.options.fail_on and not request.results.quiet:
+        from evalwright.cli.run_options import told_gates
+
+        for told in told_gates(plans[0]):
+            say(f"{name}: {told}")
+    return session, plans
+
+
+def _planned(request: RunRequest, session: Session, subject: SuiteSubject) -> list[Plan]:
+    suite, _, source, _, selection, _ = subject
+    name = str(request.suite)
+    if request.options.baseline is None:
+        return session.plan(suite, name, source=source, selection=selection)
     from evalwright.engine.run_files import log_for
 
     with log_for(request.db, request.options.baseline) as log:
-        return session, session.plan(suite, name, log, source=source, selection=selection)
+        return session.plan(suite, name, log, source=source, selection=selection)
 
 
 def warn_of_weights(suite: Suite, name: str) -> None:

@@ -1,12 +1,17 @@
 """What the options of `evalwright run` mean beside each other and beside a settings file."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from evalwright.contracts.errors import BadInput
+from evalwright.engine.plan import Plan
 from evalwright.engine.run_files import run_file
 from evalwright.engine.selection import Wanted
+from evalwright.engine.verdict import gates, gates_left_out
 from evalwright.models.run_defaults import RunDefaults, configured_log
+
+_NOUNS = {"regression": "a regression", "findings": "a safety finding"}
 
 
 def wanted_tasks(
@@ -37,3 +42,15 @@ def fill_in(given: dict[str, Any], defaults: RunDefaults, *, is_resumed: bool) -
         given["suites"] = tuple(map(Path, defaults.suites))
     if given["concurrency"] is None:
         given["concurrency"] = defaults.concurrency
+
+
+def told_gates(plan: Plan) -> Iterator[str]:
+    """What the user asks for and the gates of the settings do not count."""
+    left_out = gates_left_out(plan)
+    if left_out:
+        also = " ".join(f"--fail-on {each}" for each in [*gates(plan), *left_out])
+        yield (
+            f"by the settings a run fails on {' and '.join(gates(plan))}, so "
+            f"{' and '.join(map(_NOUNS.__getitem__, left_out))} will not fail this one; "
+            f"else add to fail-on there, or give {also}"
+        )

@@ -69,8 +69,16 @@ def nobody_answered(agent: AgentFacts, count: int, first: str) -> str:
 
 def gates(plan: Plan) -> Sequence[FailOn]:
     """What fails a run of this plan: what was asked for, else what its modes are about."""
-    if plan.settings.fail_on:
-        return plan.settings.fail_on
+    return plan.settings.fail_on or _usual_gates(plan)
+
+
+def gates_left_out(plan: Plan) -> list[FailOn]:
+    """Of what the modes of a run are about, that which does not fail it."""
+    chosen: set[str] = {each.removeprefix("significant-") for each in gates(plan)}
+    return [each for each in _usual_gates(plan) if each not in {"threshold", *chosen}]
+
+
+def _usual_gates(plan: Plan) -> list[FailOn]:
     chosen: list[FailOn] = ["threshold"]
     if plan.is_adversarial:
         chosen.append("findings")

@@ -173,9 +173,21 @@ def test_wrong_arguments_are_refused(check, path, message, remedy):
     assert remedy in problem.remedy
 
 
-@pytest.mark.parametrize("check", [{"judge": "is polite"}, {"not": {"python": "checks.py:f"}}])
-def test_checks_that_ask_are_not_made_of_a_part_of_an_answer(check):
-    whole = "looks at the whole answer, not at a part of it"
-    assert whole in refused({"json": {"path": "$.a", **check}}).message
-    assert whole in refused({"json": {"subset": {"a": check}}}).message
-    assert whole in refused({"does_not_call": {"tool": "send", "args": {"to": check}}}).message
+@pytest.mark.parametrize(
+    ("check", "name", "remedy"),
+    [
+        ({"judge": "is polite"}, "judge", "say in the criterion which part is meant"),
+        ({"not": {"python": "checks.py:f"}}, "python", "given `output` and `calls`"),
+        ({"similar": {"to": "a", "by": "embedding"}}, "similar by embedding", "by: rouge_l"),
+    ],
+)
+def test_checks_that_ask_are_not_made_of_a_part_of_an_answer(check, name, remedy):
+    for around in (
+        {"json": {"path": "$.a", **check}},
+        {"json": {"subset": {"a": check}}},
+        {"does_not_call": {"tool": "send", "args": {"to": check}}},
+    ):
+        problem = refused(around)
+        assert problem.message == f"{name} looks at the whole answer, not at a part of it"
+        assert problem.remedy.startswith("write it as a check of its own; ")
+        assert remedy in problem.remedy

@@ -79,8 +79,14 @@ def load_wide(
     A host allows neither the user's own code nor files. `functions` are own checks that need not
     be looked for.
     """
-    reading = read_document(document, name, folder, allow_code=allow_code, allow_files=allow_files)
-    reading.functions = functions
+    reading = read_document(
+        document,
+        name,
+        folder,
+        allow_code=allow_code,
+        allow_files=allow_files,
+        functions=functions,
+    )
     with without_collecting():
         tasks = list(reading.sound_tasks())
     if reading.problems.found:
@@ -93,13 +99,19 @@ def load_wide(
 
 
 def read_document(
-    document: Any, name: str, folder: Path | None, *, allow_code: bool, allow_files: bool
+    document: Any,
+    name: str,
+    folder: Path | None,
+    *,
+    allow_code: bool,
+    allow_files: bool,
+    functions: Collection[str] = (),
 ) -> "WideReading":
     """A reading of a document that has the form of a wide suite; raises `InvalidDocument`."""
     if isinstance(document, dict) and "data" in document:
         document = {**document, "data": _entries(document["data"])}
     problems = check_schema(document, WIDE_OUTLINE)
-    reading = partial(WideReading, document, folder or Path(), allow_code, allow_files)
+    reading = partial(WideReading, document, folder or Path(), allow_code, allow_files, functions)
     if problems:
         broken = _broken_entries(problems, document)
         more = [] if broken is None else reading(broken).all_problems()
@@ -194,6 +206,7 @@ class WideReading:
         folder: Path,
         allow_code: bool,  # noqa: FBT001 - of `read_document`, which names it
         allow_files: bool,  # noqa: FBT001
+        functions: Collection[str] = (),  # own checks that are at hand
         broken: Collection[str] = (),  # paths of entries that are passed over
     ) -> None:
         self.problems = Problems(self._missing_code)
@@ -203,7 +216,7 @@ class WideReading:
         self._allow_code = allow_code
         self._allow_files = allow_files
         self._ids = Ids(lambda index: f"$.tasks[{index}]")
-        self.functions: Collection[str] = ()  # own checks that are at hand
+        self._functions = functions
         self.notices: list[str] = []
 
     def sound_tasks(self) -> Iterator[Task]:
@@ -248,7 +261,7 @@ class WideReading:
         return [each for each in numbered if f"$.{name}[{each[0]}]" not in self._broken]
 
     def _missing_code(self, function: str) -> Missing | None:
-        if function in self.functions:
+        if function in self._functions:
             return None
         if self._allow_code:
             return missing_function(function, self._folder)

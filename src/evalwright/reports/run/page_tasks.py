@@ -76,7 +76,7 @@ def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: boo
     facts = [] if record.score is None else [f"score {record.score:.4g}"]
     if record.latency_ms is not None:
         facts.append(f"{record.latency_ms:,} ms")
-    if record.usage.calls and record.usage.cost_usd is not None:
+    if record.usage.cost_usd is not None:
         facts.append(dollars(record.usage.cost_usd))
     reason = shortened(why(record), _SHORT) if status != "passed" or record.repetitions else ""
     told = Html(f'<span class="why">{text_html(reason)}</span>' if reason else "")

@@ -87,14 +87,9 @@ def _cells(record: TaskRecord) -> tuple[str, ...]:
         record.task_id,
         NOTHING if record.score is None else f"{record.score:.4g}",
         NOTHING if record.latency_ms is None else f"{record.latency_ms:,} ms",
-        _cost(record),
+        NOTHING if record.usage.cost_usd is None else dollars(record.usage.cost_usd),
         one_line(why(record), _SHORT),
     )
-
-
-def _cost(record: TaskRecord) -> str:
-    known = record.usage.calls and record.usage.cost_usd is not None
-    return dollars(record.usage.cost_usd or 0.0) if known else NOTHING
 
 
 def render_csv(runs: Sequence[ReportedRun | FailedRun]) -> bytes:

@@ -4,7 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 from evalwright.contracts.jsonvalue import child, json_equal
-from evalwright.scoring.checks.base import Answers, Ask, Examined, Prepared, Preparing, RefusedCheck
+from evalwright.scoring.checks.base import (
+    Answers,
+    Ask,
+    CodeAsk,
+    EmbeddingAsk,
+    Examined,
+    JudgeAsk,
+    Prepared,
+    Preparing,
+    RefusedCheck,
+)
 from evalwright.scoring.checks.comparing import told
 from evalwright.scoring.checks.json_paths import ABSENT
 
@@ -31,13 +41,20 @@ def prepare_subset(
     return fits, ()
 
 
+_OF_THE_WHOLE: dict[type[Ask], tuple[str, str]] = {
+    JudgeAsk: ("judge", "say in the criterion which part is meant"),
+    CodeAsk: ("python", "the function is given `output` and `calls`, and finds the part there"),
+    EmbeddingAsk: ("similar by embedding", "a part is compared with by: rouge_l or edit"),
+}
+
+
 def nested_in_part(document: Any, preparing: Preparing, path: str) -> Prepared:
     """A check of a part of an answer; what others are asked is about the whole of it."""
     prepared = preparing.nested(document, path)
     if prepared.asks:
-        remedy = "write it as a check of its own; `python` is given `output` and `calls`"
-        message = f"{prepared.name} looks at the whole answer, not at a part of it"
-        raise RefusedCheck(message, remedy, path)
+        name, remedy = _OF_THE_WHOLE[type(prepared.asks[0])]
+        message = f"{name} looks at the whole answer, not at a part of it"
+        raise RefusedCheck(message, f"write it as a check of its own; {remedy}", path)
     return prepared
 
 

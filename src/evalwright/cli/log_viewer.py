@@ -1,0 +1,187 @@
+"""What of a run is shown: its scorecard, its failures in full, its tasks, its events."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from evalwright.cli.output import Streams, say, tell, without_secrets, write_stdout
+from evalwright.cli.results import (
+    Results,
+    continued,
+    failed_run,
+    reported,
+    write_forms,
+)
+from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
+from evalwright.contracts.events import Event
+from evalwright.contracts.summary import to_json
+from evalwright.engine.history import History, read_history
+from evalwright.engine.listing import find_run, is_live
+from evalwright.engine.replay import project
+from evalwright.engine.run_files import log_for
+from evalwright.reports.console import Style, one_line
+from evalwright.reports.run.reported import ShownRun, failed_stories, task_reader
+from evalwright.reports.run.scorecard import (
+    LIVE,
+    MOST_FAILURES,
+    agreement,
+    overrides_of,
+    render_outcome,
+    render_story,
+)
+from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
+from evalwright.store.protocol import EventLog
+
+
+def show_run(
+    run: str,
+    db: str | None,
+    forms: dict[str, Path],
+    *,
+    with_events: bool,
+    task_id: str | None,
+    with_tasks: bool,
+    as_json: bool,
+    show_secrets: bool,
+) -> None:
+    """Show the parts of a run that are wanted, and write its reports."""
+    results = Results(
+        emit=write_stdout,
+        as_json=as_json,
+        forms=forms,
+        out=None,
+        quiet=False,
+        show_secrets=show_secrets,
+    )
+    with results.places(), log_for(db, run) as log:
+        run_id = find_run(log, run)
+        viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
+        if with_events or task_id:
+            viewer.events(run_id, task_id)
+        if with_tasks or results.forms or not (with_events or task_id):
+            history = read_history(log, continued(log, run_id))
+            if results.forms:
+                write_reports(results, log, history)
+            if with_tasks:
+                viewer.tasks(history)
+            elif as_json or not results.forms:
+                viewer.result(history)
+            project(history)  # one without a result ends with its exit code
+
+
+def write_reports(results: Results, log: EventLog, history: History) -> None:
+    """Write the reports of a run that are one file each; one without a result has none in it."""
+    try:
+        outcome = project(history)
+    except CannotEvaluate as error:
+        code = error.code if isinstance(error, RunFailed) else "incomplete"
+        write_forms(results, [failed_run(results, log, history.run_id, code, str(error))])
+        return
+    stories: list[TaskStory] = []
+    if results.names_failures:  # other forms tell of all tasks
+        stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
+    write_forms(results, [reported(results, log, ShownRun(outcome, stories, None))])
+
+
+class LogViewer:
+    """What is shown of the runs of a log, with secrets or without."""
+
+    def __init__(self, log: EventLog, *, as_json: bool, show_secrets: bool) -> None:
+        self._log = log
+        self._as_json = as_json
+        self._show_secrets = show_secrets
+
+    def result(self, history: History) -> None:
+        """The scorecard of a run, or its summary."""
+        try:
+            outcome = project(history)
+        except CannotEvaluate:
+            if not self._as_json:
+                self._unscored(history)
+            raise
+        if self._as_json:
+            write_stdout(to_json(outcome.summary))
+            return
+        card = render_outcome(
+            outcome,
+            failed_stories(self._log, outcome, show_secrets=self._show_secrets),
+            Style.of(Streams.out),
+            agreement=agreement(self._log, outcome),
+            full=True,
+            overrides=overrides_of(self._log, history.run_id, full=True),
+        )
+        tell(card, styled=True)
+
+    def tasks(self, history: History) -> None:
+        """Every task of a run, as far as it came."""
+        from evalwright.reports.run.task_tables import render_tasks, task_lines
+
+        read = task_reader(self._log, history.run_id, show_secrets=self._show_secrets)
+        records = [task.record for task in read().tasks]
+        if self._as_json:
+            write_stdout(b"".join(task_lines(records)))
+        else:
+            tell(render_tasks(records, Style.of(Streams.out)), styled=True)
+
+    def _unscored(self, history: History) -> None:
+        """What went wrong in a run without a result; a damaged log is reported elsewhere."""
+        stories: list[TaskStory] = []
+        with suppress(msgspec.MsgspecError):
+            stories = task_stories(history.plan.suite, self._log.read(history.run_id))
+        failed = history.failure()
+        unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
+        for story in self._masked(stories[:MOST_FAILURES]):
+            lines = render_story(story, Style.of(Streams.out), full=True)
+            if story.task.task_id in unjudged:
+                reason = one_line(unjudged[story.task.task_id], None)
+                shown = reason if self._show_secrets else without_secrets(reason)
+                lines.append(f"      judge     {shown}")
+            tell("\n".join([*lines, ""]), styled=True)
+
+    def _masked(self, stories: list[TaskStory]) -> list[TaskStory]:
+        return stories if self._show_secrets or not stories else mask_stories(stories)
+
+    def events(self, run_id: str, task_id: str | None) -> None:
+        """The events of a run, or of a task of it after its story."""
+        if is_live(self._log, run_id):
+            say(LIVE)
+        if task_id is not None:
+            history = read_history(self._log, run_id)
+            _require_task(history, task_id)
+            if not self._as_json:
+                self._task(history, task_id)
+        for event in self._log.read(run_id):
+            if task_id is not None and event.task_id != task_id:
+                continue
+            shown = event if self._show_secrets else _masked_event(event)
+            if self._as_json:
+                write_stdout(shown.to_json() + b"\n")
+            else:
+                tell(_line(shown))
+
+    def _task(self, history: History, task_id: str) -> None:
+        events = self._log.read(history.run_id)
+        for story in self._masked(task_stories(history.plan.suite, events, {task_id})):
+            tell(
+                "\n".join(render_story(story, Style.of(Streams.out), full=True, with_trace=True)),
+                styled=True,
+            )
+            tell(f"      input     {one_line(story.task.input, None)}\n")
+
+
+def _masked_event(event: Event) -> Event:
+    from evalwright.signals.masking import mask_bytes
+
+    return msgspec.structs.replace(event, body=mask_bytes(event.body, personal=False))
+
+
+def _require_task(history: History, task_id: str) -> None:
+    suite = history.plan.suite
+    if task_id not in {task.task_id for task in suite.tasks}:
+        raise BadInput(f"the suite {suite.suite_id} has no task {task_id!r}")
+
+
+def _line(event: Event) -> str:
+    task = f" [{event.task_id}]" if event.task_id else ""
+    return f"{event.sequence:>6}  {event.type}{task}  {one_line(event.body.decode())}"
