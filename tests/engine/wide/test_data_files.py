@@ -274,7 +274,6 @@ class TestKindsOfFiles:
         ]
 
     def test_parquet_is_read_with_the_extra(self, tmp_path):
-        pytest.importorskip("pyarrow", reason="evalwright[data] is not installed")
         import pyarrow
         import pyarrow.parquet
 
