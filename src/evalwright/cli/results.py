@@ -66,12 +66,18 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         told = not TELLING_FAILURES.isdisjoint(self.forms) or self.out is not None
         return told or self.github or self.summarised
 
+    def check_places(self) -> None:
+        """Refuse, before the work begins, places that cannot be written to when it is done."""
+        if self.out is not None:
+            make_folder(self.out)
+        for path in self.forms.values():
+            check_place(path)
+
     @contextmanager
     def places(self) -> Iterator[None]:
-        """Refuse, before the work begins, places that cannot be written to when it is done."""
+        """The same for the length of the work; a folder that stays empty is gone after it."""
         with folder_for_results(self.out):
-            for path in self.forms.values():
-                check_place(path)
+            self.check_places()
             yield
 
 
