@@ -7,7 +7,7 @@ Every pattern is written so that `re` gives the same matches, and has bounded re
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -53,18 +53,26 @@ def plain_engine() -> Engine:
 def best_engine() -> Engine:
     """The fastest of what is installed."""
     compile_pattern, find_literals = _compile_plain, _find_one_by_one
+    if (compile_now := quickest_compiler()) is not _compile_plain:
+        compile_pattern = lambda pattern: _WhenUsed(lambda: compile_now(pattern))  # noqa: E731
+    with suppress(ImportError):
+        import ahocorasick  # noqa: F401
+
+        find_literals = find_together
+    return Engine(compile_pattern, find_literals, compile_pattern)
+
+
+@cache
+def quickest_compiler() -> Callable[[bytes], Pattern]:
+    """Compiles patterns for bytes with google-re2, or with `re` where that is not installed."""
     with suppress(ImportError):
         import re2
 
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
         options.log_errors = False
-        compile_pattern = lambda pattern: _WhenUsed(lambda: re2.compile(pattern, options))  # noqa: E731
-    with suppress(ImportError):
-        import ahocorasick  # noqa: F401
-
-        find_literals = find_together
-    return Engine(compile_pattern, find_literals, compile_pattern)
+        return partial(re2.compile, options=options)
+    return _compile_plain
 
 
 def engine_for_few_texts() -> Engine:
