@@ -15,11 +15,11 @@ INDENTED = "indented"  # the info of code that is set off by four spaces instead
 MAX_DEPTH = 50  # of list items that begin on one line
 _CODE_INDENT = 4
 
-_HEADING = when_used(r"(#{1,6})(?:[ \t]|$)")
-_FENCE = when_used(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
-_RULE = when_used(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_ITEM = when_used(r"([-*+]|(\d{1,9})[.)])(?:([ \t]+)|$)")
-_SETEXT = when_used(r"(=+|-+)[ \t]*$")
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]|$)")
+_FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+_RULE = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_ITEM = re.compile(r"([-*+]|(\d{1,9})[.)])(?:([ \t]+)|$)")
+_SETEXT = re.compile(r"(=+|-+)[ \t]*$")
 _DELIMITERS = when_used(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _CELL_END = when_used(r"(?<!\\)\|")
 _HTML_TAGS = (

@@ -28,7 +28,7 @@ _NAME = when_used(r"[^\]}>\n]+")
 # What is not to precede the braces is looked back at: so `re` can skip to the next of them.
 _SPACED = when_used(r"\{\{(?<!\$\{\{)([ \t]*)([\w.-]+)([ \t]*)\}\}")
 _SPACED_ANYWHERE = when_used(r"\{\{(?:[ \t]|[\w.-]++[ \t])")
-_IDENTIFIER = when_used(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
+_IDENTIFIER = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|[a-z][a-z0-9]*(?:_[a-z0-9]+)+$")
 # A set of first characters, so that `re` can skip to the next of them.
 _NUMBER = when_used(r"[\d*xn](?:(?<=\d)\d*|(?<=\*)|(?<=\b[xn])\b)")
 _CERTAIN_STYLES = frozenset(("{{}}", "${}"))

@@ -45,7 +45,7 @@ _SHORT_CAPITALS = frozenset("THE TO OF IS ARE NOT YOU MUST ANY THIS THAT BE".spl
 _WITHIN_A_SENTENCE = quick_pattern(f" (?:{'|'.join(sorted(_SHORT_CAPITALS))}) ".encode())
 _EXCLAMATION = when_used(r"!{3,}")
 _PARAGRAPH = when_used(r"[^\n]+(?:\n(?![ \t]*(?:\n|[-*+•|>#]|\d+[.)]|```|\*\*))[^\n]+)*")
-_NO_PARAGRAPH = when_used(r"[ \t]*(?:[|>#]|```)")
+_NO_PARAGRAPH = re.compile(r"[ \t]*(?:[|>#]|```)")
 _SENTENCE_END = when_used(r"[.!?:;](?=[\s*_\"'”)]|$)|[。！？：；؟۔।]|\s[\u2013\u2014-]\s|\n|</")
 _ENDS_LINE = (*".!?:;,*_|>", *"。！？：；，、؟", "...", "…")
 _NO_PROSE = when_used(r"[(){}\[\]=<>|;/\\│├└─$#@]")
