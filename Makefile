@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model soak lint format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks bench-page mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks bench-page mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,6 +55,16 @@ lint: setup ## check formatting, lint rules, types, and which package may import
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/typed_examples.py
+
+# As separate as the model: 280 MB that no other target needs.
+TYPES_SYNC = UV_PROJECT_ENVIRONMENT=.venv-types $(UV) sync --quiet --locked --python $(PYTHON) --only-group types
+
+types: setup ## check the examples on the pages about Python with mypy and with pyright (installs 280 MB)
+	@$(TYPES_SYNC) 2>.venv-problem || UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(TYPES_SYNC) 2>/dev/null \
+	  || { cat .venv-problem >&2; rm -f .venv-problem; exit 2; }
+	@rm -f .venv-problem
+	$(BIN)/python tools/typed_examples.py --pyright
 
 format: setup ## format the code
 	$(BIN)/ruff format .

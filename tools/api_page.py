@@ -27,8 +27,10 @@ TITLES = {
     "comparing": "Comparing",
     "baselines": "Baselines",
     "scanning": "Traces and prompts",
+    "python": "Agents",
     "errors": "Errors",
 }
+BESIDE = {"python": ("protocol",)}  # modules whose names stand in the same section
 INTRODUCTION = """\
 # Python reference
 
@@ -52,7 +54,8 @@ def page() -> str:
     parts = [INTRODUCTION]
     for module, title in TITLES.items():
         parts.append(f"## {title}\n")
-        parts += [entry(name, module) for name in offered(module)]
+        for each in (module, *BESIDE.get(module, ())):
+            parts += [entry(name, each) for name in offered(each)]
     parts.append("## Types\n\nShort names of types that signatures above use.\n")
     parts.append("| name | stands for |\n| --- | --- |\n" + "\n".join(aliases()))
     return "\n".join(parts).rstrip() + "\n"
@@ -93,7 +96,7 @@ def home_of(name: str) -> str | None:
 
 
 def module_named(module: str) -> Any:
-    room = "contracts" if module == "errors" else "api"
+    room = {"errors": "contracts", "python": "agents", "protocol": "agents"}.get(module, "api")
     return importlib.import_module(f"evalwright.{room}.{module}")
 
 
@@ -147,13 +150,18 @@ def fields(node: ast.ClassDef) -> Iterator[str]:
 
 
 def row(node: ast.FunctionDef, owner: str) -> str:
-    kinds = {ast.unparse(each) for each in node.decorator_list}
+    kinds = {ast.unparse(each).rpartition(".")[2] for each in node.decorator_list}
     called = node.name
     if not kinds & {"property", "cached_property"}:
         arguments = ", ".join(
-            [each.arg for each in node.args.args if each.arg not in ("self", "cls")]
+            [
+                each.arg
+                for each in (*node.args.posonlyargs, *node.args.args)
+                if each.arg not in ("self", "cls")
+            ]
             + [f"*{node.args.vararg.arg}" for _ in [0] if node.args.vararg]
             + [f"{each.arg}=…" for each in node.args.kwonlyargs]
+            + [f"**{node.args.kwarg.arg}" for _ in [0] if node.args.kwarg]
         )
         called = f"{owner}.{node.name}" if "classmethod" in kinds else node.name
         called = f"{called}({arguments})"

@@ -14,8 +14,8 @@ Nothing else is imported before it is used.
 
 TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it takes
 if TYPE_CHECKING:
-    from typing import Any
-
+    from evalwright.agents.protocol import ToolError as ToolError
+    from evalwright.agents.python import AgentTask as AgentTask
     from evalwright.api.baselines import baseline as baseline
     from evalwright.api.check_objects import Check as Check
     from evalwright.api.check_objects import check as check
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from evalwright.contracts.errors import EvalwrightError as EvalwrightError
 
 __all__ = [
+    "AgentTask",
     "Check",
     "ComparisonResult",
     "EvalwrightError",
@@ -62,6 +63,7 @@ __all__ = [
     "Suite",
     "Task",
     "TaskReport",
+    "ToolError",
     "__version__",
     "all_of",
     "any_of",
@@ -99,6 +101,8 @@ __version__ = "0.2.0"
 
 # Where each name is found, when it is first used; the others are checks.
 _HOMES = {
+    "agents.protocol": "ToolError",
+    "agents.python": "AgentTask",
     "api.suites": "Suite Task",
     "api.check_objects": "Check check",
     "api.running": "arun load run",
@@ -110,16 +114,18 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> "Any":
-    """Import a part of the interface when it is first asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # or any name would do
 
-    home = next((home for home, names in _HOMES.items() if name in names.split()), "api.checks")
-    value = getattr(import_module(f"evalwright.{home}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        """Import a part of the interface when it is first asked for."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        home = next((home for home, names in _HOMES.items() if name in names.split()), "api.checks")
+        value = getattr(import_module(f"evalwright.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

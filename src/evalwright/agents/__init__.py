@@ -1,16 +1,18 @@
 """Ways to invoke a subject: Python callable, HTTP endpoint, command; fixtures and memory.
 
-What an agent's author may want by name: `Task` for annotations, `ToolError` to catch a tool call
-that has no result.
+What an agent's author may want by name: `AgentTask` for annotations (called `Task` before 0.3),
+`ToolError` to catch a tool call that has no result. `import evalwright` offers both, too.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evalwright.agents.protocol import ToolError
-    from evalwright.agents.python import Task
+    from evalwright.agents.python import AgentTask
 
-__all__ = ["Task", "ToolError"]
+    Task = AgentTask
+
+__all__ = ["AgentTask", "Task", "ToolError"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,8 +21,8 @@ def __getattr__(name: str) -> Any:
         from evalwright.agents.protocol import ToolError
 
         return ToolError
-    if name == "Task":
-        from evalwright.agents.python import Task
+    if name in ("AgentTask", "Task"):
+        from evalwright.agents.python import AgentTask
 
-        return Task
+        return AgentTask
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

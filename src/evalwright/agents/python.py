@@ -22,7 +22,7 @@ _IMPORTING = "<frozen importlib"  # frames of Python's own
 FORMS = "write module:callable, path/file.py:callable, http(s)://address or cmd:program"
 
 
-class Task:
+class AgentTask:
     """What an agent is given."""
 
     def __init__(self, invocation: Invocation) -> None:
@@ -101,16 +101,16 @@ class PythonAgent:
         """Call a sync function; its time is taken in its thread, as the loop may be busy."""
         started = invocation.now_s()
         try:
-            return self._function(Task(invocation))
+            return self._function(AgentTask(invocation))
         except BaseException as error:
             raise _failure(error) from error
         finally:
             invocation.took_s = invocation.now_s() - started
 
-    async def _await(self, function: Callable[[Task], Any], invocation: Invocation) -> Any:
+    async def _await(self, function: Callable[[AgentTask], Any], invocation: Invocation) -> Any:
         before_s, started = invocation.took_s or 0.0, invocation.now_s()
         try:
-            return await function(Task(invocation))
+            return await function(AgentTask(invocation))
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
@@ -123,20 +123,20 @@ class PythonAgent:
         self._threads.close()
 
 
-def _taking_a_task(function: Any) -> Callable[[Task], Any]:
+def _taking_a_task(function: Any) -> Callable[[AgentTask], Any]:
     """The function as one of a task, if its parameters name parts of it instead."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some callables written in C do not tell
-        return cast("Callable[[Task], Any]", function)
+        return cast("Callable[[AgentTask], Any]", function)
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     required = {one.name for one in named if one.default is one.empty}
     if required <= {"task"}:
-        return cast("Callable[[Task], Any]", function)
+        return cast("Callable[[AgentTask], Any]", function)
     return functools.partial(_call_by_name, function, required, {one.name for one in named})
 
 
-def _call_by_name(function: Any, required: set[str], named: set[str], task: Task) -> Any:
+def _call_by_name(function: Any, required: set[str], named: set[str], task: AgentTask) -> Any:
     given = task.input if isinstance(task.input, dict) else {}
     offered = {**given, "task": task, "input": task.input}
     if required <= offered.keys():

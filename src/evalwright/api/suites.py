@@ -15,7 +15,7 @@ from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Mode, ModelClass
 from evalwright.engine.subjects import DATA_ENDINGS, SuiteSubject, given_subject, read_subject
 
-AgentGiven: TypeAlias = str | Callable[[Any], Any]
+AgentGiven: TypeAlias = str | Callable[..., Any]
 Columns: TypeAlias = str | Sequence[str] | Mapping[str, str]
 _WIRE = {"pass_score": "passScore", "max_cost_usd": "maxCostUsd"}
 _WIRE |= {"max_p95_latency_ms": "maxP95LatencyMs"}
