@@ -51,16 +51,10 @@ def serving(respond: Respond, host: str = "127.0.0.1") -> Iterator[Endpoint]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
-            self._reply("POST")
-
-        def do_GET(self) -> None:
-            self._reply("GET")
-
-        def _reply(self, method: str) -> None:
+        def _reply(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             request = Request(
-                method, self.path, dict(self.headers), json.loads(body) if body else None
+                self.command, self.path, dict(self.headers), json.loads(body) if body else None
             )
             endpoint.requests.append(request)
             reply = respond(request)
@@ -72,6 +66,8 @@ def serving(respond: Respond, host: str = "127.0.0.1") -> Iterator[Endpoint]:
                     self.send_header("Content-Length", str(len(reply.body)))
                 self.end_headers()
                 self.wfile.write(reply.body)
+
+        do_GET = do_POST = do_PATCH = _reply  # noqa: N815 - the names that the library calls
 
         def log_message(self, *_: object) -> None:
             pass

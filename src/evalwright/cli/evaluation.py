@@ -64,6 +64,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     config: Config | Path | None = None  # None: what counts in the working folder
     wanted: "Wanted | None" = None  # None: all tasks
     columns: Mapping[str, Any] = {}  # of a data file, by the names of `ColumnChoice`
+    allow_no_baseline: bool = False
 
 
 def start(given: dict[str, Any]) -> int:
@@ -101,7 +102,7 @@ def start(given: dict[str, Any]) -> int:
         summarised=wants_step_summary(),
         **{name: given.pop(name) for name in ("quiet", "show_secrets", "github")},
     )
-    identity = {name: given.pop(name) for name in ("agent_id", "model_class")}
+    identity = {name: given.pop(name) for name in ("agent_id", "model_class", "allow_no_baseline")}
     options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
     refuse_combinations(options, is_resumed=resume is not None)
     request = RunRequest(
@@ -167,6 +168,11 @@ def prepare(
     """A session and the runs that it will execute; nothing has started yet."""
     suite, agent, _, notices, selection, _ = subject
     name, options = str(request.suite), request.options
+    if request.allow_no_baseline and options.baseline is not None:
+        from evalwright.cli.run_options import with_known_baseline
+
+        options = with_known_baseline(options, suite, name, request.db)
+    asked = options
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
         from evalwright.engine.fitting import fitting
 
@@ -193,7 +199,7 @@ def prepare(
         notify=notify,
     )
     plans = _planned(request, session, subject)
-    if options.fail_on != request.options.fail_on and not request.results.quiet:
+    if options.fail_on != asked.fail_on and not request.results.quiet:
         from evalwright.cli.run_options import told_gates
 
         for told in told_gates(plans[0]):
@@ -204,11 +210,11 @@ def prepare(
 def _planned(request: RunRequest, session: Session, subject: SuiteSubject) -> list[Plan]:
     suite, _, source, _, selection, _ = subject
     name = str(request.suite)
-    if request.options.baseline is None:
+    if session.options.baseline is None:
         return session.plan(suite, name, source=source, selection=selection)
     from evalwright.engine.run_files import log_for
 
-    with log_for(request.db, request.options.baseline) as log:
+    with log_for(request.db, session.options.baseline) as log:
         return session.plan(suite, name, log, source=source, selection=selection)
 
 

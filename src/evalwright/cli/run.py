@@ -178,6 +178,11 @@ Examples:
     "--allow-partial", is_flag=True, help="Let a run of a part of the suite be the baseline."
 )
 @click.option(
+    "--allow-no-baseline",
+    is_flag=True,
+    help="Run a suite that has no baseline of that name yet without one, and say so.",
+)
+@click.option(
     "--repeat",
     type=click.IntRange(1, MAX_REPEATS),
     default=1,

@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evalwright.contracts.errors import BadInput
+import msgspec
+
+from evalwright.cli.output import say
+from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import Plan
-from evalwright.engine.run_files import run_file
+from evalwright.engine.run_files import log_for, run_file
 from evalwright.engine.selection import Wanted
 from evalwright.engine.verdict import gates, gates_left_out
 from evalwright.models.run_defaults import RunDefaults, configured_log
@@ -54,3 +59,20 @@ def told_gates(plan: Plan) -> Iterator[str]:
             f"{' and '.join(map(_NOUNS.__getitem__, left_out))} will not fail this one; "
             f"else add to fail-on there, or give {also}"
         )
+
+
+def with_known_baseline(options: RunOptions, suite: Suite, name: str, db: str | None) -> RunOptions:
+    """The options without the baseline, and its gates, where the suite has none of that name."""
+    from evalwright.engine.named_baselines import has_baseline
+
+    assert options.baseline is not None
+    try:
+        with log_for(db, options.baseline) as log:
+            is_known = has_baseline(log, options.baseline, suite.suite_id)
+    except RunNotFound:
+        is_known = False
+    if is_known:
+        return options
+    say(f"{name}: there is no baseline {options.baseline} of {suite.suite_id} yet; not compared")
+    left = tuple(gate for gate in options.fail_on if not gate.endswith("regression"))
+    return msgspec.structs.replace(options, baseline=None, fail_on=left)

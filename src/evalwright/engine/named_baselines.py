@@ -116,6 +116,14 @@ def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> Fo
     return FoundBaseline(chosen.run_id, named, chosen.agent_id, age_of(log, chosen.run_id))
 
 
+def has_baseline(log: EventLog, named: str, suite_id: str) -> bool:
+    """Whether `--baseline` means a run of this suite; raises `RunNotFound` where it means none."""
+    known = list_baselines(log, named) if _NAME.fullmatch(named) else []
+    if not known:
+        return bool(find_run(log, named))
+    return any(each.suite_id == suite_id for each in known)
+
+
 def find_named(log: EventLog, name: str) -> str:
     """The one run that a baseline of this name is."""
     known = list_baselines(log)

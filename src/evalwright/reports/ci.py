@@ -6,6 +6,7 @@ import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -14,6 +15,7 @@ from evalwright.contracts.errors import EvalwrightError
 
 MOST_NOTES = 10  # GitHub shows no more of one step
 _SUMMARY = "GITHUB_STEP_SUMMARY"
+_REPOSITORY = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
 _IN_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTY = str.maketrans({**_IN_DATA, ord(":"): "%3A", ord(","): "%2C"})
 
@@ -37,6 +39,15 @@ class NotedFile:
     def line(self, task_id: str) -> int:
         """The line of a task; one that data made stands where the data is named."""
         return self._lines.get(task_id, self._lines.get("", 1))
+
+    def link(self, task_id: str) -> str | None:
+        """The address of the line on the code host, in its own jobs."""
+        found = [os.environ.get(name) for name in _REPOSITORY]
+        if not all(found):
+            return None
+        server, repository, commit = map(str, found)
+        path = quote(self.name)
+        return f"{server}/{repository}/blob/{commit}/{path}#L{self.line(task_id)}"
 
     @cached_property
     def _lines(self) -> dict[str, int]:

@@ -36,7 +36,7 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
     yield from (f"- {inline(note)}" for note in notes)
     yield from [""] * bool(notes)
     if run.change is not None:
-        yield from _change(run.change)
+        yield from _change(run, run.change)
     yield from _failures(run)
     yield from (f"Run `{run.run_id}`", "")
 
@@ -55,7 +55,7 @@ def _figures(run: ReportedRun) -> str:
     return " · ".join(told)
 
 
-def _change(change: RegressionReport) -> Iterator[str]:
+def _change(run: ReportedRun, change: RegressionReport) -> Iterator[str]:
     name = change.baseline_name or change.baseline_run_id
     rows = []
     if change.score_change is not None:
@@ -74,7 +74,7 @@ def _change(change: RegressionReport) -> Iterator[str]:
         ("Newly passing", change.newly_passing),
     ):
         if tasks:
-            shown = ", ".join(f"`{task}`" for task in tasks[:MOST_TASKS])
+            shown = ", ".join(_named(run, task) for task in tasks[:MOST_TASKS])
             more = f" and {len(tasks) - MOST_TASKS} more" * (len(tasks) > MOST_TASKS)
             yield from (f"**{title} ({len(tasks)})**: {shown}{more}", "")
 
@@ -94,7 +94,14 @@ def _failures(run: ReportedRun) -> Iterator[str]:
 def _row(run: ReportedRun, story: TaskStory) -> tuple[str, str]:
     task_id = story.task.task_id
     is_new = run.change is not None and task_id in run.change.newly_failing
-    return f"`{task_id}`{' (new)' * is_new}", inline(one_line(problem_of(story).message, _SHORT))
+    return f"{_named(run, task_id)}{' (new)' * is_new}", inline(
+        one_line(problem_of(story).message, _SHORT)
+    )
+
+
+def _named(run: ReportedRun, task_id: str) -> str:
+    link = None if run.file is None else run.file.link(task_id)
+    return f"`{task_id}`" if link is None else f"[`{task_id}`]({link})"
 
 
 def notes_on(runs: Sequence[ReportedRun | FailedRun]) -> list[Note]:
