@@ -167,12 +167,8 @@ def prepare(
 ) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
     suite, agent, _, notices, selection, _ = subject
-    name, options = str(request.suite), request.options
-    if request.allow_no_baseline and options.baseline is not None:
-        from evalwright.cli.run_options import with_known_baseline
-
-        options = with_known_baseline(options, suite, name, request.db)
-    asked = options
+    name = str(request.suite)
+    options = asked = _asked(request, suite)
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
         from evalwright.engine.fitting import fitting
 
@@ -205,6 +201,16 @@ def prepare(
         for told in told_gates(plans[0]):
             say(f"{name}: {told}")
     return session, plans
+
+
+def _asked(request: RunRequest, suite: Suite) -> RunOptions:
+    """The options, without a baseline that need not be there and is not."""
+    options = request.options
+    if options.baseline is None or not request.allow_no_baseline:
+        return options
+    from evalwright.cli.run_options import with_known_baseline
+
+    return with_known_baseline(options, suite, str(request.suite), request.db)
 
 
 def _planned(request: RunRequest, session: Session, subject: SuiteSubject) -> list[Plan]:
