@@ -126,7 +126,7 @@ def test_it_listens_on_loopback_at_a_free_port_and_answers_to_a_random_key_alone
             "hostnames": ["127.0.0.1"],
             "port": 0,
             "use_jinja": True,
-            "n_predict": local.MOST_TOKENS,
+            "n_predict": local.MOST_OF_BUNDLED,
             "n_ctx": local.CONTEXT,
             "n_parallel": 1,
         }
@@ -196,6 +196,11 @@ def test_what_is_not_installed_is_told_with_the_command_that_installs_it(
         importlib.util, "find_spec", lambda name: find(name) if name != missing else None
     )
     assert remedy in refused("local:smollm2")
+
+
+def test_it_gives_no_embeddings(llama: Llama) -> None:
+    with pytest.raises(BadInput, match="gives no embeddings"):
+        Providers(Config(), {}).load("local:smollm2", embeds=True)
 
 
 def test_a_file_that_declared_its_own_provider_of_this_name_keeps_it() -> None:

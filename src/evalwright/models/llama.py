@@ -1,7 +1,8 @@
-"""Chat completions for a model that has not learnt to call tools: it answers in one JSON object.
+"""Chat completions as llama.cpp can hold a model to them.
 
-The object is a tool call or the answer, whichever the model begins; the server lets it write
-nothing else. A tool that was used is not offered again, because small models repeat themselves.
+It keeps integers within bounds, but no other numbers. A small model has not learnt to call tools:
+it answers in one JSON object, which is a tool call or the answer, whichever it begins. A tool that
+was used is not offered again, because small models repeat themselves.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 from evalwright.models.quirks import Quirks
 from evalwright.models.structured_output import FIELD, object_schema
 
+LONGEST_ANSWER = 600  # characters, where it may call tools: else some would never end
 _TOOL, _ARGUMENTS = "tool", "arguments"
 _TOOLS = """\
 You can use tools. To use one, reply with {{"tool": its name, "arguments": an object}}. To answer, \
@@ -22,9 +24,28 @@ reply with {answer}. The tools:
 {tools}"""
 
 
+def encode_bounded(request: Request, model: str, quirks: Quirks) -> bytes:
+    """The body of a chat completion, with integers for numbers that have bounds."""
+    output = request.output
+    if output is not None:
+        bounded = OutputSchema(output.name, _with_integers(output.schema))
+        request = msgspec.structs.replace(request, output=bounded)
+    return openai.encode_request(request, model, quirks)
+
+
+def _with_integers(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_integers(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _with_integers(each) for key, each in schema.items()}
+    is_bounded = {"minimum", "maximum"} <= schema.keys() and schema.get("type") == "number"
+    return {**made, "type": "integer"} if is_bounded else made
+
+
 def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
     """The body of a chat completion without tools, whose schema takes their place."""
-    return openai.encode_request(without_tools(request), model, quirks)
+    return encode_bounded(without_tools(request), model, quirks)
 
 
 def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
@@ -59,7 +80,9 @@ def without_tools(request: Request) -> Request:
     names = {use.call_id: use.name for message in request.messages for use in message.tool_uses}
     used = set(names.values())
     left = [tool for tool in request.tools if tool.name not in used]
-    answer = object_schema(request.output or OutputSchema("answer", {"type": "string"}))
+    answer = object_schema(
+        request.output or OutputSchema("answer", {"type": "string", "maxLength": LONGEST_ANSWER})
+    )
     schema = {"type": "object", "anyOf": [*map(_call_schema, left), answer]} if left else answer
     told = _TOOLS.format(
         answer="a JSON object" if request.output else f'{{"{FIELD}": your answer}}',
@@ -110,4 +133,5 @@ def _line(tool: ToolSpec) -> str:
     return f"- {tool.name}: {tool.description} {parameters}".replace("  ", " ")
 
 
-DIALECT = msgspec.structs.replace(openai.DIALECT, encode=encode_request, decode=decode_reply)
+DIALECT = msgspec.structs.replace(openai.DIALECT, encode=encode_bounded)
+SMALL_MODEL = msgspec.structs.replace(DIALECT, encode=encode_request, decode=decode_reply)

@@ -1,4 +1,4 @@
-"""Tools for a model that has not learnt to call any: the call or the answer is a JSON object."""
+"""What llama.cpp is asked otherwise: numbers with bounds, and tools of a model that knows none."""
 
 import json
 from typing import Any
@@ -9,11 +9,11 @@ from asking import LOOK_UP, a_request, a_tool_conversation
 from hypothesis import given
 from model_strategies import requests
 
+from evalwright.models.llama import decode_reply, encode_request
 from evalwright.models.openai import encode_request as encode_plainly
 from evalwright.models.prices import Meter
 from evalwright.models.protocol import OutputSchema, Reply, Request, ToolSpec
 from evalwright.models.quirks import Quirks
-from evalwright.models.tools_as_json import decode_reply, encode_request
 from providers import completion
 
 ORDER = OutputSchema(
@@ -40,6 +40,14 @@ def read(request: Request, said: Any, finish: str = "stop") -> Reply:
 def test_a_request_without_tools_is_sent_as_it_is() -> None:
     for request in (a_request(), a_request(output=ORDER)):
         assert encode_request(request, "m", Quirks()) == encode_plainly(request, "m", Quirks())
+
+
+def test_a_number_with_bounds_is_asked_for_as_an_integer_because_only_those_are_kept() -> None:
+    bounded = {"type": "number", "minimum": 1, "maximum": 10}
+    fields = {"overall": bounded, "weight": {"type": "number"}}
+    schema = {"type": "object", "properties": fields}
+    sent = schema_of(a_request(output=OutputSchema("verdict", schema)))["properties"]
+    assert sent == {"overall": {**bounded, "type": "integer"}, "weight": {"type": "number"}}
 
 
 def test_the_model_may_write_a_call_or_an_answer_and_nothing_else() -> None:
