@@ -193,6 +193,13 @@ def test_a_suite_without_tasks_is_applied_to_every_trace(evalwright: Evalwright)
     ]
 
 
+def test_a_suite_without_tasks_is_only_for_recorded_traces(evalwright: Evalwright) -> None:
+    checked = evalwright("validate", suite(evalwright, defaults={"checks": [{"contains": "x"}]}))
+    assert checked.code == 2
+    assert "there are no tasks" in checked.err
+    assert "`evalwright score`" in checked.err
+
+
 def test_a_run_can_be_the_recording(evalwright: Evalwright) -> None:
     (evalwright.folder / "agent.py").write_text(AGENT)
     fixtures = {"toolResponses": [{"tool": "orders.get", "response": {"parcel": "PX-9"}}]}

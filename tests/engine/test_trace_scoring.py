@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from evalwright.agents.protocol import Surroundings
@@ -100,6 +101,20 @@ def test_of_two_tasks_with_one_case_id_each_has_the_trace_with_its_words(
     )
     recordings = [recorded("case", "Two?", "2"), recorded("case", "One?", "1")]
     assert scored(workshop, subject, recordings).summary.passed_count == 2
+
+
+def test_a_variant_of_a_case_belongs_to_its_own_task_or_else_to_that_of_the_case(
+    workshop: Workshop,
+) -> None:
+    variant = msgspec.structs.replace(recorded("a.attacked", "x", "1"), base_id="a")
+    other = msgspec.structs.replace(recorded("b.attacked", "y", "1"), base_id="b")
+    subject = a_suite(
+        {"id": "a", "input": "x", "checks": [{"contains": "0"}]},
+        {"id": "a-attacked", "input": "x", "checks": [{"contains": "1"}]},
+        {"id": "b", "input": "z", "checks": [{"contains": "1"}]},
+    )
+    summary = scored(workshop, subject, [variant, recorded("a", "x", "0"), other]).summary
+    assert [task.passed for task in summary.tasks] == [True, True, True]
 
 
 def test_a_portable_suite_scores_the_first_trace_of_a_task(workshop: Workshop) -> None:

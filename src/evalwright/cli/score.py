@@ -42,7 +42,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("traces", metavar="TRACES")
+@click.argument("traces", metavar="TRACES", type=click.Path())
 @click.option(
     "--suite",
     required=True,

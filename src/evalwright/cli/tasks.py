@@ -27,6 +27,7 @@ Examples:
     "source",
     required=True,
     metavar="DIR|FILE|RUN",
+    type=click.Path(),
     help="What was recorded: a file of traces, a run directory, or a run.",
 )
 @click.option(

@@ -82,8 +82,14 @@ class Recordings:
 
 def _imported(record: Imported, place: str) -> Recording:
     is_named = record.named_by == "case_id" and not record.case_id.startswith("record-")
-    case_id = record.base_case_id or (record.case_id if is_named else None)
-    return Recording(record.response, place, record.case_id, case_id, fault=record.fault)
+    return Recording(
+        record.response,
+        place,
+        record.case_id,
+        record.case_id if is_named else None,
+        fault=record.fault,
+        base_id=record.base_case_id,
+    )
 
 
 def _understood(recording: Recording) -> Recording:

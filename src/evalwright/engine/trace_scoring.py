@@ -53,8 +53,9 @@ class TracePairs:
             self.found.setdefault(task_id, []).append(recording)
 
     def _named(self, recording: Recording) -> str | None:
-        case_id = recording.case_id
-        known = (case_id, row_id(case_id), row_id(mask_text(case_id or "")), recording.name)
+        case_id, base_id = recording.case_id, recording.base_id
+        as_written = (case_id, row_id(case_id), row_id(mask_text(case_id or "")))
+        known = (*as_written, recording.name, base_id, row_id(base_id))
         return next((each for each in known if each in self._ids), None)
 
     def _asked_as(self, trace: Trace) -> str | None:

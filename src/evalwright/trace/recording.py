@@ -15,7 +15,8 @@ class Recording(msgspec.Struct, frozen=True, dict=True):
     """What was recorded of one case; with a `fault`, why nothing of it can be used.
 
     `case_id` is None if it is named only by a trace, a conversation or its place, which differ from
-    recording to recording. `given` is the input itself, where the recording has it.
+    recording to recording; `base_id` is that of the case that it is a variant of. `given` is the
+    input itself, where the recording has it.
     """
 
     response: Json
@@ -25,6 +26,7 @@ class Recording(msgspec.Struct, frozen=True, dict=True):
     prompt: str = ""  # of the case, where the response does not have it
     given: Json = msgspec.UNSET
     fault: str | None = None
+    base_id: str | None = None
 
     @cached
     def trace(self) -> Trace:

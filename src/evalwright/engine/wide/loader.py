@@ -35,6 +35,11 @@ VERSION = "0.0.0"
 MOST_SENT = 64 << 20  # bytes of tasks, where no files are read
 MOST_RENDERED = 100_000  # templates, there
 _ENTRY = re.compile(r"\$\.(tasks|data)\[(\d+)\]")
+_NO_TASKS = Problem(
+    "$",
+    "there are no tasks",
+    "add some to `tasks` or `data`; by `defaults` alone `evalwright score` scores recorded traces",
+)
 _ELSEWHERE = ("http://", "https://", "cmd:")
 
 
@@ -110,7 +115,7 @@ def read_document(
     """A reading of a document that has the form of a wide suite; raises `InvalidDocument`."""
     if isinstance(document, dict) and "data" in document:
         document = {**document, "data": _entries(document["data"])}
-    problems = check_schema(document, WIDE_OUTLINE)
+    problems = [_said(each, document) for each in check_schema(document, WIDE_OUTLINE)]
     reading = partial(WideReading, document, folder or Path(), allow_code, allow_files, functions)
     if problems:
         broken = _broken_entries(problems, document)
@@ -134,6 +139,13 @@ def _broken_entries(problems: list[Problem], document: Any) -> set[str] | None:
 def _has_checks_beside(problem: Problem, entry: Any) -> bool:
     """Whether the problem is a field too many, and checks can be looked at as well."""
     return problem.message.startswith("Additional") and "checks" in entry and "input" in entry
+
+
+def _said(problem: Problem, document: Any) -> Problem:
+    """A problem, in words if it is just that there are no tasks."""
+    lacks_tasks = isinstance(document, dict) and document.keys().isdisjoint(("tasks", "data"))
+    is_that = lacks_tasks and problem.path == "$" and "anyOf" in problem.message
+    return _NO_TASKS if is_that else problem
 
 
 def _entries(data: Any) -> Any:

@@ -52,7 +52,7 @@ class RecordedSuite:
             reason = self._why_not(recording, is_wrong=bool(wrong))
             try:
                 made = None if reason else self._maker.task(recording, wrong)
-                reason = reason or self._why_unfit(made)
+                reason = reason or self._why_unfit(made, is_named=recording.case_id is not None)
             except NoTask as error:
                 made, reason = None, str(error)
             if made is None or reason:
@@ -80,13 +80,13 @@ class RecordedSuite:
         self._seen.add(key)
         return None
 
-    def _why_unfit(self, made: MadeTask | None) -> str | None:
+    def _why_unfit(self, made: MadeTask | None, *, is_named: bool) -> str | None:
         """Why a suite cannot hold a task; so what is written is always valid."""
         if made is None:
             return None
         plain = {key: _plain(each) for key, each in made.document.items()}
         key = digest([each for name, each in plain.items() if name != "id"])
-        if key in self._seen:
+        if key in self._seen and not is_named:
             return "the same as another one"
         self._seen.add(key)
         suite = {"evalwright": 1, "tasks": [plain]}
