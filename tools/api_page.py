@@ -22,6 +22,7 @@ TITLES = {
     "suites": "Suites and tasks",
     "checks": "Checks",
     "check_objects": "Own checks",
+    "expecting": "Expectations",
     "running": "Running",
     "runs": "Results of runs",
     "comparing": "Comparing",

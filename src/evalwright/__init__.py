@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from evalwright.api.checks import starts_with as starts_with
     from evalwright.api.comparing import ComparisonResult as ComparisonResult
     from evalwright.api.comparing import compare as compare
+    from evalwright.api.expecting import Expectation as Expectation
+    from evalwright.api.expecting import expect as expect
     from evalwright.api.running import arun as arun
     from evalwright.api.running import load as load
     from evalwright.api.running import run as run
@@ -59,6 +61,7 @@ __all__ = [
     "Check",
     "ComparisonResult",
     "EvalwrightError",
+    "Expectation",
     "RunResult",
     "Suite",
     "Task",
@@ -81,6 +84,7 @@ __all__ = [
     "does_not_call",
     "ends_with",
     "equals",
+    "expect",
     "json",
     "judge",
     "judge_against",
@@ -105,6 +109,7 @@ _HOMES = {
     "agents.python": "AgentTask",
     "api.suites": "Suite Task",
     "api.check_objects": "Check check",
+    "api.expecting": "Expectation expect",
     "api.running": "arun load run",
     "api.runs": "RunResult TaskReport",
     "api.comparing": "ComparisonResult compare",

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 from warnings import warn
 
 import msgspec
@@ -43,6 +43,7 @@ from evalwright.store.location import chosen_path, existing_log, opened_log
 SuiteGiven: TypeAlias = (
     str | Path | Suite | Mapping[str, Any] | Sequence[Task | Mapping[str, Any]] | contract.Suite
 )
+T = TypeVar("T")
 Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 Count = Annotated[int, Meta(ge=1)]
 
@@ -112,7 +113,7 @@ def run(
     `arun` instead, which does not block the loop.
     """
     given: dict[str, Any] = {"agent_id": agent_id, "model_class": model_class, "config": config}
-    return _complete(arun(suite, agent, db=db, **given, **options))
+    return complete_here(arun(suite, agent, db=db, **given, **options))
 
 
 async def arun(
@@ -244,7 +245,7 @@ def _options(given: Options) -> tuple[RunOptions, Wanted | None]:
     return options, Wanted(**chosen) if chosen else None
 
 
-def _complete(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+def complete_here(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; Ctrl-C cancels it, so that it can be resumed from the log."""
     try:
         asyncio.get_running_loop()
@@ -261,7 +262,7 @@ def _complete(work: Coroutine[Any, Any, RunResult]) -> RunResult:
         raise KeyboardInterrupt from None
 
 
-def _complete_in_thread(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+def _complete_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """In a thread of its own, since a loop is running in this one."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)

@@ -118,7 +118,7 @@ class RunResult:
         """Every task by its id, in the order of the suite, read from the log."""
         with existing_log(str(self._db)) as log:
             reading = read_tasks(log.read(self.id), show_secrets=True)
-        return {task.record.task_id: _task_report(task) for task in reading.tasks}
+        return {task.record.task_id: task_report(task) for task in reading.tasks}
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events of the run, in order, as they are on the wire."""
@@ -205,7 +205,8 @@ def _shown(log: EventLog, outcome: Outcome) -> Any:
     return ShownRun(outcome, stories, agreement(log, outcome) if outcome.plan.panel else None)
 
 
-def _task_report(task: ReadTask) -> TaskReport:
+def task_report(task: ReadTask) -> TaskReport:
+    """A task as it was read from a log."""
     record = task.record
     deeds = [event.decode(_CALL_EVENTS[event.type]) for event in task.trace if _is_call(event)]
     return TaskReport(

@@ -1,0 +1,137 @@
+"""Answers outside of a suite: one that is there already, or one that an agent gives once."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.agents.protocol import Agent, AgentFailure, Invocation, checked_output
+from evalwright.api.runs import TaskReport, task_report
+from evalwright.api.suites import Suite, Task
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.events import (
+    Event,
+    Planned,
+    ProviderUsage,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.planning import RunOptions
+from evalwright.engine.clock import SystemClock, new_run_id
+from evalwright.engine.fitting import fitting, without_spare_judges
+from evalwright.engine.piecework import Piecework
+from evalwright.engine.session import Session, unheard
+from evalwright.models.config import Config, load_config
+from evalwright.reports.run.task_records import read_tasks
+from evalwright.scoring.checks.base import MadeCall
+from evalwright.store.protocol import NewEvent
+
+CALL_FIELDS = frozenset(("tool", "args", "result", "is_ok"))
+
+
+class GivenAnswer:
+    """An agent that has answered already: it says again what it said, and did."""
+
+    model_class: str | None = None
+    allowed_tools: frozenset[str] | None = None
+    is_outside = False
+    reads_memory = True
+
+    def __init__(self, output: Any, calls: Sequence[MadeCall], agent_id: str) -> None:
+        self.agent_id = agent_id
+        self.ref = "given"
+        self._output = output
+        self._calls = calls
+
+    async def invoke(self, invocation: Invocation) -> Any:
+        """Tell the calls, and the output."""
+        for call in self._calls:
+            call_id, agent_id = invocation.next_call_id(), self.agent_id
+            invocation.record(ToolCalled(agent_id, call.tool, call_id, call.args))
+            returned = ToolReturned(agent_id, call.tool, call_id, call.result, status="ok")
+            if not call.is_ok:
+                returned = msgspec.structs.replace(returned, status="error")
+            invocation.record(returned)
+        return checked_output(self._output)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def made_calls_of(given: Iterable[Any]) -> list[MadeCall]:
+    """Calls as users write them: `{"tool": …, "args": …, "result": …}`."""
+    calls = []
+    for each in given:
+        if not isinstance(each, Mapping) or "tool" not in each or each.keys() - CALL_FIELDS:
+            known = ", ".join(sorted(CALL_FIELDS))
+            raise BadInput(f"{each!r:.60} is no call: it has `tool`, and perhaps more of {known}")
+        calls.append(
+            MadeCall(
+                str(each["tool"]), each.get("args", {}), each.get("result"), each.get("is_ok", True)
+            )
+        )
+    return calls
+
+
+class Answered(NamedTuple):
+    """What became of one task: how it was planned, what was recorded, and the report on it."""
+
+    planned: Planned  # as a log has it: without known secrets
+    events: list[NewEvent]
+    report: TaskReport
+
+    @property
+    def usages(self) -> list[ProviderUsage]:
+        """The model calls that were made, by the agent and by judges."""
+        kind = ProviderUsage
+        return [msgspec.json.decode(e.body, type=kind) for e in self.events if e.type == kind.TYPE]
+
+
+async def answer_once(
+    agent: str | Agent,
+    task: Task,
+    *,
+    options: RunOptions | None = None,
+    config: Config | None = None,
+    agent_id: str | None = None,
+    notify: Callable[[str], None] = unheard,
+) -> Answered:
+    """Have an agent work on one task, and its checks look at the answer; nothing is logged.
+
+    Raises `EvalwrightError` where it cannot be done, also if judges give no verdict.
+    """
+    settings = config or load_config()
+    subject = Suite("once", tasks=[task]).subject()
+    named = agent if isinstance(agent, str) else None
+    _, options = fitting(settings.run, named, options or RunOptions(), subject.suite)
+    options = without_spare_judges(options, subject.suite)
+    session = Session(agent, options, agent_id=agent_id, config=settings, notify=notify)
+    try:
+        (plan,) = session.plan(
+            subject.suite, "evaluate", source=subject.source, functions=subject.functions
+        )
+        run_id = new_run_id(SystemClock())
+        run = Piecework(session.agent, plan, run_id, await session.begin(plan))
+        opening = run.opening_events()
+        try:
+            await run.work_on(0)
+        finally:
+            run.end()
+        recorded = run.recorded()
+    finally:
+        await session.close()
+    events = [
+        Event(run_id, number, each.type, each.task_id, each.at_us, each.body)
+        for number, each in enumerate([*opening, *recorded])
+    ]
+    reading = read_tasks(events, show_secrets=True)
+    planned = next(each.decode(Planned) for each in events if each.type == Planned.TYPE)
+    return Answered(planned, recorded, task_report(reading.tasks[0]))
+
+
+def plain_output(output: Any) -> Any:
+    """An output as JSON carries it; raises `BadInput` for what it cannot."""
+    try:
+        return checked_output(output)
+    except AgentFailure as failure:
+        raise BadInput(f"an output that JSON cannot carry: {failure.error.message}") from None

@@ -1,0 +1,99 @@
+"""`ew.expect` outside of tests: the first check that does not pass raises."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evalwright as ew
+from evalwright.api import checks, expecting
+from evalwright.scoring.checks.table import CHECKS
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no test were running."""
+    monkeypatch.setattr(expecting, "_is_told_later", lambda: False)
+    expecting.take_results()
+
+
+def test_every_check_is_a_method() -> None:
+    spelled = {"not": "not_", "any": "any_of", "all": "all_of", "max": "at_most"}
+    for name in [spelled.get(name, name) for name in CHECKS]:
+        assert callable(getattr(ew.Expectation, name))
+        assert getattr(ew.Expectation, name).__doc__ == getattr(checks, name).__doc__
+
+
+def test_in_a_script_the_first_check_that_does_not_pass_raises(alone: None) -> None:
+    with pytest.raises(AssertionError, match="“shipped” is not in the output") as raised:
+        ew.expect("It is lost.").contains("lost").contains("shipped").contains("never asked")
+    assert "never asked" not in str(raised.value)
+    assert raised.traceback[-1].path == Path(__file__)
+
+
+def test_a_block_collects_and_tells_together(alone: None) -> None:
+    answer = ew.expect("It is lost.")
+    with pytest.raises(AssertionError, match="2 checks did not pass"), answer:
+        answer.contains("shipped").starts_with("No")
+    assert not answer.passed
+    assert [each.check for each in answer.results] == ["contains", "starts_with"]
+
+
+def test_what_is_missed_in_a_block_is_added_to_another_error(alone: None) -> None:
+    with pytest.raises(ValueError, match="invalid literal") as raised, ew.expect("No") as answer:
+        int(answer.equals("Yes").output)
+    assert "expected besides:\nequals: " in raised.value.__notes__[0]
+
+
+def test_secrets_are_masked_in_what_is_told(alone: None) -> None:
+    secret = "ghp_IhKtJ0RlgLKOmxgJTeKdNnFRIBXuDL7DxtpY"
+    with pytest.raises(AssertionError) as raised:
+        ew.expect(f"token {secret}").equals("token")
+    assert secret not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda it: it.satisfies(lambda output: "please" in output),
+        lambda it: it.satisfies({"contains": "please"}),
+        lambda it: it.calls("mail.send", args={"to": "a@example.org"}),
+        lambda it: it.calls_in_order("orders.get", "mail.send"),
+        lambda it: it.not_(ew.contains("never")),
+        lambda it: it.any_of(ew.contains("never"), ew.contains("Yes")),
+        lambda it: it.no_signals("critical"),
+    ],
+)
+def test_all_kinds_of_checks_pass_and_fail(alone: None, make: Any) -> None:
+    calls = [
+        {"tool": "orders.get", "args": {"id": 1}, "result": "lost"},
+        {"tool": "mail.send", "args": {"to": "a@example.org"}},
+    ]
+    make(ew.expect("Yes, please.", calls=calls))
+    assert all(each.passed for each in expecting.take_results())
+
+
+def test_judges_are_asked_where_they_are_named(alone: None, tmp_path: Path) -> None:
+    replies = tmp_path / "judge.yaml"
+    replies.write_text("""- reply: '{"c1": {"reason": "It is curt.", "met": false}}'\n""")
+    with pytest.raises(AssertionError, match=r"It is curt\."):
+        ew.expect("No.", judges=[f"scripted:{replies}"]).judge("greets")
+    with pytest.raises(ew.EvalwrightError, match="needs a judge"):
+        ew.expect("No.").judge("greets")
+
+
+def test_bad_checks_and_outputs_are_refused(alone: None) -> None:
+    with pytest.raises(ew.EvalwrightError, match=r"ew\.contains"):
+        ew.expect("Yes").satisfies(ew.contains)  # type: ignore[arg-type]
+    with pytest.raises(ew.EvalwrightError, match="JSON cannot carry"):
+        ew.expect(object())
+
+
+def test_a_script_ends_with_an_error_code(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text('import evalwright as ew\new.expect("No").equals("Yes")\n')
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b'ew.expect("No").equals("Yes")' in done.stderr
