@@ -2,20 +2,15 @@
 
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
-from textwrap import dedent
 
 import msgspec
 import pytest
-from _pytest.pytester import SysModulesSnapshot
 
 import evalwright as ew
-from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_run
-from evalwright.engine.validation import check_events
 from evalwright.reports.run.stories import read_stories
 from evalwright.store.location import existing_log
 from subjects.command import Evalwright
+from subjects.pytest_bench import Bench
 
 pytest_plugins = ["pytester"]
 
@@ -49,55 +44,12 @@ tasks:
 """
 
 
-class Bench:
-    """A project with an agent and suites, and pytest in this process."""
-
-    def __init__(self, pytester: pytest.Pytester) -> None:
-        self._pytester = pytester
-        self.folder: Path = pytester.path
-        self.write("agent.py", AGENT)
-        self.write("shop.evals.yaml", SUITE)
-
-    def write(self, name: str, text: str) -> None:
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(dedent(text), "utf-8")
-
-    def pytest(self, *arguments: str, **how: bool) -> pytest.RunResult:
-        plugins = ("-p", "evalwright.pytest_plugin", "-p", "xdist.plugin")
-        return self._pytester.runpytest_inprocess(*plugins, *arguments, **how)
-
-    def runs(self) -> list[str]:
-        """The ids of all runs, oldest first; each is a valid log."""
-        try:
-            with existing_log(None) as log:
-                ids = log.run_ids()[::-1]
-                for run_id in ids:
-                    lines = [event.to_json() for event in log.read(run_id)]
-                    assert check_events(lines, "event") == []
-                return ids
-        except ew.EvalwrightError:
-            return []
-
-    def history(self, run: str = "latest") -> History:
-        with existing_log(None) as log:
-            return read_history(log, find_run(log, run))
-
-
 @pytest.fixture
-def kept_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules stay, but for those of the project; of plugins, only ours and xdist are loaded."""
-
-    def snapshot(_self: pytest.Pytester) -> SysModulesSnapshot:
-        return SysModulesSnapshot(lambda name: name not in ("agent", "test_unit", "conftest"))
-
-    monkeypatch.setattr(pytest.Pytester, "_Pytester__take_sys_modules_snapshot", snapshot)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-
-
-@pytest.fixture
-def bench(kept_modules: None, pytester: pytest.Pytester) -> Bench:
-    return Bench(pytester)
+def bench(bench: Bench) -> Bench:
+    """With an agent and a suite."""
+    bench.write("agent.py", AGENT)
+    bench.write("shop.evals.yaml", SUITE)
+    return bench
 
 
 def text(result: pytest.RunResult) -> str:

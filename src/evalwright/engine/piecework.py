@@ -184,10 +184,14 @@ class AssembledRun:
         """Remember why the run can have no result; the first reason counts."""
         self._failure = self._failure or _NoResult(code, message)
 
-    def end(self, reason: str) -> Outcome | None:
-        """End the run: with its result if every task has a score, else `reason` says why not."""
+    def end(self, reason: str, *, is_cut_off: bool = False) -> Outcome | None:
+        """End the run: with its result if every task has a score, else `reason` says why not.
+
+        A run that is cut off has no result: there would have been more tasks.
+        """
         history, tasks = self.history, self.history.plan.suite.tasks
-        if self._failure is None and not self._answered and len(self._tried) == len(tasks):
+        is_done = len(self._tried) == len(tasks) and not is_cut_off
+        if self._failure is None and not self._answered and is_done:
             message = nobody_answered(history.plan.agent, len(tasks), self._first_error)
             self._failure = _NoResult("agent_unavailable", message)
         outcome = None
@@ -196,7 +200,7 @@ class AssembledRun:
             if self._failure is not None:
                 error = ErrorDetail(*self._failure, retryable=True)
                 self._write(None, RunFailure(error, self._duration_ms()))
-            elif len(history.scored) == len(tasks):
+            elif len(history.scored) == len(tasks) and not is_cut_off:
                 outcome = Outcome.of(history)
                 self._write(None, *closing(outcome.summary, self._duration_ms()))
             else:

@@ -4,18 +4,24 @@ pytest loads this module in every project that has Evalwright installed, so it i
 project pays for: options, a marker and a fixture. Everything else is imported when it is used.
 """
 
+import sys
+
 import pytest
 
 TYPE_CHECKING = False  # as `typing` has it, without the time that importing it takes
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
     from typing import Any
 
+    from evalwright.pytest_plugin.evaluating import Evaluate
     from evalwright.pytest_plugin.session import Evaluation
 
 ENDINGS = (".evals.yaml", ".evals.yml", ".evals.json")
 MARK = "evalwright(repeat=1, pass_rate=1.0, max_cost=None)"
 NEEDS_FLAG = "an evaluation: add --evalwright to run it"
+
+tells_later = False  # whether a test is being run, after which `ew.expect` tells what is wrong
 
 
 def _at_least_one(text: str) -> int:
@@ -67,7 +73,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ),
     ("out", "out", {"metavar": "FOLDER"}, "write summary, events and scorecard here"),
 )
-FORMS = ("junit", "csv", "markdown", "html")  # of reports on runs
+FORMS = ("junit", "csv", "markdown", "html", "codequality")  # of reports on runs
 
 
 def pytest_addoption(parser: "pytest.Parser") -> None:
@@ -121,3 +127,66 @@ def pytest_collect_file(file_path: "Path", parent: "pytest.Collector") -> "pytes
     from evalwright.pytest_plugin.suites import SuiteFile
 
     return SuiteFile.from_parent(parent, path=file_path)
+
+
+def pytest_collection_modifyitems(config: "pytest.Config", items: "list[pytest.Item]") -> None:
+    """Skip evaluations that nobody asked for."""
+    if config.getoption("evalwright"):
+        return
+    for item in items:
+        is_marked = item.get_closest_marker("evalwright") is not None
+        if is_marked and isinstance(item, pytest.Function):
+            item.add_marker(pytest.mark.skip(reason=NEEDS_FLAG))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> "Generator[None, Any, Any]":
+    """Tell of expectations in the first steps of fixtures."""
+    return (yield from _telling())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> "Generator[None, Any, Any]":
+    """Fail a test whose expectations were not met."""
+    return (yield from _telling())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> "Generator[None, Any, Any]":
+    """Tell of expectations in the last steps of fixtures, too."""
+    return (yield from _telling())
+
+
+def _telling() -> "Generator[None, Any, Any]":
+    """What `ew.expect` finds wrong is told when the step ends, as its failure."""
+    __tracebackhide__ = True
+    global tells_later  # noqa: PLW0603 - `evalwright.api.expecting` looks at it
+    tells_later = True
+    try:
+        result = yield
+    except BaseException as error:
+        _tell(error)
+        raise
+    finally:
+        tells_later = False
+    _tell(None)
+    return result
+
+
+def _tell(error: "BaseException | None") -> None:
+    __tracebackhide__ = True
+    expecting = sys.modules.get("evalwright.api.expecting")
+    if expecting is not None:
+        expecting.tell_missed(error)
+
+
+@pytest.fixture
+def evaluate(request: "pytest.FixtureRequest") -> "Evaluate":
+    """Evaluate an agent or an output, and record it: `evaluate(agent, input=…, checks=[…])`.
+
+    Needs --evalwright; without it the test is skipped.
+    """
+    evaluation = session_of(request.config)
+    if evaluation is None or not request.config.getoption("evalwright"):
+        pytest.skip(NEEDS_FLAG)
+    return evaluation.evaluate(request.node)

@@ -1,11 +1,9 @@
 """How a task that failed reads in pytest: expected, actual, the difference, and the calls."""
 
-import ast
-import linecache
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from pprint import pformat
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -111,19 +109,6 @@ def _calls(calls: Iterable[dict[str, Any]]) -> Iterator[str]:
             one_line(call["result"]) if call["is_ok"] else f"failed: {one_line(call['result'])}"
         )
         yield f"    {printable(call['tool'])}({one_line(call['args'])}) -> {result}"
-
-
-def raise_at(path: Path, line: int, message: str) -> NoReturn:
-    """Fail at a line of a suite, as if an assertion stood there: pytest shows that line."""
-    tree = ast.parse("raise failure")
-    text = linecache.getline(str(path), line).rstrip()
-    for node in ast.walk(tree):  # all of the line, so that nothing in it is pointed at
-        if isinstance(node, ast.stmt | ast.expr):
-            node.lineno = node.end_lineno = 1
-            node.col_offset, node.end_col_offset = len(text) - len(text.lstrip()), len(text)
-    code = compile(tree, str(path), "exec").replace(co_firstlineno=line, co_name="task")
-    exec(code, {"failure": AssertionError(message)})  # noqa: S102 - two words of our own
-    raise AssertionError(message)  # not reached
 
 
 def line_of(path: Path, task: Task) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from evalwright.cli.results import (
     write_folder,
     write_forms,
 )
+from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.execution import Outcome
 from evalwright.engine.piecework import AssembledRun
 from evalwright.engine.session import reasons_against
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
-from evalwright.pytest_plugin.working import events_of
+from evalwright.pytest_plugin.tests_run import TestsRun
+from evalwright.pytest_plugin.working import Begun, events_of
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.reported import ShownRun, failed_stories
@@ -29,9 +32,9 @@ from evalwright.store.protocol import EventLog
 class GatheredSuite:
     """The runs of one suite: one, or its repeats."""
 
-    def __init__(self, log: EventLog, name: str, opening: Sequence[Any]) -> None:
+    def __init__(self, name: str, runs: list[AssembledRun]) -> None:
         self.name = name
-        self.runs = [AssembledRun(log, run_id, events_of(rows)) for run_id, rows in opening]
+        self.runs = runs
         self.outcomes: list[Outcome] = []
 
     def take(self, bundle: dict[str, Any]) -> None:
@@ -45,9 +48,9 @@ class GatheredSuite:
                 code, message = bundle["failure"]
                 run.fail(code, message)
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: str, *, is_cut_off: bool = False) -> None:
         """End the runs."""
-        ended = [run.end(reason) for run in self.runs]
+        ended = [run.end(reason, is_cut_off=is_cut_off) for run in self.runs]
         self.outcomes = [outcome for outcome in ended if outcome is not None]
 
     @property
@@ -68,8 +71,10 @@ class GatheredSuite:
 class Gathering:
     """All runs of a session, and the tests that failed for other reasons."""
 
-    def __init__(self, asked: SessionOptions) -> None:
+    def __init__(self, asked: SessionOptions, begun: Begun, root: Path) -> None:
         self._asked = asked
+        self._begun = begun
+        self._tests = TestsRun(root)
         self._open = ExitStack()
         self._log: EventLog | None = None
         self._suites: dict[str, GatheredSuite] = {}
@@ -81,10 +86,17 @@ class Gathering:
         """Take what the report on a task carries."""
         if self._log is None:
             self._log = self._open.enter_context(opened_log(self._asked.db))
+        if "tests" in bundle:
+            self._tests.take(bundle)
+            return
         name = bundle["suite"]
         self._notices += [f"{name}: {notice}" for notice in bundle["notices"]]
         if name not in self._suites:
-            self._suites[name] = GatheredSuite(self._log, name, bundle["opening"])
+            runs = [
+                AssembledRun(self._log, run_id, events_of(rows))
+                for run_id, rows in bundle["opening"]
+            ]
+            self._suites[name] = GatheredSuite(name, runs)
         self._suites[name].take(bundle)
         self._left_to_gate += has_failed and bundle["failure"] is None
 
@@ -93,11 +105,31 @@ class Gathering:
         if self._log is None:
             return
         why = session.shouldfail or session.shouldstop or "pytest ended before all tasks were run"
-        with self._open:
-            for suite in self._suites.values():
-                suite.end(str(why))
-            self._report(self._log)
-        self._decide(session)
+        try:
+            with self._open:
+                for suite in self._suites.values():
+                    suite.end(str(why))
+                if self._tests.tasks:
+                    self._suites["tests"] = self._tested(self._log, session)
+                self._report(self._log)
+        except EvalwrightError as error:
+            self._lines.append(f"NO RESULT  {spoken(error)}")
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        else:
+            self._decide(session)
+
+    def _tested(self, log: EventLog, session: pytest.Session) -> GatheredSuite:
+        """The run of the evaluations in tests; cut off with the session, where that is."""
+        opening = self._tests.opening(self._asked, log)
+        run_id = self._begun.run_id("tests", 0)
+        suite = GatheredSuite("tests", [AssembledRun(log, run_id, opening)])
+        for task_id, events in sorted(self._tests.events.items()):
+            suite.runs[0].take(task_id, events)
+        self._notices += [f"tests: {notice}" for notice in self._tests.notices]
+        is_cut_off = session.shouldfail or session.shouldstop
+        is_cut_off = is_cut_off or session.exitstatus == pytest.ExitCode.INTERRUPTED
+        suite.end(str(is_cut_off or ""), is_cut_off=bool(is_cut_off))
+        return suite
 
     def _decide(self, session: pytest.Session) -> None:
         """The gate speaks for tasks of suites; whatever else failed stays as it is."""
@@ -137,7 +169,8 @@ class Gathering:
     def _told(self, suite: GatheredSuite, runs: Sequence[ShownRun]) -> list[str]:
         style = Style(colour=False)
         if suite.is_complete:
-            return render_card(runs, style, with_failures=False).splitlines()
+            card = render_card(runs, style, with_failures=False).splitlines()
+            return [line for line in card if line != "  gates: none"]  # of tests, unless asked for
         ids = ", ".join(run.run_id for run in suite.runs)
         return [
             f"NO RESULT  {suite.name}",

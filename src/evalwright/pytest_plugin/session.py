@@ -5,18 +5,23 @@ only that one writes to the log. What a task recorded travels in the report on i
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from evalwright.contracts.errors import EvalwrightError
+from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.engine.clock import SystemClock
-from evalwright.pytest_plugin.asked import asked_of
+from evalwright.engine.session import ModelPool
+from evalwright.pytest_plugin.asked import asked_of, spoken
+from evalwright.pytest_plugin.evaluating import Evaluate, repeated
 from evalwright.pytest_plugin.gathering import Gathering
+from evalwright.pytest_plugin.recording import RecordedTest, repeats_of, task_ids
 from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
 from evalwright.pytest_plugin.working import Begun, Loop, SuiteWork
 
 CARRIED = "evalwright"  # the attribute of a report with what was recorded
+_RECORD = pytest.StashKey[RecordedTest]()
 _CHOOSING = {"keyword": "-k", "markexpr": "-m"}
 _CHOOSING_FLAGS = {"lf": "--lf", "stepwise": "--stepwise"}
 
@@ -32,7 +37,9 @@ class Evaluation:
         self._loop: Loop | None = None
         self._work: dict[SuiteFile, SuiteWork | EvalwrightError] = {}
         self._chosen: dict[SuiteFile, list[Any]] = {}
-        self._gathering = None if sent else Gathering(self.asked)
+        self._test_ids: dict[str, str] = {}
+        self._left_out = 0  # evaluations in tests that were deselected
+        self._gathering = None if sent else Gathering(self.asked, self.begun, config.rootpath)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -44,6 +51,11 @@ class Evaluation:
         for item in session.items:
             if isinstance(item, TaskItem):
                 self._chosen.setdefault(item.suite_file, []).append(item.task)
+        self._test_ids = task_ids(item.nodeid for item in session.items if _is_evaluation(item))
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Count the evaluations that are left out."""
+        self._left_out += sum(map(_is_evaluation, items))
 
     def work(self, file: SuiteFile) -> SuiteWork:
         """The work on a suite; begun when its first task is."""
@@ -60,6 +72,34 @@ class Evaluation:
             raise known
         return known
 
+    def evaluate(self, item: pytest.Item) -> Evaluate:
+        """The fixture of a test."""
+        return Evaluate(self.asked, self._record(item))
+
+    def _record(self, item: pytest.Item) -> RecordedTest:
+        if _RECORD not in item.stash:
+            task_id = self._test_ids.get(item.nodeid) or task_ids([item.nodeid])[item.nodeid]
+            redactor = ModelPool(self.asked.config).redactor
+            item.stash[_RECORD] = RecordedTest(item, task_id, redactor)
+        return item.stash[_RECORD]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Any:
+        """Run a test as often as its mark says."""
+        __tracebackhide__ = True
+        try:
+            is_marked = repeats_of(pyfuncitem) is not None
+        except BadInput as error:
+            pytest.fail(str(error), pytrace=False)
+        if not is_marked:
+            return (yield)
+        once = pyfuncitem.obj
+        pyfuncitem.obj = repeated(once, self._record(pyfuncitem))
+        try:
+            return (yield)
+        finally:
+            pyfuncitem.obj = once
+
     def _chosen_by(self) -> list[str]:
         """What chose among the tasks, as far as pytest tells."""
         option = self.config.option
@@ -73,10 +113,17 @@ class Evaluation:
     def pytest_runtest_makereport(self, item: pytest.Item, call: "pytest.CallInfo[None]") -> Any:
         """Have the report carry what was recorded."""
         report = yield
-        bundle = getattr(item, "bundle", None)
-        if call.when == "call" and bundle is not None:
+        if call.when == "call" and (bundle := self._bundle(item)) is not None:
             setattr(report, CARRIED, bundle)
         return report
+
+    def _bundle(self, item: pytest.Item) -> dict[str, Any] | None:
+        if isinstance(item, TaskItem):
+            return item.bundle
+        bundle = item.stash[_RECORD].bundle() if _RECORD in item.stash else None
+        if bundle is not None:
+            bundle |= {"left_out": self._left_out, "left_out_by": self._chosen_by()}
+        return bundle
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -85,7 +132,10 @@ class Evaluation:
             return  # it is sent on
         bundle = report.__dict__.pop(CARRIED, None)
         if bundle is not None:
-            self._gathering.take(bundle, has_failed=report.failed)
+            try:
+                self._gathering.take(bundle, has_failed=report.failed)
+            except EvalwrightError as error:
+                pytest.exit(f"evalwright: {spoken(error)}", returncode=error.exit_code)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """End what was started; then the gate says what the runs come to."""
@@ -103,3 +153,11 @@ class Evaluation:
         """Show it."""
         if self._gathering is not None:
             self._gathering.show(terminalreporter)
+
+
+def _is_evaluation(item: pytest.Item) -> bool:
+    """Whether a test records something: by its mark, or its fixture."""
+    if not isinstance(item, pytest.Function):
+        return False
+    is_marked = item.get_closest_marker("evalwright") is not None
+    return is_marked or "evaluate" in item.fixturenames

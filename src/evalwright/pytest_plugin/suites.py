@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evalwright.api.expecting import raise_at
 from evalwright.cli.output import without_secrets
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, EvalwrightError
@@ -16,7 +17,7 @@ from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.engine.validation import check_file
 from evalwright.pytest_plugin import session_of
 from evalwright.pytest_plugin.asked import spoken
-from evalwright.pytest_plugin.failing import explain, line_of, raise_at
+from evalwright.pytest_plugin.failing import explain, line_of
 from evalwright.pytest_plugin.working import WorkedTask
 from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
 
@@ -111,7 +112,7 @@ class TaskItem(pytest.Item):
             pytest.fail(without_secrets(spoken(record.failure)), pytrace=False)
         failed = self._failed(record)
         if failed is not None:
-            raise_at(self.path, line_of(self.path, self.task), failed)
+            raise_at(str(self.path), line_of(self.path, self.task), failed)
 
     def _failed(self, record: WorkedTask) -> str | None:
         """Why the task did not pass, in the first of its runs in which it did not."""

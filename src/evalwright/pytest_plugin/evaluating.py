@@ -1,0 +1,181 @@
+"""Evaluations in tests: the fixture `evaluate`, and tests that are repeated."""
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from evalwright.agents.protocol import Agent
+from evalwright.agents.python import callable_agent
+from evalwright.api import expecting
+from evalwright.api.answering import GivenAnswer, answer_once, made_calls_of
+from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
+from evalwright.api.running import complete_here
+from evalwright.api.runs import TaskReport
+from evalwright.api.suites import Task
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.pytest_plugin.asked import SessionOptions, spoken
+from evalwright.pytest_plugin.recording import AGENT_ID, MarkedRepeats, RecordedTest
+
+
+class Evaluate:
+    """The fixture `evaluate`: has an agent answer, or takes an output, and records its checks."""
+
+    def __init__(self, asked: SessionOptions, test: RecordedTest) -> None:
+        self._asked = asked
+        self._test = test
+
+    def __call__(
+        self,
+        subject: Any = NOT_GIVEN,
+        *,
+        input: Any = None,  # noqa: A002 - its name in suites
+        checks: Iterable[CheckGiven] = (),
+        expected: Any = None,
+        fixtures: Mapping[str, Any] | None = None,
+        calls: Iterable[Mapping[str, Any]] = (),
+        id: str | None = None,  # noqa: A002
+        tags: Iterable[str] = (),
+        weight: float | None = None,
+        threshold: float | None = None,
+    ) -> TaskReport:
+        """Record one evaluation; if it does not pass, the test fails when it ends.
+
+        `subject` is an agent, as a function that takes the task, or an output; without it, the
+        agent of the session is asked. `calls` are the tool calls behind an output. The other
+        fields are those of `ew.Task`. Gives what a task of a run is: `passed`, `score`, `output`,
+        `checks` and more.
+        """
+        task = Task(
+            id or self._test.next_id(),
+            input=input,
+            checks=checks,
+            expected=expected,
+            fixtures=fixtures,
+            tags=tags,
+            weight=weight,
+            threshold=threshold,
+        )
+        options = replace(self._asked.options, baseline=None, repeat=1, fail_on=(), flaky_as=None)
+        answered = complete_here(
+            answer_once(
+                self._agent(subject, calls),
+                task,
+                options=options,
+                config=self._asked.config,
+                notify=self._test.notices.append,
+            )
+        )
+        self._test.add(answered)
+        report = answered.report
+        if not report.passed:
+            expecting.note_missed(_missed(report))
+        if over := self._test.overspent():
+            pytest.fail(spoken(over), pytrace=False)
+        return report
+
+    def _agent(self, subject: Any, calls: Iterable[Mapping[str, Any]]) -> str | Agent:
+        if callable(subject):
+            return callable_agent(subject, AGENT_ID)
+        if subject is not NOT_GIVEN:
+            return GivenAnswer(subject, made_calls_of(calls), AGENT_ID)
+        named = self._asked.agent or self._asked.config.run.agent
+        if named is None:
+            raise BadInput(
+                "evaluate: there is no agent; pass a function or an output, or name one with "
+                "--evalwright-agent or as `agent` in [tool.evalwright] of pyproject.toml"
+            )
+        return named
+
+
+def _missed(report: TaskReport) -> list[CheckResult]:
+    """The checks that an answer did not pass; an agent that failed is one."""
+    if report.error is not None:
+        words = f"{report.error.get('code')}: {report.error.get('message', '')}"
+        return [CheckResult("evaluate", False, 0.0, reason=words)]
+    return [msgspec.convert(dict(each), CheckResult) for each in report.checks if not each.passed]
+
+
+def repeated(function: Callable[..., Any], test: RecordedTest) -> Callable[..., Any]:
+    """The test as often as its mark says; it fails if too few of its repetitions pass."""
+    trials = _Trials(test)
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def all_async(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
+            while trials.may_go_on():
+                with trials:
+                    await function(*args, **kwargs)
+            trials.decide()
+
+        return all_async
+
+    @functools.wraps(function)
+    def all_of_them(*args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        while trials.may_go_on():
+            with trials:
+                function(*args, **kwargs)
+        trials.decide()
+
+    return all_of_them
+
+
+class _Trials:
+    """The repetitions of a test: each passes, or fails with what it raised."""
+
+    def __init__(self, test: RecordedTest) -> None:
+        self._test = test
+        self._repeats = test.repeats or MarkedRepeats()
+        self._passed = 0
+        self._failures: list[BaseException] = []
+        self._began = 0.0
+
+    def may_go_on(self) -> bool:
+        """Whether there is another repetition to be made."""
+        made = self._passed + len(self._failures)
+        return made < self._repeats.repeat and self._test.overspent() is None
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        __tracebackhide__ = True
+        skipped = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
+        is_outcome = isinstance(error, pytest.fail.Exception | Exception)
+        if error is not None and (isinstance(error, skipped) or not is_outcome):
+            return False  # a skip, or an interrupt
+        try:
+            expecting.tell_missed(error)
+        except AssertionError as missed:
+            error = missed
+        self._test.end_trial(error, time.perf_counter() - self._began)
+        if error is None:
+            self._passed += 1
+        else:
+            self._failures.append(error)
+        return True
+
+    def decide(self) -> None:
+        """Raise the first failure if too few passed."""
+        __tracebackhide__ = True
+        repeats, over = self._repeats, self._test.overspent()
+        made = self._passed + len(self._failures)
+        if over is not None:
+            pytest.fail(f"{over} (after {made} of {repeats.repeat} repetitions)", pytrace=False)
+        share = Decimal(self._passed) / repeats.repeat
+        if share >= Decimal(repr(repeats.pass_rate)):
+            return
+        first = self._failures[0]
+        if repeats.repeat > 1:
+            wanted = f", and pass_rate is {repeats.pass_rate:g}"
+            first.add_note(f"{self._passed} of {repeats.repeat} repetitions passed{wanted}")
+        raise first
