@@ -179,7 +179,8 @@ def text_of(node: Any) -> str:
 
 
 def block(code: str) -> str:
-    return f"```python\n{code}\n```\n"
+    quoted = code.replace("'", '"')  # as everywhere else
+    return f"```python\n{quoted}\n```\n"
 
 
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> str:
