@@ -123,6 +123,8 @@ def test_every_check_has_an_example_here():
         (lambda: ew.regex("("), r"ew\.regex: .*missing"),
         (lambda: ew.contains(""), r"ew\.contains: an empty text is in every output"),
         (lambda: ew.number(between=[1]), r"ew\.number, between: "),
+        (ew.number, r"give a value, or between=\[low, high\]"),
+        (lambda: ew.any_of([]), r"ew\.any_of: \[\] has less than 1 item$"),
         (ew.at_most, r"ew\.at_most: "),
         (lambda: ew.no_signals("high", weight=-1), r"ew\.no_signals, weight: a weight is"),
         (lambda: ew.equals(object()), r"ew\.equals: not a value that JSON can carry"),

@@ -269,10 +269,24 @@ def test_a_data_frame_is_known_by_what_it_offers():
 
 
 def test_real_data_frames_are_rows_too(db):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(ROWS)
-    suite = ew.Suite.from_rows(frame, input="question", checks=[ew.equals("{{ expected }}")])
-    assert ew.run(suite, by_sum, db=db).passed
+    import pandas
+    import pyarrow
+
+    frame = pandas.DataFrame([*ROWS, {**ROWS[0], "id": "c", "topic": None}])
+    frame["when"] = pandas.Timestamp("2026-01-02")
+    frame["count"] = range(3)
+    columns = ["question", "topic", "when", "count"]
+    for rows in (frame, pyarrow.Table.from_pandas(frame)):
+        suite = ew.Suite.from_rows(rows, input=columns, checks=[ew.equals("{{ expected }}")])
+        assert suite.tasks[2].input == {
+            "question": "2+2",
+            "topic": None,
+            "when": "2026-01-02T00:00:00",
+            "count": 2,
+        }
+        run = ew.run(suite, by_sum, db=db)
+        assert run.passed
+        assert run.to_pandas()["output"].tolist() == ["4", "6", "4"]
 
 
 @pytest.mark.parametrize(
@@ -317,6 +331,8 @@ A = ew.Task("a", input="", checks=[ew.contains("x")])
         (lambda: [ew.Task("A b", input="", checks=[ew.contains("x")])], r"tasks\[0\]\.id: "),
         (lambda: [ew.Task("a", input="", checks=A.checks, repeat=0)], "task a: .*minimum"),
         (list, "suite 'suite' has no tasks; give it some"),
+        (lambda: [ew.Task("a", input="", checks=A.checks, fixtures={"tools": 1})], "'tools' was"),
+        (lambda: ew.Suite.from_rows([{"q": "?"}], checks=A.checks), r"which it is: input=COLUMN"),
         (lambda: 3, "3 is not a suite: pass an ew.Suite, a file or a list of tasks"),
         (lambda: ew.Suite(tasks=[A], modes=["gold"]), r"\$\.modes\[0\]"),
         (

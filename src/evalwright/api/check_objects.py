@@ -69,7 +69,8 @@ class Check:
         for problem in prepare_checks([msgspec.json.decode(text)], "$")[1]:
             place = problem.path.removeprefix("$[0]").removeprefix(f".{self.name}").lstrip(".")
             where = f"{self._call}, {place}" if place else self._call
-            remedy = f" ({problem.remedy})" if problem.remedy else ""
+            is_of_files = problem.remedy.startswith("write it as `")
+            remedy = f" ({problem.remedy})" if problem.remedy and not is_of_files else ""
             raise BadInput(f"{where}: {problem.message}{remedy}")
 
     @property

@@ -80,6 +80,8 @@ def number(
     A distance is a number, or a share such as `"5%"`. Of several numbers in a text, `value` takes
     any that fits and `between` the last; `which` chooses another.
     """
+    if value is None and between is None:
+        raise BadInput("ew.number: give a value, or between=[low, high]")
     if value is None:
         return _check("number", "between", between, weight, True, within=within, which=which)
     options = {"between": between, "within": within, "which": which}

@@ -10,7 +10,7 @@ import msgspec
 from evalwright.agents.outputs import output_value
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check, as_checks
 from evalwright.contracts import suite as contract
-from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Mode, ModelClass
 from evalwright.engine.subjects import DATA_ENDINGS, SuiteSubject, given_subject, read_subject
@@ -178,7 +178,7 @@ class Suite:
         name: str = "rows",
         **fields: Any,
     ) -> "Suite":
-        """A suite with a task of each row: dictionaries, or a data frame of pandas or polars.
+        """A suite with a task of each row: dictionaries, or a frame of pandas, polars or Arrow.
 
         `input` names the columns that the agent receives: `input="question"` gives it
         `{"question": …}`, and `input={"q": "question"}` calls it `q`. `expected`, `id` and `tags`
@@ -217,7 +217,8 @@ class Suite:
         except InvalidDocument as error:
             from evalwright.engine.wide.places import placed
 
-            raise InvalidDocument(error.name, placed(error.problems, b"", document)) from None
+            problems = [_in_python(each) for each in placed(error.problems, b"", document)]
+            raise InvalidDocument(error.name, problems) from None
 
     def _document(self, own: OwnFunctions) -> dict[str, Any]:
         fields = {name: _lowered(value, own) for name, value in self._written.items()}
@@ -256,6 +257,19 @@ class _FileSuite(Suite):
         from evalwright.contracts.documents import parse_document, read_input
 
         return dict(parse_document(read_input(str(self._path)), str(self._path)))
+
+
+def _in_python(problem: Problem) -> Problem:
+    """A problem whose remedy is one of a suite file, in the words of Python."""
+    return Problem(problem.path, problem.message, _REMEDIES.get(problem.remedy, problem.remedy))
+
+
+_REMEDIES = {
+    "say which it is with map: {input.question: COLUMN}, or --input COLUMN": "say which it is: "
+    "input=COLUMN",
+    "give `expected`; of rows say which column it is, with map or --expected": "give `expected`; "
+    "of rows say which column it is: expected=COLUMN",
+}
 
 
 def _tasks(given: Any, name: str) -> Iterable[Any]:
@@ -334,6 +348,8 @@ def _rows(given: Any) -> Iterable[Any]:
     """The rows of a list, or of a data frame, which is known by what it offers."""
     if hasattr(given, "to_dicts"):  # polars
         return list(given.to_dicts())
+    if hasattr(given, "to_pylist"):  # Arrow
+        return list(given.to_pylist())
     if hasattr(given, "to_dict") and hasattr(given, "columns"):  # pandas
         missing = given.isna().to_dict("records")
         rows = given.to_dict("records")

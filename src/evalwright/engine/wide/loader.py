@@ -131,7 +131,10 @@ def _broken_entries(problems: list[Problem], document: Any) -> set[str] | None:
         entry = _ENTRY.match(problem.path)
         if entry is None and problem.path != "$":
             return None
-        if entry and not _has_checks_beside(problem, document[entry[1]][int(entry[2])]):
+        if entry is None:
+            continue
+        is_own = problem.path == entry[0]  # not of something in it
+        if not (is_own and _has_checks_beside(problem, document[entry[1]][int(entry[2])])):
             broken.add(entry[0])
     return broken if isinstance(document, dict) else None
 
