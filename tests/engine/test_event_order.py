@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,34 @@ def test_every_bracket_is_closed_before_a_run_ends(
 ) -> None:
     for events in every_kind_of_log:
         logs.assert_brackets_closed(events)
+
+
+def test_the_start_of_a_long_invocation_is_in_the_log_while_it_lasts(workshop: Workshop) -> None:
+    seen: list[list[str]] = []
+
+    def answer(task: Any) -> str:
+        run_id = task._invocation.run_id
+        for _ in range(200):  # as long as it takes, but not for ever
+            time.sleep(0.01)
+            types = [event.type for event in workshop.log.read(run_id)]
+            if "agent.invocation.started" in types:
+                break
+        seen.append(types)
+        return "yes"
+
+    assert workshop.run(a_suite(), answer).summary.passed
+    assert seen[0][-1] == "agent.invocation.started"
+
+
+def test_the_start_of_an_invocation_comes_before_what_the_agent_does_in_it(
+    workshop: Workshop,
+) -> None:
+    def answer(task: Any) -> str:
+        task.report_usage(provider="acme", model="m", input_tokens=1, output_tokens=1, cost_usd=0)
+        return "yes"
+
+    recording = workshop.run(a_suite(tasks=20), answer, concurrency=4)
+    for task in recording.summary.tasks:
+        types = [event["type"] for event in logs.of_task(recording.events, task.task_id)]
+        assert types[:2] == ["agent.invocation.started", "provider.usage"]
+        assert types[-1] == "eval.scored"

@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -19,9 +20,10 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.jsonvalue import NotJson, canonical, plain
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
-from evalwright.contracts.suite import Task
+from evalwright.contracts.suite import Fixtures, Task
 
 Record = Callable[[Payload], None]
+CANCELLED_ITSELF = "the agent cancelled itself"
 NO_RESULT = "the tool has no result for this call"
 KeepPace = Callable[[], Awaitable[None]]  # waits while too much is queued for the disk
 
@@ -62,8 +64,12 @@ class Agent(Protocol):
     is_outside: bool  # in another process, where it may call tools unseen
     reads_memory: bool  # whether it can see the memory of a task
 
-    async def invoke(self, invocation: "Invocation") -> Any:
-        """Work on one task and return the output; raises `AgentFailure`."""
+    def invoke(self, invocation: "Invocation") -> Awaitable[Any]:
+        """Work on one task and return the output; raises `AgentFailure`.
+
+        A coroutine has a task of its own. An agent that takes no turn of the event loop may return
+        a future, which costs less.
+        """
 
     async def close(self) -> None:
         """Close connections and the like."""
@@ -76,6 +82,15 @@ class Surroundings(msgspec.Struct, frozen=True):
     live: bool = False  # ignore fixtures, call the tools themselves
     read_only: bool = False
     redactor: Redactor = NOTHING_SECRET
+
+
+def offered_tools(
+    surroundings: Surroundings, fixtures: Fixtures | None, allowed: frozenset[str] | None
+) -> list[str]:
+    """The tools that answer in an invocation and that the agent may call."""
+    live = surroundings.live
+    known = surroundings.toolbox.names() if live else ToolFixtures(fixtures).names()
+    return [name for name in known if allowed is None or name in allowed]
 
 
 class Invocation:
@@ -107,11 +122,14 @@ class Invocation:
         self.took_s: float | None = None  # the agent's own time, where that is known
         self._loop = asyncio.get_running_loop()
         self._record = record
-        self._fixtures = ToolFixtures(None if self.surroundings.live else task.fixtures)
         self._calls = 0
         self._live_calls: list[Future[Any]] = []
         self._ended = False
         self._lock = threading.Lock()
+
+    @cached_property
+    def _fixtures(self) -> ToolFixtures:
+        return ToolFixtures(None if self.surroundings.live else self.task.fixtures)
 
     def memory(self) -> Memory:
         """The agent's memory as it is before it starts."""
@@ -121,17 +139,18 @@ class Invocation:
 
     def tool_names(self) -> list[str]:
         """The tools that answer in this invocation and that the agent may call."""
-        live = self.surroundings.live
-        known = self.surroundings.toolbox.names() if live else self._fixtures.names()
-        allowed = self.allowed_tools
-        return [name for name in known if allowed is None or name in allowed]
+        return offered_tools(self.surroundings, self.task.fixtures, self.allowed_tools)
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Answer a tool call, recorded with its answer; for an agent in a thread."""
         call = self._begin(name, args)
         if call.tool is None:
             return self._answer_from_fixtures(call)
-        answer = asyncio.run_coroutine_threadsafe(self._answer_live(call), self._loop)
+        return self.wait_for(self._answer_live(call))
+
+    def wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What comes of work in the event loop, which ends with this invocation; in a thread."""
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         with self._lock:
             self._live_calls.append(answer)
         return answer.result()
@@ -268,6 +287,8 @@ def _milliseconds_since(started: float) -> int:
 
 def checked_output(output: Any) -> Any:
     """The output as plain JSON values; raises `AgentFailure` if it has no such form."""
+    if type(output) is str and output.isascii():  # as most are
+        return output
     try:
         return plain(output)
     except NotJson:

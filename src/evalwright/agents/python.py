@@ -7,11 +7,12 @@ import inspect
 import operator
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, cast
 
-from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
+from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
 from evalwright.agents.user_code import Threads, load_code, unnamed_function
@@ -84,33 +85,37 @@ class PythonAgent:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             called
         )
-        self.runs_apart = not self._is_async  # in threads, not in the event loop
         self._threads = Threads()
 
-    async def invoke(self, invocation: Invocation) -> Any:
+    def invoke(self, invocation: Invocation) -> Awaitable[Any]:
         """Call the function; whatever it raises is a failure of the agent."""
         if self._is_async:
-            output = await self._await(self._function, invocation)
-        else:
-            output = await self._threads.run(self._call, invocation)
-        if inspect.isawaitable(output):  # a wrapper that is sync around one that is not
-            output = await self._await(lambda _task: output, invocation)
-        return checked_output(output)
+            return self._await(self._function, invocation)
+        return self._threads.start(self._call, invocation)
 
     def _call(self, invocation: Invocation) -> Any:
         """Call a sync function; its time is taken in its thread, as the loop may be busy."""
         started = invocation.now_s()
         try:
-            return self._function(AgentTask(invocation))
+            output = self._function(AgentTask(invocation))
         except BaseException as error:
             raise _failure(error) from error
         finally:
             invocation.took_s = invocation.now_s() - started
+        if isinstance(output, str) or not inspect.isawaitable(output):
+            return checked_output(output)
+        try:  # a wrapper that is sync around one that is not
+            return invocation.wait_for(self._await(lambda _task: output, invocation))
+        except CancelledError:
+            raise AgentFailure("agent_error", CANCELLED_ITSELF) from None
 
     async def _await(self, function: Callable[[AgentTask], Any], invocation: Invocation) -> Any:
         before_s, started = invocation.took_s or 0.0, invocation.now_s()
         try:
-            return await function(AgentTask(invocation))
+            output = await function(AgentTask(invocation))
+            if not isinstance(output, str) and inspect.isawaitable(output):
+                output = await output
+            return checked_output(output)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:

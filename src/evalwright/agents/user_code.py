@@ -9,13 +9,18 @@ import asyncio
 import importlib.util
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 _MOST_NAMED = 5  # functions of a file
+PROVEN = 64  # calls in a row that were instant: so are the next ones
+INSTANT_S = 0.0001
+PATIENCE_S = 0.001  # with calls that were taken for instant
 
 
 def load_code(path: Path) -> Any:
@@ -65,39 +70,83 @@ class _FinishedJob(NamedTuple):
 
 
 class Threads:
-    """Runs blocking calls on as many threads as there are calls at once."""
+    """Runs blocking calls on as many threads as there are calls at once.
+
+    Once calls have proved to be instant, one thread makes all that one turn of the event loop asks
+    for: waking threads took longer than the calls. A call that is not instant after all keeps the
+    others waiting for a moment only, and from then on each is handed to its own thread again.
+    """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._batches: SimpleQueue[deque[_Job] | None] = SimpleQueue()
+        self._gathered: deque[_Job] = deque()  # in this turn of the loop
         self._results: deque[_FinishedJob] = deque()
         self._started = 0
         self._unfinished = 0
+        self._instant = 0  # calls in a row
         self._delivery_due = False
 
     async def run(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """Call the function in a thread and give back what it returns or raises."""
+        return await self.start(function, argument)
+
+    def start(self, function: Callable[[Any], Any], argument: Any) -> "asyncio.Future[Any]":
+        """Call the function in a thread: the future of what it returns or raises."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._unfinished += 1
-        if self._started < self._unfinished:
-            self._started += 1
-            threading.Thread(target=self._work, args=(loop,), daemon=True).start()
-        self._jobs.put(_Job(function, argument, answer))
-        return await answer
+        job = _Job(function, argument, answer)
+        if self._instant < PROVEN:
+            self._batches.put(deque((job,)))
+            if self._started < self._unfinished:
+                self._started += 1
+                threading.Thread(target=self._work, args=(loop,), daemon=True).start()
+        else:
+            self._gathered.append(job)
+            if len(self._gathered) == 1:
+                loop.call_soon(self._hand_over, loop)
+        return answer
 
     def close(self) -> None:
         """Let the threads end when they have nothing to do."""
         for _ in range(self._started):
-            self._jobs.put(None)
+            self._batches.put(None)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hand all that was asked for in one turn to one thread."""
+        batch, self._gathered = self._gathered, deque()
+        self._batches.put(batch)
+        loop.call_later(PATIENCE_S, self._spread, loop, batch)
+
+    def _spread(self, loop: asyncio.AbstractEventLoop, batch: "deque[_Job]") -> None:
+        """Take what a thread has not begun away from it: it does not end in time."""
+        self._deliver()
+        if batch:
+            self._instant = 0
+            while batch:
+                with suppress(IndexError):  # the thread has taken it
+                    self._batches.put(deque([batch.popleft()]))
+            while self._started < self._unfinished:
+                self._started += 1
+                threading.Thread(target=self._work, args=(loop,), daemon=True).start()
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                result = _FinishedJob(job.answer, job.function(job.argument), None)
-            except Exception as error:  # noqa: BLE001 - handed to whoever waits
-                result = _FinishedJob(job.answer, None, error)
-            self._results.append(result)
-            if not self._delivery_due:  # checked after the append, cleared before the delivery
+        while (batch := self._batches.get()) is not None:
+            began, count = time.perf_counter(), 0
+            while batch:
+                try:
+                    job = batch.popleft()
+                except IndexError:  # it was taken away
+                    break
+                try:
+                    result = _FinishedJob(job.answer, job.function(job.argument), None)
+                except Exception as error:  # noqa: BLE001 - handed to whoever waits
+                    result = _FinishedJob(job.answer, None, error)
+                self._results.append(result)
+                count += 1
+            is_instant = time.perf_counter() - began < INSTANT_S * count
+            self._instant = self._instant + count if is_instant else 0
+            if not self._delivery_due:  # checked after the results, cleared before the delivery
                 self._delivery_due = True
                 try:
                     loop.call_soon_threadsafe(self._deliver)

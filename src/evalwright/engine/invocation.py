@@ -1,12 +1,21 @@
 """One task: the agent is invoked once, and what it did is recorded."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings
+from evalwright.agents.protocol import (
+    CANCELLED_ITSELF,
+    Agent,
+    AgentFailure,
+    Invocation,
+    Surroundings,
+    offered_tools,
+)
 from evalwright.contracts.events import (
     Decided,
     ErrorDetail,
@@ -89,8 +98,11 @@ class Invoker:
     ) -> None:
         self._agent = agent
         # Agents in the event loop wait while it works; so it never does all of its work at once.
-        self._turns = None if getattr(agent, "runs_apart", False) else asyncio.Lock()
+        self._turns = asyncio.Lock()
         self._turn_ends_s = 0.0
+        # When each agent at work must have answered, the first first: one timer is for all.
+        self._due_s: dict[asyncio.Future[Any], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._facts = facts
         self._recorder = recorder
         self._clock = clock
@@ -99,12 +111,13 @@ class Invoker:
         self._keep_deeds = keep_deeds
         self._count = count
         # What a process that is killed did not see the end of counts towards the budget.
-        self._record_start = recorder.note if has_budget else recorder.record
+        self._record_start = recorder.note if has_budget else recorder.hold
 
     async def invoke(self, task: Task, attempt_id: str) -> Done:
         """Invoke the agent for one task; its failures are results, never exceptions."""
         recorder, agent_id = self._recorder, self._agent.agent_id
         deeds: list[Payload] = []
+        self._record_start(task.task_id, self._started(task, attempt_id))
         record = recorder.for_task(task.task_id, lambda usage: self._count(usage, task.task_id))
 
         def record_and_keep(payload: Payload) -> None:
@@ -122,12 +135,7 @@ class Invoker:
             now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
-        self._record_start(task.task_id, self._started(invocation))
-        output, error, latency_ms = await self._ask(invocation)
-        if self._turns is not None and self._clock.monotonic_s() >= self._turn_ends_s:
-            async with self._turns:
-                await asyncio.sleep(0)
-            self._turn_ends_s = self._clock.monotonic_s() + TURN_S
+        output, error, latency_ms = await self._ask(invocation, self._agent.invoke(invocation))
         usages = list(invocation.usages)
         answer = Answer(
             task, output, error, latency_ms, usages, invocation.schema_valid, len(usages), deeds
@@ -144,16 +152,16 @@ class Invoker:
             deeds += (decided, completed)
         return Done(answer, [decided, completed])
 
-    def _started(self, invocation: Invocation) -> InvocationStarted:
-        fixtures, live = invocation.task.fixtures, self._surroundings.live
+    def _started(self, task: Task, attempt_id: str) -> InvocationStarted:
+        fixtures, live = task.fixtures, self._surroundings.live
         allowed = self._agent.allowed_tools
         surface: int | None = None  # how many tools the agent knows of, where that is known
         if allowed is not None and not live:
             surface = len(allowed)
         elif fixtures or live:
-            surface = len(invocation.tool_names())
+            surface = len(offered_tools(self._surroundings, fixtures, allowed))
         return InvocationStarted(
-            invocation.invocation_id,
+            attempt_id,
             self._agent.agent_id,
             "run-api",
             self._agent.model_class,
@@ -163,65 +171,90 @@ class Invoker:
             bool(fixtures.memory_seed) if fixtures and not live else None,
         )
 
-    async def _ask(self, invocation: Invocation) -> tuple[Any, ErrorDetail | None, int]:
+    async def _ask(
+        self, invocation: Invocation, work: Awaitable[Any]
+    ) -> tuple[Any, ErrorDetail | None, int]:
         """The output or the error, and how many milliseconds the agent took."""
         timeout_s, loop = self._timeout_s, asyncio.get_running_loop()
-        started = loop.time()
-        ended: asyncio.Future[None] = loop.create_future()
-        # Its own task: what the agent cancels or hangs on must not affect the others.
-        asked = asyncio.create_task(_ask(self._agent, invocation, ended))
-        timer = None if timeout_s is None else loop.call_later(timeout_s, _resolve, ended)
+        started, error = loop.time(), None
+        if isinstance(work, asyncio.Future):
+            ended, asked = work, None
+        else:  # a task of its own: what the agent cancels or hangs on must not affect the others
+            ended = loop.create_future()
+            asked = loop.create_task(_ask(work, ended))
+        self._due_s[ended] = due_s = math.inf if timeout_s is None else started + timeout_s
+        if self._timer is None and timeout_s is not None:
+            self._timer = loop.call_at(due_s, self._end_late, loop)
         try:
-            await ended
-            in_time, taken_s = asked.done(), loop.time() - started
+            output = await ended
+        except AgentFailure as failure:
+            output, error = None, failure.error
         finally:
-            if timer is not None:
-                timer.cancel()
-            if not asked.done():
-                await _abandon(asked)
+            taken_s = loop.time() - started
+            self._due_s.pop(ended, None)
+            if asked is not None and not asked.done():
+                await _abandon(asked, work)
             invocation.end()
-        if in_time and invocation.took_s is not None:  # without what the loop did meanwhile
-            taken_s = invocation.took_s
-        output, error = _answer(asked) if in_time else (None, None)
-        if timeout_s is not None and (not in_time or taken_s > timeout_s):
+        if output is not _LATE and invocation.took_s is not None:
+            taken_s = invocation.took_s  # without what the loop did meanwhile
+        if timeout_s is not None and (output is _LATE or taken_s > timeout_s):
             error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
+        if asked is not None:
+            await self._give_way()
         return (None if error else output), error, round(taken_s * 1000)
 
+    async def _give_way(self) -> None:
+        """Let agents in the event loop have their turn, if work on answers has had its own."""
+        if self._clock.monotonic_s() >= self._turn_ends_s:
+            async with self._turns:
+                await asyncio.sleep(0)
+            self._turn_ends_s = self._clock.monotonic_s() + TURN_S
 
-def _answer(asked: "asyncio.Task[Any]") -> tuple[Any, ErrorDetail | None]:
-    if asked.cancelled():
-        return None, ErrorDetail("agent_error", "the agent cancelled itself")
-    error = asked.exception()
-    if error is None:
-        return asked.result(), None
-    if isinstance(error, AgentFailure):
-        return None, error.error
-    if isinstance(error, GeneratorExit):  # the one exception that a coroutine cannot pass on
-        return None, ErrorDetail("agent_error", "GeneratorExit")
-    raise error
+    def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the wait for agents whose time is over."""
+        self._timer = None
+        for ended, due_s in self._due_s.items():
+            if due_s > loop.time():
+                self._timer = loop.call_at(due_s, self._end_late, loop)
+                return
+            if not ended.done():
+                ended.set_result(_LATE)
 
 
-async def _ask(agent: Agent, invocation: Invocation, ended: "asyncio.Future[None]") -> Any:
-    """Invoke the agent, and say so when it has ended: sooner than a callback of the task would."""
+_LATE = object()
+
+
+async def _ask(work: Awaitable[Any], ended: "asyncio.Future[Any]") -> None:
+    """Do an agent's work, and tell what came of it: sooner than a callback of the task would."""
     try:
-        return await agent.invoke(invocation)
-    finally:
+        output = await work
         if not ended.done():
-            ended.set_result(None)
+            ended.set_result(output)
+    except BaseException as error:
+        if not ended.done():
+            ended.set_exception(_failure(error))
+        if not isinstance(error, Exception | GeneratorExit):  # which a coroutine cannot pass on
+            raise
 
 
-async def _abandon(asked: "asyncio.Task[Any]") -> None:
+def _failure(error: BaseException) -> BaseException:
+    """What an agent's failure is to the engine; a fault that is none of the agent's stays one."""
+    if isinstance(error, asyncio.CancelledError):
+        return AgentFailure("agent_error", CANCELLED_ITSELF)
+    if isinstance(error, GeneratorExit):
+        return AgentFailure("agent_error", "GeneratorExit")
+    return error
+
+
+async def _abandon(asked: "asyncio.Task[None]", work: Awaitable[Any]) -> None:
     """Tell a task to stop, and wait for it a little; it may not want to."""
     asked.add_done_callback(_look_at_result)
     asked.cancel()
     await asyncio.wait((asked,), timeout=CLEANUP_SECONDS)
+    if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+        work.close()  # it was stopped before it began
 
 
 def _look_at_result(asked: "asyncio.Task[Any]") -> None:
     if not asked.cancelled():
         asked.exception()  # so that asyncio does not complain that nobody looked
-
-
-def _resolve(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)

@@ -17,6 +17,7 @@ from evalwright.store.records import RecordChange
 
 TOGETHER = 12  # that wait for the same commit at most
 HANDOVER_SECONDS = 0.0001  # in which the thread that writes begins: it cannot while this one works
+HOLD_SECONDS = 0.005  # as long as an append waits for others: instant answers come before that
 MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits with them
 
 
@@ -33,16 +34,41 @@ class Recorder:
         self._encode = msgspec.json.Encoder().encode
         self._redact = redactor.redact if redactor.knows_secrets else None
         self._waiting: list[asyncio.Future[None]] = []  # for the next commit
+        self._held: dict[str, NewEvent] = {}  # by task
+        self._order = threading.Lock()  # of what is held and what comes after it
+        self._release_s = 0.0  # when it is appended at the latest
 
     def record(
         self, task_id: str | None, *payloads: Payload, facts: Sequence[NewEvent] = ()
     ) -> None:
         """Append payloads, and facts recorded elsewhere, as one unit, in order."""
-        self._log.append(self.run_id, self._events(task_id, payloads, facts))
+        events = self._events(task_id, payloads, facts)
+        if not self._held:
+            self._log.append(self.run_id, events)
+            return
+        with self._order:  # held until it is appended, so that nothing of its task overtakes it
+            tasks = [task_id] if task_id is not None else list(self._held)
+            held = [self._held[each] for each in tasks if each in self._held]
+            if held or events:
+                self._log.append(self.run_id, [*held, *events])
+            for each in tasks:
+                self._held.pop(each, None)
+
+    def hold(self, task_id: str, payload: Payload) -> None:
+        """Append a payload together with the next of its task, or a moment later without."""
+        (self._held[task_id],) = self._events(task_id, (payload,))
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._release_s:
+            self._release_s = loop.time() + HOLD_SECONDS
+            loop.call_at(self._release_s, lambda: self.record(None) if self._held else None)
 
     def note(self, task_id: str, payload: Payload) -> None:
         """Append a payload that the end of this process, whatever ends it, must not lose."""
-        self._log.note(self.run_id, self._events(task_id, (payload,)))
+        events = self._events(task_id, (payload,))
+        with self._order:
+            if (held := self._held.pop(task_id, None)) is not None:
+                self._log.append(self.run_id, [held])
+            self._log.note(self.run_id, events)
 
     def for_task(
         self, task_id: str, count: Callable[[ProviderUsage], None] = lambda _: None
@@ -107,8 +133,8 @@ class Recorder:
         All who ask in one turn of the event loop wait for the same commit, unless they are many:
         then the first begin their next tasks while the others wait.
         """
-        if payloads:
-            self._log.append(self.run_id, self._events(None, payloads))
+        if payloads or self._held:
+            self.record(None, *payloads)
         loop = asyncio.get_running_loop()
         durable = loop.create_future()
         self._waiting.append(durable)

@@ -78,6 +78,16 @@ def _explain_json(output: Any, value: Any) -> str:
     return first_difference(_parsed(output), value, say=quoted) or ""
 
 
-EXACT = GoldenStrategy("exact", None, is_same_text, _explain_exact, text_included)
+EXACT = GoldenStrategy(
+    "exact",
+    None,
+    lambda output, value: (
+        output == value
+        if isinstance(output, str) and isinstance(value, str)
+        else is_same_text(output, value)
+    ),
+    _explain_exact,
+    text_included,
+)
 CONTAINS = GoldenStrategy("contains", None, has_text, _explain_contains, text_included)
 JSON_MATCH = GoldenStrategy("json-match", None, _is_same_json, _explain_json, left_to_score)

@@ -53,7 +53,7 @@ class Tally:
             cost_usd=scored.cost_usd,
             latency_ms=scored.latency_ms,
             schema_valid=scored.schema_valid,
-            safety_findings=self.findings(scored.task_id),
+            safety_findings=self.findings(scored.task_id) if self._looks_for_findings else None,
         )
 
     def add_findings(self, task_id: str, findings: Sequence[SafetyFinding]) -> None:
@@ -117,7 +117,9 @@ class Tally:
         measured = [result.latency_ms for result in self.results.values()]
         latencies = [latency for latency in measured if latency is not None]
         unmeasured = len(measured) - len(latencies) if self._is_recorded else 0
-        return broken_bars(self._suite.thresholds, aggregate, self.cost, latencies, unmeasured)
+        return broken_bars(
+            self._suite.thresholds, aggregate, self._costs.cost, latencies, unmeasured
+        )
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""
@@ -134,7 +136,7 @@ class Tally:
             passed_count=sum(result.passed for result in results),
             tasks=results,
             evaluated_model_class=self._model_class,
-            total_cost_usd=self.cost.total_usd,
+            total_cost_usd=self._costs.cost.total_usd,
             regression=_regression(run_id, aggregate, baseline)
             if baseline and baseline.left_out is None
             else None,

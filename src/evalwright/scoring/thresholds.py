@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
@@ -99,7 +100,8 @@ def mean(scores: Sequence[float], weights: Sequence[float] | None = None) -> flo
 
 def decimal_sum(values: Iterable[float]) -> Decimal:
     """The sum of the numbers as people read them: 0.1 + 0.2 is 0.3."""
-    return sum((Decimal(repr(value)) for value in values), Decimal(0))
+    counted = Counter(values).items()  # most of many scores are 0 or 1
+    return sum((Decimal(repr(value)) * count for value, count in counted), Decimal(0))
 
 
 def finite(amount: Decimal) -> float:

@@ -114,7 +114,8 @@ class Writer:
         """Done when everything appended so far is durable."""
         flush = Flush((tenant, run_id), Future())
         with self._queue:
-            self._refuse_closed()
+            if self._closed:
+                self._refuse_closed()
             self._flushes.append(flush)
         self._hurry.set()
         self._arrived.set()
@@ -122,7 +123,8 @@ class Writer:
 
     def watch(self, run_id: str, watcher: Watcher, tenant: str | None = None) -> None:
         """Call the watcher with this run's events once they are durable."""
-        self._refuse_closed()
+        if self._closed:
+            self._refuse_closed()
         self._watchers[tenant, run_id] = watcher
 
     def observe(self, observer: Observer, tenant: str | None = None) -> None:

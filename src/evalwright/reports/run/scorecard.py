@@ -41,7 +41,7 @@ def render_outcome(
         first = render_regression(compare_to_baseline(summary, plan.baseline), style)
         first += _other_judges(plan, style)
     details = []
-    if plan.is_adversarial:
+    if "adversarial" in plan.modes:
         details.append(_findings(outcome))
     if plan.settings.fail_on:
         details.append(f"gates: {', '.join(plan.settings.fail_on)}")
@@ -49,7 +49,7 @@ def render_outcome(
         details.append(f"model calls answered from {one_line(plan.settings.cassette)}, recorded")
     if plan.panel is not None:
         details += render_panel(plan.panel, agreement, style)
-    if plan.is_live:
+    if "live-shadow" in plan.modes:
         details.append(style.yellow(LIVE))
     details += map(style.yellow, [*(explained(plan) if plan.tags else ()), *overrides])
     if plan.group is not None:
