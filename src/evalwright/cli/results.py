@@ -84,7 +84,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
     """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
     runs = show_results(results, log, outcomes)
-    publish(results, [reported(results, log, each) for each in runs])
+    if results.forms or results.github or results.summarised:
+        publish(results, [reported(results, log, each) for each in runs])
     if results.as_json:
         summaries = [each.summary for each in outcomes]
         results.emit(to_json(summaries[0] if outcomes[0].plan.group is None else summaries))
