@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/python.md")
+UNTYPED = ("test_",)  # functions of tests, which hardly anybody annotates
 CACHE = f"--cache-dir={ROOT / '.mypy_cache' / 'examples'}"
 MYPY = [sys.executable, "-m", "mypy", "--strict", "--config-file=", CACHE, "."]
 PYRIGHT = ("--level", "error", "--pythonpath")
@@ -55,9 +56,10 @@ def written(page: str, scratch: Path) -> Path:
 
 
 def examples(page: str) -> list[Block]:
-    """Those that use the package; the last version of a file counts."""
+    """Those that use the package, and are not tests; the last version of a file counts."""
     python = [each for each in blocks(ROOT / page) if each.language == "python"]
-    return [each for each in python if "import evalwright" in each.text]
+    own = [each for each in python if not each.options.get("title", "").startswith(UNTYPED)]
+    return [each for each in own if "import evalwright" in each.text]
 
 
 if __name__ == "__main__":
