@@ -23,6 +23,7 @@ from evalwright.contracts.events import (
     Event,
     InvocationCompleted,
     Payload,
+    ProviderUsage,
     RunCancelled,
     RunFailure,
 )
@@ -116,6 +117,10 @@ class Piecework(Execution):
 
     def _without_result(self, code: str, message: str) -> RunFailed:
         return RunFailed(self._recorder.run_id, code, self._redactor.redact_text(message))
+
+    def count_elsewhere(self, task_id: str, usage: ProviderUsage) -> None:
+        """Count what another process has spent on the same run."""
+        self._tally.add_usage(usage, task_id)
 
     def recorded(self) -> list[NewEvent]:
         """The events since this was last asked."""

@@ -174,7 +174,7 @@ class Gathering:
         ids = ", ".join(run.run_id for run in suite.runs)
         return [
             f"NO RESULT  {suite.name}",
-            *(f"  {why}" for why in suite.reasons()),
+            *(f"  {spoken(why)}" for why in suite.reasons()),
             f"  run {ids}",
         ]
 

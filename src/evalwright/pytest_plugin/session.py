@@ -5,7 +5,9 @@ only that one writes to the log. What a task recorded travels in the report on i
 """
 
 import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +46,10 @@ class Evaluation:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker of xdist which session it belongs to."""
+        if self.asked.options.max_cost_usd is not None and self.begun.ledger is None:
+            descriptor, path = tempfile.mkstemp(prefix="evalwright-", suffix=".jsonl")
+            os.close(descriptor)
+            self.begun = self.begun._replace(ledger=path)
         node.workerinput["evalwright"] = tuple(self.begun)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -148,6 +154,8 @@ class Evaluation:
             self._loop.close()
         if self._gathering is not None:
             self._gathering.end(session)
+            if self.begun.ledger is not None:
+                Path(self.begun.ledger).unlink(missing_ok=True)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show it."""

@@ -109,8 +109,9 @@ class TaskItem(pytest.Item):
         """Ask the agent, check what it says, and fail if that is not good enough."""
         record, self.bundle = self._work.work_on(self.task.task_id)
         if record.failure is not None:
-            pytest.fail(without_secrets(spoken(record.failure)), pytrace=False)
-        failed = self._failed(record)
+            failed: str | None = without_secrets(spoken(record.failure))
+        else:
+            failed = self._failed(record)
         if failed is not None:
             raise_at(str(self.path), line_of(self.path, self.task), failed)
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from evalwright.cli.evaluation import prepare
 from evalwright.contracts.errors import RunFailed
-from evalwright.contracts.events import Event
+from evalwright.contracts.events import Event, ProviderUsage
 from evalwright.engine.clock import run_id_at
 from evalwright.engine.piecework import Piecework
 from evalwright.engine.session import Session
@@ -37,6 +40,7 @@ class Begun(NamedTuple):
 
     now_us: int
     token: str
+    ledger: str | None = None  # the file in which processes that share a budget note their spending
 
     def run_id(self, name: str, repeat: int) -> str:
         """The id of the run of a suite, the same in every process of the session."""
@@ -44,14 +48,54 @@ class Begun(NamedTuple):
         return run_id_at(self.now_us + repeat * SPACED_US, hashlib.sha256(made_from).digest()[:10])
 
 
+class Ledger:
+    """What several processes of a session have spent, in a file that all of them add to."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._own: set[bytes] = set()
+        self._read_to = 0
+
+    def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
+        """Add the model calls among these events."""
+        lines = [
+            msgspec.json.encode((run_id, each.task_id, msgspec.Raw(each.body)))
+            for each in events
+            if each.type == ProviderUsage.TYPE
+        ]
+        self._own.update(lines)
+        with self._path.open("ab", buffering=0) as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+
+    def of_others(self) -> Iterator[tuple[str, str, ProviderUsage]]:
+        """The model calls that others have noted since this was last asked: run, task and usage."""
+        with self._path.open("rb") as file:
+            file.seek(self._read_to)
+            lines = file.read()
+        complete = lines[: lines.rfind(b"\n") + 1]
+        self._read_to += len(complete)
+        for line in complete.splitlines():
+            if line not in self._own:
+                yield msgspec.json.decode(line, type=tuple[str, str, ProviderUsage])
+
+
 class Loop:
-    """The event loop in which this process works; it ends with the session."""
+    """The event loop in which this process works; it ends with the session.
+
+    Where another one is running already, as in a notebook, it has a thread of its own.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._thread = ThreadPoolExecutor(1) if asyncio._get_running_loop() else None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt cancels the work."""
+        if self._thread is not None:
+            return self._thread.submit(self._run, work).result()
+        return self._run(work)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         task = self._loop.create_task(work)
         try:
             return self._loop.run_until_complete(task)
@@ -62,6 +106,13 @@ class Loop:
 
     def close(self) -> None:
         """Cancel what is left."""
+        if self._thread is not None:
+            self._thread.submit(self._close).result()
+            self._thread.shutdown()
+        else:
+            self._close()
+
+    def _close(self) -> None:
         rest = asyncio.all_tasks(self._loop)
         for each in rest:
             each.cancel()
@@ -92,6 +143,7 @@ class SuiteWork:
             request, subject, among_others=True, notify=self.notices.append
         )
         self._run_ids = [begun.run_id(self.name, number) for number in range(len(plans))]
+        self._ledger = Ledger(begun.ledger) if begun.ledger else None
         self._indexes = {task.task_id: n for n, task in enumerate(subject.suite.tasks)}
         try:
             self._runs = loop.run(self._begin(self._session, plans))
@@ -114,12 +166,16 @@ class SuiteWork:
     def work_on(self, task_id: str) -> tuple[WorkedTask, dict[str, Any]]:
         """Work on a task; what became of it, for this process and for the one with the log."""
         index, failure = self._indexes[task_id], None
+        self._count_elsewhere()
         try:
             for run in self._runs:
                 self._loop.run(run.work_on(index))
         except RunFailed as failed:
             failure = failed
         recorded = [run.recorded() for run in self._runs]
+        if self._ledger is not None:
+            for run_id, events in zip(self._run_ids, recorded, strict=True):
+                self._ledger.note(run_id, events)
         bundle = self._bundle(recorded, task_id)
         if failure is not None:
             bundle["failure"] = (failure.code, str(failure).partition(": ")[2])
@@ -128,6 +184,15 @@ class SuiteWork:
             for run_id, events in zip(self._run_ids, recorded, strict=True)
         ]
         return WorkedTask(runs, failure), bundle
+
+    def _count_elsewhere(self) -> None:
+        """Count what other processes have spent on the runs of the suite."""
+        if self._ledger is None:
+            return
+        runs = dict(zip(self._run_ids, self._runs, strict=True))
+        for run_id, task_id, usage in self._ledger.of_others():
+            if run_id in runs:
+                runs[run_id].count_elsewhere(task_id, usage)
 
     def rest(self) -> dict[str, Any]:
         """What a task recorded that was cut off, if one was."""
