@@ -5,6 +5,7 @@ import pytest
 import evalwright as ew
 from evalwright.engine.listing import find_run
 from evalwright.store.location import existing_log
+from subjects.command import Evalwright
 from subjects.pytest_bench import Bench
 
 pytest_plugins = ["pytester"]
@@ -156,6 +157,27 @@ def test_a_marked_test_is_repeated_and_a_share_must_pass(bench: Bench) -> None:
     assert [each.passed for each in often.repetitions] == [True, False, True, True, True]
     assert (seldom.passed, seldom.score) == (False, 0.6)
     assert len(bench.runs()) == 1
+
+
+def test_what_tests_recorded_can_be_scored_again(bench: Bench, evalwright: Evalwright) -> None:
+    project(
+        bench,
+        """\
+        def polite(output):
+            return "please" in output
+
+        def test_polite(evaluate):
+            evaluate("Yes, please.", checks=[polite])
+
+        @pytest.mark.evalwright(repeat=2)
+        def test_wording():
+            ew.expect("No.").contains("please")
+        """,
+    )
+    bench.pytest("--evalwright").assert_outcomes(passed=1, failed=1)
+    evalwright.db = None
+    done = evalwright("rescore", "latest", "--json", cwd=bench.folder)
+    assert [task["passed"] for task in done.json()["tasks"]] == [True, False]
 
 
 def test_a_test_in_a_class_or_async_code_is_repeated_too(bench: Bench) -> None:
