@@ -113,6 +113,11 @@ def test_a_function_makes_the_check_that_a_file_would_have(check, document):
         assert prepare_checks([document], "$")[1] == []
 
 
+@pytest.mark.parametrize(("check", "document"), EXAMPLES, ids=lambda each: "")
+def test_a_check_may_also_be_written_as_in_a_file(check, document):
+    assert ew.not_(document) == ew.not_(check)
+
+
 def test_every_check_has_an_example_here():
     assert {next(iter(document)) for _, document in EXAMPLES} == set(CHECKS)
 

@@ -333,6 +333,7 @@ A = ew.Task("a", input="", checks=[ew.contains("x")])
         (list, "suite 'suite' has no tasks; give it some"),
         (lambda: [ew.Task("a", input="", checks=A.checks, fixtures={"tools": 1})], "'tools' was"),
         (lambda: ew.Suite.from_rows([{"q": "?"}], checks=A.checks), r"which it is: input=COLUMN"),
+        (lambda: "rows.csv", r"rows\.csv: say what a good answer is: ew\.Suite\.from_file\("),
         (lambda: 3, "3 is not a suite: pass an ew.Suite, a file or a list of tasks"),
         (lambda: ew.Suite(tasks=[A], modes=["gold"]), r"\$\.modes\[0\]"),
         (

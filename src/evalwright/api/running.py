@@ -34,7 +34,7 @@ from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
 from evalwright.engine.selection import Wanted, select
 from evalwright.engine.session import Session
-from evalwright.engine.subjects import SuiteSubject, given_subject, read_subject
+from evalwright.engine.subjects import SuiteSubject, given_subject, is_data_file, read_subject
 from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import configured_log
@@ -207,6 +207,9 @@ def _subject(
         subject = given_subject(suite)
         return subject, "suite", agent or subject.agent
     if isinstance(suite, str | Path):
+        if is_data_file(str(suite)):
+            wanted = "ew.Suite.from_file(file, checks=[ew.contains('{{ expected }}')])"
+            raise BadInput(f"{suite}: say what a good answer is: {wanted}")
         subject = read_subject(suite, agent if isinstance(agent, str) else None)
         return subject, str(suite), (agent if callable(agent) else None) or subject.agent
     if not isinstance(suite, Iterable):

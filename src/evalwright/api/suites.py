@@ -13,7 +13,7 @@ from evalwright.contracts import suite as contract
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Mode, ModelClass
-from evalwright.engine.subjects import DATA_ENDINGS, SuiteSubject, given_subject, read_subject
+from evalwright.engine.subjects import SuiteSubject, given_subject, is_data_file, read_subject
 
 AgentGiven: TypeAlias = str | Callable[..., Any]
 Columns: TypeAlias = str | Sequence[str] | Mapping[str, str]
@@ -157,8 +157,7 @@ class Suite:
         name = str(path)
         given = as_checks(checks, name)
         columns = _columns(input, expected, id, None)
-        is_data = name.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
-        if not (is_data or columns or given):
+        if not (is_data_file(name) or columns or given):
             return _FileSuite(Path(path))
         entry = {"file": Path(path).name, "map": columns, "checks": given}
         suite = cls(Path(path).name.partition(".")[0], data=[_without_nothing(entry)])

@@ -45,7 +45,7 @@ def read_subject(
     name = str(suite)
     if name.lower().endswith(ARCHIVES):
         return _packed_subject(name, agent)
-    if columns or name.lower().removesuffix(".gz").endswith(DATA_ENDINGS):
+    if columns or is_data_file(name):
         from evalwright.engine.wide import plain_data
 
         choice = plain_data.ColumnChoice(**columns or {})
@@ -78,6 +78,11 @@ def _code_for_suite(name: str) -> BadInput:
         f"{name}: this is code, not a suite; to test it, run a suite with it as the agent: "
         f"`evalwright run SUITE --agent {name}:NAME` ({meant})"
     )
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a file holds nothing but rows, by its name."""
+    return name.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
 
 
 def _packed_subject(name: str, agent: str | None) -> SuiteSubject:
