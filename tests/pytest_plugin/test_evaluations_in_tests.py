@@ -271,6 +271,52 @@ def test_a_mark_that_means_nothing_is_refused(bench: Bench, mark: str, told: str
     assert f"@pytest.mark.evalwright: {told}" in text(result)
 
 
+def test_a_mark_on_a_test_of_unittest_is_refused(bench: Bench) -> None:
+    project(
+        bench,
+        """\
+        import unittest
+
+        class TestDesk(unittest.TestCase):
+            @pytest.mark.evalwright(repeat=3)
+            def test_one(self):
+                pass
+        """,
+    )
+    result = bench.pytest("--evalwright")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "@pytest.mark.evalwright is for tests of pytest" in "\n".join(result.errlines)
+
+
+def test_a_test_that_another_plugin_runs_again_keeps_its_first_score(bench: Bench) -> None:
+    bench.write(
+        "conftest.py",
+        """\
+        import pytest
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            for _ in range(2):
+                for report in runtestprotocol(item, nextitem=nextitem, log=False):
+                    item.ihook.pytest_runtest_logreport(report=report)
+            return True
+        """,
+    )
+    project(
+        bench,
+        """\
+        rounds = []
+
+        def test_one(evaluate):
+            rounds.append(1)
+            evaluate(f"Answer {len(rounds)}", checks=[ew.contains("Answer")])
+        """,
+    )
+    result = bench.pytest("--evalwright")
+    assert "warning: tests: test-shop-test-one was recorded twice; the first counts" in text(result)
+    assert ew.load().tasks["test-shop-test-one"].output == "Answer 1"
+
+
 def test_without_the_flag_evaluations_are_skipped_and_say_why(bench: Bench) -> None:
     project(
         bench,

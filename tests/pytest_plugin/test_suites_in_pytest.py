@@ -191,7 +191,9 @@ def test_an_agent_that_cannot_be_loaded_is_an_error_of_every_task(bench: Bench) 
 
 def test_the_bar_of_a_suite_decides_on_the_exit_code(bench: Bench) -> None:
     """As on the command line: 3 of 4 tasks and a half is above the default bar of 0.7."""
-    assert bench.pytest("--evalwright").ret == pytest.ExitCode.OK
+    lenient = bench.pytest("--evalwright")
+    assert lenient.ret == pytest.ExitCode.OK
+    assert "1 task failed, and every bar is met: the exit code is 0" in lenient.outlines
     bench.write("shop.evals.yaml", SUITE + "thresholds: {passScore: 0.9}\n")
     result = bench.pytest("--evalwright")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -379,3 +381,7 @@ def test_options_that_mean_nothing_are_refused(bench: Bench) -> None:
     result = bench.pytest("--evalwright", "--evalwright-flaky-as", "fail")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "--evalwright-flaky-as needs --evalwright-repeat" in "\n".join(result.errlines)
+    record = ("--evalwright-cassette", "calls.jsonl", "--evalwright-record")
+    result = bench.pytest("--evalwright", *record, "-n", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--evalwright-record is for one process; leave out -n" in "\n".join(result.errlines)

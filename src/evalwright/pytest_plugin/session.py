@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import TestCase
 
 import pytest
 
@@ -34,6 +35,8 @@ class Evaluation:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.asked = asked_of(config)
+        if self.asked.options.record and getattr(config.option, "dist", "no") != "no":
+            raise pytest.UsageError("--evalwright-record is for one process; leave out -n")
         sent = getattr(config, "workerinput", {}).get("evalwright")
         self.begun = Begun(*sent) if sent else Begun(SystemClock().now_us(), os.urandom(16).hex())
         self._loop: Loop | None = None
@@ -51,6 +54,13 @@ class Evaluation:
             os.close(descriptor)
             self.begun = self.begun._replace(ledger=path)
         node.workerinput["evalwright"] = tuple(self.begun)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Refuse marks that would change nothing."""
+        for item in items:
+            if _is_marked(item) and issubclass(getattr(item, "cls", None) or object, TestCase):
+                message = "@pytest.mark.evalwright is for tests of pytest, not of unittest"
+                raise pytest.UsageError(f"{item.nodeid}: {message}")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note which tasks are left to be run."""
@@ -88,6 +98,12 @@ class Evaluation:
             redactor = ModelPool(self.asked.config).redactor
             item.stash[_RECORD] = RecordedTest(item, task_id, redactor)
         return item.stash[_RECORD]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin anew where another plugin runs a test again."""
+        if _RECORD in item.stash:
+            del item.stash[_RECORD]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Any:
@@ -165,7 +181,9 @@ class Evaluation:
 
 def _is_evaluation(item: pytest.Item) -> bool:
     """Whether a test records something: by its mark, or its fixture."""
-    if not isinstance(item, pytest.Function):
-        return False
+    return _is_marked(item) or "evaluate" in getattr(item, "fixturenames", ())
+
+
+def _is_marked(item: pytest.Item) -> bool:
     is_marked = item.get_closest_marker("evalwright") is not None
-    return is_marked or "evaluate" in item.fixturenames
+    return is_marked and isinstance(item, pytest.Function)
