@@ -2,6 +2,8 @@
 
 import functools
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +12,11 @@ from evalwright.api.check_objects import SPELLED, OwnFunctions
 from evalwright.scoring.checks.table import CHECKS, prepare_checks
 
 KEYWORDS = {"as": "as_"}
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "log.db"
 
 
 def function_of(name):
@@ -186,7 +193,11 @@ def test_functions_are_called_by_their_file_and_none_by_the_name_of_another(monk
         def __call__(self, output):
             return True
 
-    given = [polite, polite, one, other, functools.partial(polite), Polite()]
+        def brief(self, output):
+            return True
+
+    mine = Polite()
+    given = [polite, polite, one, other, functools.partial(polite), mine, mine.brief, mine.brief]
     assert [own.refer(each).rpartition("/")[2] for each in given] == [
         "test_check_functions.py:polite",
         "test_check_functions.py:polite",
@@ -194,7 +205,44 @@ def test_functions_are_called_by_their_file_and_none_by_the_name_of_another(monk
         f"test_check_functions.py:{inspect.currentframe().f_code.co_name}.function_2",
         "test_check_functions.py:polite_2",
         f"test_check_functions.py:{inspect.currentframe().f_code.co_name}.Polite",
+        f"test_check_functions.py:{inspect.currentframe().f_code.co_name}.Polite.brief",
+        f"test_check_functions.py:{inspect.currentframe().f_code.co_name}.Polite.brief",
     ]
+
+
+def höflich(output):  # noqa: PLC2401
+    return True
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        höflich,
+        *(lambda output: True for _ in "a"),
+        *[lambda output: True for _ in "ab"],
+        {each: lambda output: True for each in "a"}["a"],
+    ],
+)
+def test_whatever_a_function_is_called_it_can_be_a_check(db, function):
+    assert ew.run([ew.Task("one", input="", checks=[function])], lambda task: "b", db=db).passed
+
+
+def test_functions_without_a_file_are_called_by_their_module():
+    script = """
+import evalwright as ew
+
+class Polite:
+    def __call__(self, output):
+        return True
+
+print(ew.not_(Polite()).document, ew.not_(lambda output: True).document)
+"""
+    done = subprocess.run(
+        [sys.executable, "-"], input=script, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        "{'not': {'python': '__main__:Polite'}} {'not': {'python': '__main__:function'}}\n"
+    )
 
 
 def test_checks_are_equal_by_what_they_say():

@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -20,6 +21,8 @@ NOT_GIVEN: Any = msgspec.UNSET  # where None is a value
 # Names that Python has for itself.
 SPELLED = {"not": "not_", "any": "any_of", "all": "all_of", "max": "at_most"}
 _OPTIONS = "__evalwright_check__"
+_IN_BETWEEN = re.compile(r"<\w+>\.")  # <locals>, <listcomp>
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.]|^(?=[0-9])")
 _ANYWHERE = "own.py:check"  # in place of a reference, where only the form matters
 
 
@@ -195,7 +198,7 @@ def check(
     """
 
     def decorate(decorated: F) -> F:
-        if name is not None and not name.isidentifier():
+        if name is not None and not (name.isidentifier() and name.isascii()):
             raise BadInput(f"@ew.check: {name!r} is no name; write letters, digits and _")
         options = _OwnOptions(name, at_least, weight)
         _own_check(decorated, options)
@@ -214,23 +217,28 @@ class OwnFunctions:
 
     def __init__(self) -> None:
         self.known: dict[str, OwnFunction] = {}
+        self._names: dict[OwnFunction | int, str] = {}
+        self._counts: dict[str, int] = {}
 
     def refer(self, function: OwnFunction) -> str:
         """What a function is called, which is the same in every process."""
-        for name in self._names(function):
-            if self.known.setdefault(name, function) is function:
-                return name
-        raise AssertionError("there is always another name")
+        # A method is made anew each time that it is asked for; others may not be hashable.
+        key = function if inspect.ismethod(function) else id(function)
+        if key not in self._names:
+            options: _OwnOptions = getattr(function, _OPTIONS, _OwnOptions())
+            source = _source_of(function).replace(":", "_")
+            name = f"{source}:{options.name or _function_name(function)}"
+            self._names[key] = free = self._free(name)
+            self.known[free] = function
+        return self._names[key]
 
-    @staticmethod
-    def _names(function: OwnFunction) -> Iterator[str]:
-        options: _OwnOptions = getattr(function, _OPTIONS, _OwnOptions())
-        name = f"{_source_of(function)}:{options.name or _function_name(function)}"
-        yield name
-        number = 2
-        while True:
-            yield f"{name}_{number}"
-            number += 1
+    def _free(self, name: str) -> str:
+        """The name, or where another function has it, the next with a number."""
+        free = name
+        while free in self.known:
+            count = self._counts[name] = self._counts.get(name, 1) + 1
+            free = f"{name}_{count}"
+        return free
 
 
 def _bare(function: OwnFunction) -> Any:
@@ -241,8 +249,9 @@ def _bare(function: OwnFunction) -> Any:
 
 
 def _function_name(function: OwnFunction) -> str:
-    name: str = _bare(function).__qualname__
-    return name.replace("<locals>.", "").replace("<lambda>", "function")
+    """Its name, with those of what it is defined in, in the letters that a suite file allows."""
+    name = _bare(function).__qualname__.replace("<lambda>", "function")
+    return _NOT_A_NAME.sub("_", _IN_BETWEEN.sub("", name))
 
 
 def _source_of(function: OwnFunction) -> str:
@@ -250,7 +259,7 @@ def _source_of(function: OwnFunction) -> str:
     bare = inspect.unwrap(_bare(function))
     try:
         file = Path(inspect.getsourcefile(bare) or "")
-    except TypeError:  # of one that is not written in Python, or in a notebook
+    except (TypeError, OSError):  # of one that is not written in Python, or not in a file
         file = Path()
     if file.suffix != ".py" or not file.is_file():
         return str(getattr(bare, "__module__", None) or "__main__")
