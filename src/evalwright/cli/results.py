@@ -130,7 +130,7 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
         ShownRun(
             outcome,
             failed_stories(log, outcome, most, show_secrets=results.show_secrets)
-            if with_stories
+            if with_stories and outcome.summary.passed_count < outcome.summary.task_count
             else (),
             agreement(log, outcome) if with_agreement and outcome.plan.panel else None,
         )
