@@ -10,6 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from subjects.forking import IS_POSSIBLE, the_forge
+
 LONGEST_SECONDS = 60  # for one command; far more than any of them needs
 _END = "\x1e"  # printed after every command, before its exit code and the present folder
 
@@ -42,7 +44,7 @@ class Session:
         self._environment = _environment(folder, self.log)
         self._servers: list[subprocess.Popen[str]] = []
         self._run_ids: dict[str, str] = {}
-        self._shell = self._popen(["bash", "--noprofile", "--norc"], folder)
+        self._shell = self._popen(["bash", "--noprofile", "--norc"], folder, forked=IS_POSSIBLE)
 
     def run(self, command: str) -> Answer:
         """Run one command as a reader would."""
@@ -104,11 +106,18 @@ class Session:
                     return output, after
         raise AssertionError(f"the shell ended in {command!r} after printing\n{output}")
 
-    def _popen(self, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    def _popen(
+        self, arguments: list[str], folder: Path, *, forked: bool = False
+    ) -> subprocess.Popen[str]:
+        """Start a program; of forked ones, commands are forks of a process that has loaded them."""
+        path = self._environment["PATH"]
         return subprocess.Popen(
             arguments,
             cwd=folder,
-            env=self._environment,
+            env={
+                **self._environment,
+                "PATH": f"{the_forge().bin}{os.pathsep}{path}" if forked else path,
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

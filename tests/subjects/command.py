@@ -15,6 +15,7 @@ import msgspec
 from builders import a_suite, as_document
 from evalwright.contracts.suite import Suite
 from evalwright.store.sqlite import SqliteLog
+from subjects.forking import IS_POSSIBLE, the_forge
 
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
@@ -39,6 +40,11 @@ class Finished(NamedTuple):
         return json.loads(self.out)
 
 
+def _is_for_python(variable: str) -> bool:
+    """Whether a variable of the environment is read when Python starts."""
+    return variable.startswith(("PYTHON", "LANG", "LC_", "COVERAGE", "PATH"))
+
+
 def subject(name: str) -> str:
     """A reference to an agent of this folder: `journal.py:answer`."""
     return str(SUBJECTS / name)
@@ -61,10 +67,14 @@ class Evalwright:
     def __call__(
         self, *arguments: str, env: Mapping[str, str] | None = None, **options: Any
     ) -> Finished:
-        """Run a command to its end."""
+        """Run a command to its end: in a fork of a process that has loaded it, where it may be."""
+        line, cwd = self.line(*arguments), options.pop("cwd", self.folder)
+        if IS_POSSIBLE and not options and not any(map(_is_for_python, env or ())):
+            code, out, err = the_forge().run(line[1:], cwd, self.environment(env), SECONDS)
+            return Finished(code, out.decode(), err.decode())
         done = subprocess.run(
-            self.line(*arguments),
-            cwd=options.pop("cwd", self.folder),
+            line,
+            cwd=cwd,
             env=self.environment(env),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -1,0 +1,80 @@
+"""Commands that tests call are forks of a process that has loaded them: do they do the same?"""
+
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+from builders import a_suite
+from subjects.command import COMMAND, Evalwright, subject
+from subjects.forking import IS_POSSIBLE, the_forge
+
+pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="commands are not forked here")
+VARIABLE = re.compile(r"run_[0-9a-z]{26}|\d+ ms|[\d.]+ s")
+SLEEPER = """
+import os, pathlib, time
+
+def answer(task):
+    pathlib.Path("pid").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("run", "--help"),
+        ("run", "suite.json", "--agent", subject("answers.py:yes")),
+        ("run", "suite.json", "--agent", subject("answers.py:no")),
+        ("run", "absent.json", "--agent", subject("answers.py:no")),
+        ("run", "suite.json", "--agent", subject("answers.py:absent"), "--json"),
+        ("no-such-command",),
+    ],
+)
+def test_a_forked_command_does_what_a_real_one_does(
+    evalwright: Evalwright, arguments: tuple[str, ...]
+) -> None:
+    evalwright.suite(a_suite())
+    forked = evalwright(*arguments)
+    real = subprocess.run(
+        evalwright.line(*arguments),
+        cwd=evalwright.folder,
+        env=evalwright.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert str(COMMAND) == evalwright.line(*arguments)[0]
+    assert (forked.code, masked(forked.out)) == (real.returncode, masked(real.stdout))
+    assert masked(forked.err) == masked(real.stderr)
+
+
+def masked(text: str) -> str:
+    return VARIABLE.sub("…", text)
+
+
+def test_a_forked_command_ends_with_whoever_waits_for_it(evalwright: Evalwright) -> None:
+    evalwright.suite(a_suite())
+    (evalwright.folder / "sleeper.py").write_text(SLEEPER)
+    line = evalwright.line("run", "suite.json", "--agent", "sleeper.py:answer")[1:]
+    noted = evalwright.folder / "pid"
+    with pytest.raises(TimeoutError):
+        the_forge().run(line, evalwright.folder, evalwright.environment(), seconds=3)
+    pid = int(noted.read_text())
+    deadline = time.monotonic() + 10
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
