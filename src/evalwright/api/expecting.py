@@ -42,6 +42,7 @@ def _method(
     """A check of `ew` as a method."""
 
     def method(self: "Expectation", /, *args: P.args, **kwargs: P.kwargs) -> "Expectation":
+        __tracebackhide__ = True
         return self.satisfies(make(*args, **kwargs))
 
     method.__doc__, method.__name__ = make.__doc__, make.__name__
@@ -97,6 +98,7 @@ class Expectation:
 
     def satisfies(self, check: CheckGiven) -> "Expectation":
         """Any check: of `ew`, a function of your own, or a dictionary as suite files have it."""
+        __tracebackhide__ = True
         result = self._look(as_check(check))
         self.results.append(result)
         if not result.passed:
@@ -141,6 +143,7 @@ class Expectation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        __tracebackhide__ = True
         self._depth -= 1
         if self._depth == 0:
             tell_missed(error)
@@ -206,6 +209,7 @@ def take_results() -> list[CheckResult]:
 
 def tell_missed(error: BaseException | None = None) -> None:
     """Raise `AssertionError` with everything that was missed, or add it to what was raised."""
+    __tracebackhide__ = True
     global _missed
     missed, _missed = _missed, []
     if missed and error is None:
@@ -247,6 +251,7 @@ def _lines(where: str, result: CheckResult) -> Iterator[str]:
 
 def raise_missed(missed: Sequence[Missed]) -> NoReturn:
     """Raise `AssertionError`, as if it stood where the first of the checks does."""
+    __tracebackhide__ = True
     raise_at(missed[0].place.file, missed[0].place.line, _told(missed))
 
 

@@ -106,6 +106,8 @@ def pytest_configure(config: "pytest.Config") -> None:
     )
     named = [argument for argument in config.args if _is_suite(argument.partition("::")[0])]
     if config.getoption("evalwright") or named:
+        if _around is None:
+            raise pytest.UsageError("--evalwright needs pluggy 1.2 or later")
         from evalwright.pytest_plugin.session import Evaluation
 
         config.pluginmanager.register(Evaluation(config), "evalwright-session")
@@ -143,22 +145,28 @@ def pytest_collection_modifyitems(config: "pytest.Config", items: "list[pytest.I
             item.add_marker(pytest.mark.skip(reason=NEEDS_FLAG))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> "Generator[None, Any, Any]":
-    """Tell of expectations in the first steps of fixtures."""
-    return (yield from _telling())
+_around: "Any"
+try:
+    _around = pytest.hookimpl(wrapper=True)
+except TypeError:  # of an old pluggy: there, expectations are told at once
+    _around = None
 
+if _around is not None:
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> "Generator[None, Any, Any]":
-    """Fail a test whose expectations were not met."""
-    return (yield from _telling())
+    @_around
+    def pytest_runtest_setup() -> "Generator[None, Any, Any]":
+        """Tell of expectations in the first steps of fixtures."""
+        return (yield from _telling())
 
+    @_around
+    def pytest_runtest_call() -> "Generator[None, Any, Any]":
+        """Fail a test whose expectations were not met."""
+        return (yield from _telling())
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown() -> "Generator[None, Any, Any]":
-    """Tell of expectations in the last steps of fixtures, too."""
-    return (yield from _telling())
+    @_around
+    def pytest_runtest_teardown() -> "Generator[None, Any, Any]":
+        """Tell of expectations in the last steps of fixtures, too."""
+        return (yield from _telling())
 
 
 def _telling() -> "Generator[None, Any, Any]":
