@@ -106,7 +106,7 @@ def pytest_configure(config: "pytest.Config") -> None:
     )
     named = [argument for argument in config.args if _is_suite(argument.partition("::")[0])]
     if config.getoption("evalwright") or named:
-        if _around is None:
+        if not _is_recent:
             raise pytest.UsageError("--evalwright needs pluggy 1.2 or later")
         from evalwright.pytest_plugin.session import Evaluation
 
@@ -145,25 +145,25 @@ def pytest_collection_modifyitems(config: "pytest.Config", items: "list[pytest.I
             item.add_marker(pytest.mark.skip(reason=NEEDS_FLAG))
 
 
-_around: "Any"
+_is_recent = True
 try:
-    _around = pytest.hookimpl(wrapper=True)
+    pytest.hookimpl(wrapper=True)
 except TypeError:  # of an old pluggy: there, expectations are told at once
-    _around = None
+    _is_recent = False
 
-if _around is not None:
+if _is_recent:
 
-    @_around
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup() -> "Generator[None, Any, Any]":
         """Tell of expectations in the first steps of fixtures."""
         return (yield from _telling())
 
-    @_around
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call() -> "Generator[None, Any, Any]":
         """Fail a test whose expectations were not met."""
         return (yield from _telling())
 
-    @_around
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown() -> "Generator[None, Any, Any]":
         """Tell of expectations in the last steps of fixtures, too."""
         return (yield from _telling())
