@@ -369,6 +369,20 @@ def test_an_option_that_does_not_exist_is_refused_with_the_nearest_name(db):
         ew.run(a_suite(), yes, db=db, repeats=3)
 
 
+@pytest.mark.parametrize(
+    ("checks", "options", "message"),
+    [
+        ([ew.judge("is polite")], {}, r"judges: .*name a model with judges=\["),
+        ([ew.similar("yes", by="embedding")], {}, "embedding_model: .* with embedding_model"),
+        ([ew.contains("yes")], {"modes": ["regression"]}, "name it with baseline"),
+        ([ew.contains("yes")], {"read_only": True}, "read_only: .* with modes live-shadow"),
+    ],
+)
+def test_options_are_called_as_in_python(db, checks, options, message):
+    with pytest.raises(ew.EvalwrightError, match=message):
+        ew.run([ew.Task("one", input="", checks=checks)], yes, db=db, **options)
+
+
 def test_a_suite_may_have_its_agent_and_judges_are_asked_only_where_something_is_judged(db):
     assert ew.run(a_suite(agent=yes), db=db, judges=["openai:gpt-4.1-mini"]).passed
 

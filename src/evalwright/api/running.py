@@ -1,6 +1,7 @@
 """Running suites: `run`, `arun` and `load`, with the options of the command line."""
 
 import asyncio
+import re
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from evalwright.agents.python import callable_agent
 from evalwright.api.runs import RunResult
 from evalwright.api.suites import AgentGiven, Suite, Task
 from evalwright.contracts import suite as contract
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.planning import (
     MAX_CONCURRENCY,
     MAX_JUDGE_SAMPLES,
@@ -166,11 +167,28 @@ async def _run(session: Session, subject: SuiteSubject, name: str, place: Path) 
                 selection=subject.selection,
                 functions=subject.functions,
             )
+    except InvalidDocument as error:
+        await session.close()
+        raise InvalidDocument(error.name, list(map(_as_keywords, error.problems))) from None
     except BaseException:
         await session.close()
         raise
     with opened_log(str(place)) as log:
         return RunResult(place, await session.run(log, plans))
+
+
+def _as_keywords(problem: Problem) -> Problem:
+    """A problem in which options have their names in Python: `judges` for `--judge`."""
+    remedy = problem.remedy.replace("--judge provider:model", 'judges=["provider:model"]')
+    texts = (problem.path, problem.message, remedy)
+    return Problem(*(_OPTION.sub(lambda found: _KEYWORDS[found[1]], text) for text in texts))
+
+
+# Options of the command line that are not called like their keyword.
+_OTHERWISE = {"judge": "judges", "mode": "modes", "tag": "tags"}
+_KEYWORDS = {name.replace("_", "-"): name for name in RunOptions.__struct_fields__} | _OTHERWISE
+_KEYWORDS |= {name.replace("_", "-"): name for name in ("agent", "agent_id", "model_class")}
+_OPTION = re.compile(rf"--({'|'.join(sorted(_KEYWORDS, key=len, reverse=True))})(?![\w-])")
 
 
 def load(run: str | Path = "latest", *, db: str | Path | None = None) -> RunResult:
