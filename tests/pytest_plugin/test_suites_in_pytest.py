@@ -139,6 +139,31 @@ def test_a_golden_task_that_fails_shows_both_sides(bench: Bench) -> None:
     assert re.search(r"expected: +'Good day\.'\nE +actual: +'Hello\.'", shown)
 
 
+def test_what_judges_miss_is_shown_with_their_reasons_and_without_secrets(bench: Bench) -> None:
+    token = "ghp_IhKtJ0RlgLKOmxgJTeKdNnFRIBXuDL7DxtpY"
+    bench.write("agent.py", f"def answer(task):\n    return 'No. {token}'\n")
+    reply = """- reply: '{"c1": {"reason": "It is curt.", "met": false}}'\n"""
+    bench.write("judge.yaml", reply)
+    bench.write(
+        "tone.evals.json",
+        """\
+        {"suiteId": "local.evals.tone", "version": "1.0.0", "modes": ["rubric"], "tasks": [
+          {"taskId": "one", "input": "Hi", "expected":
+            {"kind": "rubric", "rubric": [{"criterion": "is kind", "weight": 1}]}}
+        ]}
+        """,
+    )
+    chosen = ("--evalwright-agent", "agent.py:answer", "--evalwright-judge", "scripted:judge.yaml")
+    result = bench.pytest("tone.evals.json", *chosen)
+    result.assert_outcomes(failed=1)
+    shown = text(result)
+    assert "E   AssertionError: rubric: score 0" in shown
+    assert "not met   is kind (weight 1)" in shown
+    assert "It is curt." in shown
+    assert token not in shown
+    assert "judged by scripted:judge.yaml" in shown
+
+
 def test_an_agent_that_fails_is_shown_with_its_own_frames_only(bench: Bench) -> None:
     bench.write("shop.evals.yaml", SUITE.replace("input: Bye", "input: Boom"))
     shown = text(bench.pytest("--evalwright", "-k", "farewell or greeting"))
@@ -186,6 +211,7 @@ def test_an_agent_that_cannot_be_loaded_is_an_error_of_every_task(bench: Bench) 
     result = bench.pytest("--evalwright", "--evalwright-agent", "agent.py:missing")
     result.assert_outcomes(errors=4)
     assert "--evalwright-agent agent.py:missing: agent.py has no 'missing'" in text(result)
+    assert "During handling" not in text(result)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 

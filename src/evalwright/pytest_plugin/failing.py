@@ -67,7 +67,7 @@ def _headline(story: TaskStory, failed: Sequence[CheckResult]) -> str:
         return f"{repeated}{error.get('code')}: {one_line(error.get('message', ''), None)}"
     if not failed:
         score = story.scored.score if story.scored else 0.0
-        return f"{repeated}score {score:.4g}"
+        return f"{repeated}{task.expected.kind}: score {score:.4g}"
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     reason = f": {one_line(first.reason, None)}" if first.reason else " failed"

@@ -112,7 +112,7 @@ class Evaluation:
         try:
             is_marked = repeats_of(pyfuncitem) is not None
         except BadInput as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         if not is_marked:
             return (yield)
         once = pyfuncitem.obj

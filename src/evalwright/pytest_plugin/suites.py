@@ -103,7 +103,8 @@ class TaskItem(pytest.Item):
         try:
             self._work = evaluation.work(self.suite_file)
         except EvalwrightError as error:
-            pytest.fail(without_secrets(spoken(error)), pytrace=False)
+            told = without_secrets(spoken(error))
+            raise pytest.fail.Exception(told, pytrace=False) from None
 
     def runtest(self) -> None:
         """Ask the agent, check what it says, and fail if that is not good enough."""
