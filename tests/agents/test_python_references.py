@@ -1,5 +1,6 @@
 """`--agent module:callable` and `path/file.py:callable`: what loads, what does not, and why."""
 
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from builders import a_suite
 from evalwright.agents.load import load_agent
+from evalwright.agents.python import callable_agent
 from evalwright.contracts.errors import AgentBroken, BadInput
 from subjects.command import Evalwright
 from subjects.runs import Workshop
@@ -304,3 +306,17 @@ def test_an_agent_is_given_its_task(workshop: Workshop, folder: Path) -> None:
 
     workshop.run(a_suite(tasks=2), agent, concurrency=1)
     assert seen == [("task-1", "What is the answer?"), ("task-2", "What is the answer?")]
+
+
+def test_a_function_of_a_file_is_referred_to_as_the_command_line_would(tmp_path, monkeypatch):
+    (tmp_path / "own_desk.py").write_text("def answer(task):\n    return 'Hello'\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from own_desk import answer  # type: ignore[import-not-found]
+
+    loaded = load_agent("own_desk.py:answer")
+    given = callable_agent(answer)
+    assert (given.ref, given.agent_id) == (loaded.ref, loaded.agent_id)
+    inner = callable_agent(lambda task: answer(task) + "!")
+    assert inner.ref.startswith(f"{__name__}:")
+    assert callable_agent(functools.partial(answer)).agent_id == loaded.agent_id

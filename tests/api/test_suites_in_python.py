@@ -127,13 +127,14 @@ def test_a_suite_of_objects_is_recorded_like_its_file_event_by_event(
     (evalwright.folder / "suite.yaml").write_text(yaml.safe_dump(FILE, sort_keys=False))
     monkeypatch.chdir(evalwright.folder)
     monkeypatch.syspath_prepend(str(evalwright.folder))
-    from order_desk import polite  # type: ignore[import-not-found]
+    from order_desk import answer, polite  # type: ignore[import-not-found]
 
     evalwright("run", "suite.yaml", "--concurrency", "1")
     told = evalwright("show", "latest", "--events", "--json").out
     by_command = [json.loads(line) for line in told.splitlines()]
     for suite in ("suite.yaml", ew.Suite.from_file("suite.yaml"), FILE, the_desk(polite)):
-        run = ew.run(suite, concurrency=1, db=evalwright.db)
+        agent = answer if suite is FILE else None  # or the one that the suite names
+        run = ew.run(suite, agent, concurrency=1, db=evalwright.db)
         assert without_ids_and_times(list(run.events())) == without_ids_and_times(by_command)
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
-from evalwright.agents.user_code import Threads, load_code, unnamed_function
+from evalwright.agents.user_code import Threads, file_of, load_code, named_part, unnamed_function
 from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
@@ -185,17 +185,26 @@ def callable_agent(
     """A function, or an instance that can be called, as an agent named after its module."""
     if inspect.isclass(function) or not callable(function):
         raise BadInput(f"agent {function!r}: not a function; pass a function or an instance")
-    known = function if hasattr(function, "__qualname__") else type(function)
+    known = named_part(function)
     name = known.__qualname__.replace("<locals>.", "")
     module = known.__module__
     if module == "__main__":  # of a script, whose file is what the command line would name
         module = Path(getattr(sys.modules[module], "__file__", None) or module).stem
     return PythonAgent(
         function,
-        ref=f"{known.__module__}:{name}",
+        ref=f"{_file_to_load(function) or known.__module__}:{name}",
         agent_id=agent_id or getattr(function, "agent_id", None) or f"local.{module}.{name}",
         model_class=model_class or getattr(function, "model_class", None),
     )
+
+
+def _file_to_load(function: Any) -> str | None:
+    """The file below the working folder from which the command line would load a function."""
+    is_there = function is named_part(function) and "<" not in function.__qualname__
+    if not is_there or "." in function.__module__:  # that of a package is loaded as a module
+        return None
+    file = file_of(function)
+    return None if file is None or file.is_absolute() else file.as_posix()
 
 
 def _own_callables(module: Any) -> list[str]:

@@ -6,7 +6,9 @@ agent never keeps the process alive.
 """
 
 import asyncio
+import functools
 import importlib.util
+import inspect
 import sys
 import threading
 import time
@@ -55,6 +57,25 @@ def unnamed_function(ref: str) -> str | None:
     if not names:
         return f"name a function in it as {name}:NAME; it has none yet"
     return f"name the function: {' or '.join(f'{name}:{each}' for each in names[:_MOST_NAMED])}"
+
+
+def named_part(function: Callable[..., Any]) -> Any:
+    """What of a callable has a name: the function itself, that in a partial, or a class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if hasattr(function, "__qualname__") else type(function)
+
+
+def file_of(function: Callable[..., Any]) -> Path | None:
+    """The file that a callable is written in, if it is in one: from the working folder."""
+    try:
+        file = Path(inspect.getsourcefile(inspect.unwrap(named_part(function))) or "")
+    except (TypeError, OSError):  # of one that is not written in Python, or in a notebook
+        return None
+    if file.suffix != ".py" or not file.is_file():
+        return None
+    here = Path.cwd()
+    return file.relative_to(here) if file.is_relative_to(here) else file
 
 
 class _Job(NamedTuple):

@@ -1,14 +1,13 @@
 """Checks as objects: what the functions of `checks` make, and functions of the user's own."""
 
-import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from evalwright.agents.user_code import file_of, named_part
 from evalwright.contracts.errors import BadInput
 from evalwright.engine.own_checks import Unusable, wanted_facts
 from evalwright.scoring.checks.table import CHECKS, prepare_checks
@@ -241,27 +240,15 @@ class OwnFunctions:
         return free
 
 
-def _bare(function: OwnFunction) -> Any:
-    """The function or the class that has a name."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function if hasattr(function, "__qualname__") else type(function)
-
-
 def _function_name(function: OwnFunction) -> str:
     """Its name, with those of what it is defined in, in the letters that a suite file allows."""
-    name = _bare(function).__qualname__.replace("<lambda>", "function")
+    name = named_part(function).__qualname__.replace("<lambda>", "function")
     return _NOT_A_NAME.sub("_", _IN_BETWEEN.sub("", name))
 
 
 def _source_of(function: OwnFunction) -> str:
     """The file of a function from the working folder; its module where there is none."""
-    bare = inspect.unwrap(_bare(function))
-    try:
-        file = Path(inspect.getsourcefile(bare) or "")
-    except (TypeError, OSError):  # of one that is not written in Python, or not in a file
-        file = Path()
-    if file.suffix != ".py" or not file.is_file():
-        return str(getattr(bare, "__module__", None) or "__main__")
-    here = Path.cwd()
-    return file.relative_to(here).as_posix() if file.is_relative_to(here) else file.name
+    file = file_of(function)
+    if file is None:
+        return str(getattr(named_part(function), "__module__", None) or "__main__")
+    return file.name if file.is_absolute() else file.as_posix()
