@@ -55,7 +55,7 @@ def test_a_pull_request_is_compared_with_its_target_in_one_comment(
     worse = workflow.pull_request(suites="desk.evals.yaml")
     assert worse.code == 1, worse.log
     assert worse.outputs["passed"] == "false"
-    assert (worse.outputs["score"], worse.outputs["regressions"]) == ("0.5", "1")
+    assert (worse.outputs["score"], worse.outputs["regressions"]) == ("0.5", "1"), worse.log
     assert worse.used[-2:] == ["actions/upload-artifact", "github/codeql-action/upload-sarif"]
     assert (Path(worse.outputs["report"]) / "compare-1" / "report.html").is_file()
     assert "::error file=desk.evals.yaml,line=8,title=order failed" in worse.log
@@ -69,6 +69,8 @@ def test_a_pull_request_is_compared_with_its_target_in_one_comment(
     assert f"**Newly failing (1)**: [`order`]({link})" in text
     assert "sk-proj-Ab3" not in comment["body"] + worse.log
     assert github.seen_tokens == {None}, "the token stays with the API"
+    kept = [file for file in Path(worse.outputs["report"]).rglob("*") if file.is_file()]
+    assert not [file for file in kept if b"sk-proj-Ab3" in file.read_bytes()]
 
     (workflow.folder / "agent.py").write_text(GOOD)
     mended = workflow.pull_request(suites="desk.evals.yaml")
@@ -126,3 +128,15 @@ def test_prompts_alone_are_linted_and_nothing_at_all_is_an_error(workflow: Workf
     assert linted.outputs["score"] == ""
     assert "# Prompts" in linted.summary
     assert workflow.push().code == 2
+
+
+def test_what_could_not_be_evaluated_fails_whatever_was_asked_and_says_so(
+    workflow: Workflow, github: GitHub
+) -> None:
+    gone = workflow.pull_request(suites="gone.evals.yaml", fail="false")
+    assert gone.code == 2, gone.log
+    assert "## ⛔ Could not be evaluated: exit code 2" in github.comments[0]["body"]
+    no_tool = workflow.pull_request(suites="desk.evals.yaml", command="false", fail="false")
+    assert no_tool.code == 3, no_tool.log
+    assert no_tool.outputs["passed"] == "false"
+    assert len(github.comments) == 1

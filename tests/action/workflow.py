@@ -17,6 +17,7 @@ from subjects.endpoint import Reply, Request
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 TOKEN = "job-token"
+BASELINE = "steps.evaluate.outputs.baseline"
 BOT = "github-actions[bot]"
 _EXPRESSION = re.compile(r"\$\{\{ (.+?) \}\}")
 
@@ -181,13 +182,18 @@ class _Steps:
                 check=False,
             )
             code, log = code or done.returncode, log + done.stdout + done.stderr
-            lines = Path(self._env["GITHUB_OUTPUT"]).read_text().splitlines()
-            self._outputs = dict(line.split("=", 1) for line in lines)
+            self._take_outputs(step.get("id", ""))
         summary = Path(self._env["GITHUB_STEP_SUMMARY"]).read_text()
         outputs = {name: self._filled(each["value"]) for name, each in ACTION["outputs"].items()}
-        return Ended(
-            code, log, outputs | {"baseline": self._outputs.get("baseline", "")}, summary, used
-        )
+        return Ended(code, log, outputs | {"baseline": self._value(BASELINE)}, summary, used)
+
+    def _take_outputs(self, step: str) -> None:
+        """Each step has a file of its own."""
+        file = Path(self._env["GITHUB_OUTPUT"])
+        for line in file.read_text().splitlines():
+            name, value = line.split("=", 1)
+            self._outputs[f"{step}.outputs.{name}"] = value
+        file.write_text("")
 
     def _filled(self, text: str) -> str:
         return _EXPRESSION.sub(lambda found: self._value(found[1]), text)
@@ -208,7 +214,9 @@ class _Steps:
         where, _, key = name.partition(".")
         if where == "inputs":
             return self._inputs[key.replace("-", "_")]
-        if name.startswith("steps.evaluate.outputs."):
-            return self._outputs.get(name.rpartition(".")[2], "")
+        if where == "steps":
+            return self._outputs.get(key, "")
+        if name == "strategy.job-index":
+            return "0"
         assert where == "github", f"{name}: nothing here knows this"
-        return {"job": "evals", "run_attempt": "1", "token": TOKEN}[key]
+        return {"run_attempt": "1", "token": TOKEN}[key]

@@ -105,7 +105,8 @@ def mask_stories(stories: Iterable[TaskStory]) -> list[TaskStory]:
         actual = mask_value(result.actual, personal=False)
         reason = mask_text(result.reason, personal=False)
         if (expected, actual) != (result.expected, result.actual):
-            reason = ""  # which may quote a part of a secret that nobody can know as one
+            # it may quote a part of a secret that nobody can know as one
+            reason = reason and "the reason is not shown, as a secret is masked here"
         return replace(result, expected=expected, actual=actual, reason=reason)
 
     def judged(said: Judged) -> Judged:
