@@ -51,6 +51,14 @@ def test_what_a_killed_process_noted_is_in_the_log_of_whoever_claims_the_run(pat
     assert [file.name for file in path.parent.iterdir() if "notes" in file.name] == []
 
 
+def test_notes_that_are_left_in_the_second_file_alone_count_too(log: SqliteLog, path: Path) -> None:
+    started(log)
+    notes = leave_notes(log, path, usage(1))
+    notes.rename(f"{notes}.2")  # the first was full, and went when the log had what is in it
+    with log.claim("run"):
+        assert [event.task_id for event in usages(log)] == ["task-1"]
+
+
 def test_what_is_in_the_log_already_is_not_added_again(log: SqliteLog, path: Path) -> None:
     started(log, usage(1), usage(2))
     leave_notes(log, path, usage(1), usage(2), usage(2), usage(3))  # the second was reported twice

@@ -252,10 +252,9 @@ class SqliteLog:
                     run = self._run(run_id)
                 self._database.anchor.check()  # a lock file made elsewhere would lock nothing
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
-                if (notes := Path(f"{self._database.notes}{run}")).is_file():
-                    from evalwright.store.notes import recover
-
-                    recover(self, notes, run_id)
+                notes = f"{self._database.notes}{run}"
+                if any(Path(part).is_file() for part in (notes, f"{notes}.2")):
+                    self._database.notebook.recover(self, Path(notes), run_id)
             try:
                 yield
             finally:
