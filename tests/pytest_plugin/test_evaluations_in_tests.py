@@ -90,6 +90,28 @@ def test_an_output_may_come_with_the_calls_behind_it(bench: Bench) -> None:
     bench.pytest("--evalwright").assert_outcomes(passed=1)
 
 
+def test_agent_output_and_task_may_be_given_by_name(bench: Bench) -> None:
+    bench.write("agent.py", "def answer(task):\n    return f'You said {task.input}'\n")
+    project(
+        bench,
+        """\
+        from agent import answer
+        TASK = ew.Task("echo", input="Hi", checks=[ew.equals("You said Hi")], tags=["smoke"])
+
+        def test_names(evaluate):
+            assert evaluate(TASK, agent=answer).tags == ["smoke"]
+            assert evaluate(agent="agent.py:answer", input="Ho", checks=[ew.contains("Ho")]).passed
+            assert evaluate(output={"a": None}, checks=[ew.equals({"a": None})]).passed
+            with pytest.raises(ew.EvalwrightError, match="an agent or an output, not both"):
+                evaluate(answer, output="Hi")
+            with pytest.raises(TypeError, match="chekcs"):
+                evaluate(answer, input="Hi", chekcs=[])
+        """,
+    )
+    bench.pytest("--evalwright").assert_outcomes(passed=1)
+    assert list(ew.load().tasks) == ["echo", "test-shop-test-names", "test-shop-test-names-2"]
+
+
 def test_without_a_subject_the_agent_of_the_session_is_asked(bench: Bench) -> None:
     bench.write("agent.py", "async def answer(task):\n    return f'You said {task.input}'\n")
     project(
@@ -213,6 +235,35 @@ def test_a_test_in_a_class_or_async_code_is_repeated_too(bench: Bench) -> None:
     tasks = ew.load().tasks
     assert len(tasks["test-shop-testdesk-test-one"].repetitions) == 3
     assert len(tasks["test-shop-test-two"].repetitions) == 2
+
+
+def test_a_task_may_be_repeated_in_place_of_its_test(bench: Bench) -> None:
+    project(
+        bench,
+        """\
+        rounds = []
+
+        def answer(task):
+            rounds.append(1)
+            task.call_tool("orders.get")
+            return "Yes" if len(rounds) != 2 else "No"
+
+        def test_one(evaluate):
+            orders = {"toolResponses": [{"tool": "orders.get", "response": 1}]}
+            task = ew.Task(input="Hi", fixtures=orders, repeat=4, pass_rate=0.75,
+                           checks=[ew.equals("Yes")])
+            assert evaluate(task, agent=answer).score == 0.75
+
+        @pytest.mark.evalwright(repeat=2)
+        def test_both(evaluate):
+            with pytest.raises(ew.EvalwrightError, match="both have `repeat`"):
+                evaluate("Yes", repeat=2, checks=[ew.equals("Yes")])
+        """,
+    )
+    bench.pytest("--evalwright").assert_outcomes(passed=2)
+    task = ew.load().tasks["test-shop-test-one"]
+    assert [each.passed for each in task.repetitions] == [True, False, True, True]
+    assert bench.runs()
 
 
 def test_a_test_stops_when_it_has_cost_too_much(bench: Bench) -> None:

@@ -15,10 +15,10 @@ from evalwright.agents.protocol import Agent
 from evalwright.agents.python import callable_agent
 from evalwright.api import expecting
 from evalwright.api.answering import GivenAnswer, answer_once, made_calls_of
-from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
+from evalwright.api.check_objects import NOT_GIVEN
 from evalwright.api.running import complete_here
 from evalwright.api.runs import TaskReport
-from evalwright.api.suites import Task
+from evalwright.api.suites import AgentGiven, Task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
@@ -36,37 +36,32 @@ class Evaluate:
         self,
         subject: Any = NOT_GIVEN,
         *,
-        input: Any = None,  # noqa: A002 - its name in suites
-        checks: Iterable[CheckGiven] = (),
-        expected: Any = None,
-        fixtures: Mapping[str, Any] | None = None,
+        agent: AgentGiven | None = None,
+        output: Any = NOT_GIVEN,
         calls: Iterable[Mapping[str, Any]] = (),
-        id: str | None = None,  # noqa: A002
-        tags: Iterable[str] = (),
-        weight: float | None = None,
-        threshold: float | None = None,
+        **fields: Any,
     ) -> TaskReport:
         """Record one evaluation; if it does not pass, the test fails when it ends.
 
-        `subject` is an agent, as a function that takes the task, or an output; without it, the
-        agent of the session is asked. `calls` are the tool calls behind an output. The other
-        fields are those of `ew.Task`. Gives what a task of a run is: `passed`, `score`, `output`,
+        `subject` is an agent, as a function that takes the task, or an output, or an `ew.Task`.
+        `agent` and `output` say the same by name, and an agent may be a reference as well; without
+        either, the agent of the session is asked. `calls` are the tool calls behind an output. The
+        other fields are those of `ew.Task`: `input`, `checks`, `expected`, `fixtures`, `tags`,
+        `weight`, `threshold`, `id`. Gives what a task of a run is: `passed`, `score`, `output`,
         `checks` and more.
         """
-        task = Task(
-            id or self._test.next_id(),
-            input=input,
-            checks=checks,
-            expected=expected,
-            fixtures=fixtures,
-            tags=tags,
-            weight=weight,
-            threshold=threshold,
-        )
+        if isinstance(subject, Task):
+            fields = {**vars(subject), **fields}
+        elif callable(subject):
+            agent = subject
+        elif subject is not NOT_GIVEN:
+            output = subject
+        task_id = fields.pop("id", None) or self._test.next_id()
+        task = Task(task_id, input=fields.pop("input", None), **fields)
         options = replace(self._asked.options, baseline=None, repeat=1, fail_on=(), flaky_as=None)
         answered = complete_here(
             answer_once(
-                self._agent(subject, calls),
+                self._agent(agent, output, calls),
                 task,
                 options=options,
                 config=self._asked.config,
@@ -81,12 +76,16 @@ class Evaluate:
             pytest.fail(spoken(over), pytrace=False)
         return report
 
-    def _agent(self, subject: Any, calls: Iterable[Mapping[str, Any]]) -> str | Agent:
-        if callable(subject):
-            return callable_agent(subject, AGENT_ID)
-        if subject is not NOT_GIVEN:
-            return GivenAnswer(subject, made_calls_of(calls), AGENT_ID)
-        named = self._asked.agent or self._asked.config.run.agent
+    def _agent(
+        self, agent: AgentGiven | None, output: Any, calls: Iterable[Mapping[str, Any]]
+    ) -> str | Agent:
+        if agent is not None and output is not NOT_GIVEN:
+            raise BadInput("evaluate: give an agent or an output, not both")
+        if output is not NOT_GIVEN:
+            return GivenAnswer(output, made_calls_of(calls), AGENT_ID)
+        if callable(agent):
+            return callable_agent(agent, AGENT_ID)
+        named = agent or self._asked.agent or self._asked.config.run.agent
         if named is None:
             raise BadInput(
                 "evaluate: there is no agent; pass a function or an output, or name one with "

@@ -135,8 +135,8 @@ class _RecordedTask:
             if kind is not None:
                 payload: Any = _decoded(event, kind)
                 name = "call_id" if hasattr(payload, "call_id") else "invocation_id"
-                _, colon, rest = getattr(payload, name).partition(":")
-                payload = replace(payload, **{name: f"{own_id}{colon}{rest}"})
+                rest = getattr(payload, name).removeprefix(invocation_id(0, 1))
+                payload = replace(payload, **{name: own_id + rest})
                 event = event._replace(body=msgspec.json.encode(payload))  # noqa: PLW2901
             events.append(event._replace(task_id=self.task.task_id))
         return events
@@ -212,6 +212,8 @@ class RecordedTest:
         (task,) = answered.planned.suite.tasks
         self._panel = self._panel or answered.planned.panel
         known = self._tasks.setdefault(task.task_id, _RecordedTask(task))
+        if task.repeat > 1 and self.repeats is not None and self.repeats.repeat > 1:
+            raise BadInput("evaluate: its task and the mark of the test both have `repeat`")
         if self.trial in known.repetitions:
             raise BadInput(f"evaluate: this test has asked {task.task_id!r} before; give it an id")
         known.repetitions[self.trial] = answered.events
