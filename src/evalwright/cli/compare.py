@@ -18,7 +18,7 @@ from evalwright.cli.parameters import (
     wanted_forms,
 )
 from evalwright.contracts.errors import BadInput
-from evalwright.reports.ci import append_step_summary, wants_step_summary, workflow_command
+from evalwright.reports.ci import STEP_SUMMARY, append_step_summary, workflow_command
 from evalwright.reports.figures import short_significance
 from evalwright.reports.forms import renderer
 from evalwright.store.location import open_existing_log
@@ -88,7 +88,8 @@ def command(
         options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
     )
     _write_forms(options.out, forms)
-    _publish(options.out, github=github, as_json=as_json)
+    if github or os.environ.get(STEP_SUMMARY):
+        _publish(options.out, github=github, as_json=as_json)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
@@ -147,8 +148,6 @@ def _write_forms(out: Path, forms: dict[str, Path]) -> None:
 
 def _publish(out: Path, *, github: bool, as_json: bool) -> None:
     """Show the comparison where a code host shows results."""
-    if not github and not wants_step_summary():
-        return
     from evalwright.reports.comparison.machine import read_machine_report
     from evalwright.reports.comparison.markdown import notes_on, render_markdown
 

@@ -35,7 +35,7 @@ from evalwright.engine.session import Session
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import NO_DEFAULTS
-from evalwright.reports.ci import wants_step_summary
+from evalwright.reports.ci import STEP_SUMMARY
 from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
@@ -99,7 +99,7 @@ def start(given: dict[str, Any]) -> int:
         forms={name: path.absolute() for name in FORMS_OF["run"] if (path := given.pop(name))},
         out=out and out.absolute(),  # an agent may change folder
         suite=suites[0].absolute() if suites else None,
-        summarised=wants_step_summary(),
+        summarised=bool(os.environ.get(STEP_SUMMARY)),
         **{name: given.pop(name) for name in ("quiet", "show_secrets", "github")},
     )
     identity = {name: given.pop(name) for name in ("agent_id", "model_class", "allow_no_baseline")}
@@ -172,7 +172,7 @@ def prepare(
     """A session and the runs that it will execute; nothing has started yet."""
     suite, agent, _, notices, selection, _ = subject
     name = str(request.suite)
-    options = asked = _asked(request, suite)
+    options = asked = _asked(request, suite) if request.allow_no_baseline else request.options
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
         from evalwright.engine.fitting import fitting
 
@@ -181,17 +181,12 @@ def prepare(
         from evalwright.engine.fitting import without_spare_judges
 
         options = without_spare_judges(options, suite)
-    if agent is None:
-        raise BadInput(
-            "name the agent with --agent, or as `agent` in a wide suite or the settings; "
-            "`evalwright run --help` shows how"
-        )
     for notice in () if request.results.quiet else notices:
         say(f"{name}: {notice}")
     if options.judges and not request.results.quiet:
         warn_of_weights(suite, name)
     session = Session(
-        agent,
+        agent or _no_agent(),
         options,
         agent_id=request.agent_id,
         model_class=request.model_class,
@@ -207,10 +202,17 @@ def prepare(
     return session, plans
 
 
+def _no_agent() -> NoReturn:
+    raise BadInput(
+        "name the agent with --agent, or as `agent` in a wide suite or the settings; "
+        "`evalwright run --help` shows how"
+    )
+
+
 def _asked(request: RunRequest, suite: Suite) -> RunOptions:
     """The options, without a baseline that need not be there and is not."""
     options = request.options
-    if options.baseline is None or not request.allow_no_baseline:
+    if options.baseline is None:
         return options
     from evalwright.cli.run_options import with_known_baseline
 

@@ -7,6 +7,7 @@ import msgspec
 
 from evalwright.cli.output import Streams, say, tell, without_secrets, write_stdout
 from evalwright.cli.results import (
+    TELLING_FAILURES,
     Results,
     continued,
     failed_run,
@@ -79,7 +80,7 @@ def write_reports(results: Results, log: EventLog, history: History) -> None:
         write_forms(results, [failed_run(results, log, history.run_id, code, str(error))])
         return
     stories: list[TaskStory] = []
-    if results.names_failures:  # other forms tell of all tasks
+    if not TELLING_FAILURES.isdisjoint(results.forms):  # other forms tell of all tasks
         stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
     write_forms(results, [reported(results, log, ShownRun(outcome, stories, None))])
 

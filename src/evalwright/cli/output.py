@@ -197,11 +197,8 @@ def make_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def folder_for_results(path: Path | None) -> Iterator[None]:
+def folder_for_results(path: Path) -> Iterator[None]:
     """Make a folder for what the work will give; what was made and is empty then goes again."""
-    if path is None:
-        yield
-        return
     made = [each for each in (path, *path.parents) if not each.exists()]
     make_folder(path)
     try:

@@ -1,7 +1,7 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -60,12 +60,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     github: bool = False
     summarised: bool = False  # on the page of a job
 
-    @property
-    def names_failures(self) -> bool:
-        """Whether something is written that tells of every failed task."""
-        told = not TELLING_FAILURES.isdisjoint(self.forms) or self.out is not None
-        return told or self.github or self.summarised
-
     def check_places(self) -> None:
         """Refuse, before the work begins, places that cannot be written to when it is done."""
         if self.out is not None:
@@ -76,7 +70,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     @contextmanager
     def places(self) -> Iterator[None]:
         """The same for the length of the work; a folder that stays empty is gone after it."""
-        with folder_for_results(self.out):
+        with nullcontext() if self.out is None else folder_for_results(self.out):
             self.check_places()
             yield
 
@@ -122,7 +116,9 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
 
     What nobody wants to see is not read.
     """
-    needs_all = results.names_failures
+    needs_all = not TELLING_FAILURES.isdisjoint(results.forms) or bool(
+        results.out or results.github or results.summarised
+    )
     with_stories = needs_all or not results.quiet
     most = None if needs_all else MOST_FAILURES
     with_agreement = bool(results.out or not results.quiet)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -169,7 +170,7 @@ def _work(
     quieter = msgspec.structs.replace(results, forms={}, github=False, summarised=False)
     own = msgspec.structs.replace(request, results=quieter)
     try:
-        with folder_for_results(results.out):
+        with nullcontext() if results.out is None else folder_for_results(results.out):
             session, plans = prepare(request, job.subject, among_others=True)
             outcomes = ProgressObserver(own, log, label).run(session, plans)
             shown = show_results(results, log, outcomes)

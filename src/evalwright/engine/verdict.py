@@ -67,24 +67,22 @@ def nobody_answered(agent: AgentFacts, count: int, first: str) -> str:
     return f"{who} failed in all {count} invocations; the first: {first}"
 
 
-def gates(plan: Plan) -> Sequence[FailOn]:
+def gates(plan: Plan, *, asked: bool = True) -> Sequence[FailOn]:
     """What fails a run of this plan: what was asked for, else what its modes are about."""
-    return plan.settings.fail_on or _usual_gates(plan)
-
-
-def gates_left_out(plan: Plan) -> list[FailOn]:
-    """Of what the modes of a run are about, that which does not fail it."""
-    chosen: set[str] = {each.removeprefix("significant-") for each in gates(plan)}
-    return [each for each in _usual_gates(plan) if each not in {"threshold", *chosen}]
-
-
-def _usual_gates(plan: Plan) -> list[FailOn]:
+    if asked and plan.settings.fail_on:
+        return plan.settings.fail_on
     chosen: list[FailOn] = ["threshold"]
     if plan.is_adversarial:
         chosen.append("findings")
     if plan.baseline is not None:
         chosen.append("regression")
     return chosen
+
+
+def gates_left_out(plan: Plan) -> list[FailOn]:
+    """Of what the modes of a run are about, that which does not fail it."""
+    chosen: set[str] = {each.removeprefix("significant-") for each in gates(plan)}
+    return [each for each in gates(plan, asked=False) if each not in {"threshold", *chosen}]
 
 
 def reasons_to_fail(plan: Plan, summary: EvalSummary, broken_bars: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import EvalwrightError
 
 MOST_NOTES = 10  # GitHub shows no more of one step
-_SUMMARY = "GITHUB_STEP_SUMMARY"
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # set in a job on GitHub, which has a page for its summary
 _REPOSITORY = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
 _IN_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTY = str.maketrans({**_IN_DATA, ord(":"): "%3A", ord(","): "%2C"})
@@ -69,14 +69,9 @@ class Note(NamedTuple):
     level: Level = "error"
 
 
-def wants_step_summary() -> bool:
-    """Whether this is a job on GitHub, which has a page for its summary."""
-    return bool(os.environ.get(_SUMMARY))
-
-
 def append_step_summary(content: bytes) -> None:
     """Add to the job's summary, where there is one; if it cannot be written, nothing is lost."""
-    place = os.environ.get(_SUMMARY)
+    place = os.environ.get(STEP_SUMMARY)
     if place:
         with contextlib.suppress(OSError), Path(place).open("ab") as file:
             file.write(content + b"\n")
