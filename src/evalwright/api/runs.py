@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import MissingExtra
 from evalwright.contracts.events import ToolCalled, ToolReturned
 from evalwright.engine.checking import made_calls
 from evalwright.engine.execution import Outcome
@@ -21,7 +21,7 @@ from evalwright.store.protocol import EventLog
 _CALL_EVENTS = {each.TYPE: each for each in (ToolCalled, ToolReturned)}
 
 
-class MissingLibrary(BadInput, ImportError):
+class MissingLibrary(MissingExtra, ImportError):
     """A package is needed that is not installed."""
 
     def __init__(self, wanted_by: str, package: str) -> None:

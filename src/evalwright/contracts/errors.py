@@ -4,6 +4,7 @@ EvalwrightError
 ├── BadInput                exit 2   usage, files, references that cannot be accepted
 │   ├── InvalidDocument              a document broke rules; carries every Problem at once
 │   ├── MissingKey                   a provider of models wants a key
+│   ├── MissingExtra                 an optional part of the package is not installed
 │   └── RunNotFound
 │       └── RunPruned                the run was in the log, and was deleted
 ├── CannotEvaluate          exit 3   the work could not be done
