@@ -186,3 +186,17 @@ def test_writing_a_suite_loads_neither_reports_nor_comparisons():
     rooms = {name.split(".")[1] for name in modules if name.startswith("evalwright.")}
     assert rooms.isdisjoint({"reports", "comparison", "prompts", "host", "cli", "store"})
     assert not {"aiohttp", "click", "rich", "pandas", "polars"} & modules
+
+
+def test_a_run_that_is_at_hand_is_read_again(db):
+    run = ew.run(a_suite(), right, db=db, repeat=2)
+    again = ew.load(run)
+    assert (again.id, again.summary, len(again.repeats)) == (run.id, run.summary, 2)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "", ["latest"]])
+def test_what_cannot_be_a_run_is_refused(db, wrong):
+    with pytest.raises(ew.EvalwrightError, match="is not a run: give its id"):
+        ew.load(wrong, db=db)
+    with pytest.raises(ew.EvalwrightError, match="a baseline begins with its name"):
+        ew.baseline.set(5, db=db)

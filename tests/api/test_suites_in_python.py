@@ -322,6 +322,7 @@ def test_a_suite_that_cannot_be_is_refused_where_it_is_written(make, message):
 
 
 A = ew.Task("a", input="", checks=[ew.contains("x")])
+FRAME = type("Frame", (), {"columns": ["question"], "__iter__": lambda _: iter(["question"])})()
 
 
 @pytest.mark.parametrize(
@@ -335,6 +336,15 @@ A = ew.Task("a", input="", checks=[ew.contains("x")])
         (lambda: [ew.Task("a", input="", checks=A.checks, fixtures={"tools": 1})], "'tools' was"),
         (lambda: ew.Suite.from_rows([{"q": "?"}], checks=A.checks), r"which it is: input=COLUMN"),
         (lambda: "rows.csv", r"rows\.csv: say what a good answer is: ew\.Suite\.from_file\("),
+        (lambda: ew.Suite(FRAME), r"a suite begins with its name.*ew\.Suite\.from_rows\(frame"),
+        (lambda: ew.Suite([A]), r"a suite begins with its name.*ew\.Suite\(.name., tasks="),
+        (lambda: FRAME, r"a data frame becomes tasks with ew\.Suite\.from_rows\(frame"),
+        (lambda: ew.Suite(tasks=None), "tasks are a list"),
+        (lambda: [ew.Task("a", input="", checks=None)], "task 'a': checks are a list"),
+        (
+            lambda: [ew.Task("a", input="", tags=5)],
+            r"tags: expected a list of texts, such as \['5'\]",
+        ),
         (lambda: 3, "3 is not a suite: pass an ew.Suite, a file or a list of tasks"),
         (lambda: ew.Suite(tasks=[A], modes=["gold"]), r"\$\.modes\[0\]"),
         (

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.api.running import log_path
+from evalwright.api.running import log_path, place_of
 from evalwright.api.runs import RunResult
 from evalwright.contracts.documents import read_input, write_whole
 from evalwright.contracts.errors import BadInput
@@ -52,8 +52,10 @@ class Baselines:
         db: str | Path | None = None,
     ) -> BaselineReport:
         """Call a run, by default the latest, by this name from now on."""
-        place, named = _place_of(run, db)
-        with log_for(place, named) as log:
+        if not _is_text(name):
+            raise BadInput(f"a baseline begins with its name, a text, not {name!r:.60}")
+        place, named = place_of(run, db)
+        with log_for(str(place), named) as log:
             found = named_baselines.set_baseline(log, name, named, allow_partial=allow_partial)
             return _report(log, found)
 
@@ -117,10 +119,8 @@ class Baselines:
 baseline = Baselines()
 
 
-def _place_of(run: RunResult | str | Path, db: str | Path | None) -> tuple[str, str]:
-    if isinstance(run, RunResult):
-        return str(run.db if db is None else log_path(db)), run.id
-    return str(log_path(db)), str(run)
+def _is_text(given: object) -> bool:
+    return isinstance(given, str)
 
 
 def _report(log: EventLog, named: NamedBaseline) -> BaselineReport:

@@ -123,7 +123,8 @@ def _own_check(function: OwnFunction, options: "_OwnOptions") -> Check:
 
 def as_checks(given: Iterable[Any], place: str) -> list[Check]:
     """Checks from whatever may stand for them; `place` is for messages."""
-    if isinstance(given, Check | Mapping | str) or callable(given):
+    is_one = isinstance(given, Check | Mapping | str) or callable(given)
+    if is_one or not isinstance(given, Iterable):
         raise BadInput(f"{place}: checks are a list: checks=[{_named(given)}]")
     found = []
     for index, each in enumerate(given):

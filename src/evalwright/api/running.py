@@ -5,11 +5,12 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from asyncio import Runner
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 from warnings import warn
 
 import msgspec
@@ -191,17 +192,27 @@ _KEYWORDS |= {name.replace("_", "-"): name for name in ("agent", "agent_id", "mo
 _OPTION = re.compile(rf"--({'|'.join(sorted(_KEYWORDS, key=len, reverse=True))})(?![\w-])")
 
 
-def load(run: str | Path = "latest", *, db: str | Path | None = None) -> RunResult:
+def load(run: str | Path | RunResult = "latest", *, db: str | Path | None = None) -> RunResult:
     """A completed run: by its id, the beginning of it, `latest`, a baseline's name, or its files.
 
-    Its files are a folder of `run --out`, an `events.jsonl`, an exported run, or its page.
+    Its files are a folder of `run --out`, an `events.jsonl`, an exported run, or its page. A run
+    that is given is read again.
     """
-    place, named = log_path(db), str(run)
+    place, named = place_of(run, db)
     with log_for(str(place), named) as log:
         history = read_history(log, last_continuation(log, find_run(log, named)))
         group = history.plan.group
         ids = [history.run_id] if group is None else runs_of_group(log, group.id)
         return RunResult(place, [project(read_history(log, each)) for each in ids])
+
+
+def place_of(run: Any, db: str | Path | None) -> tuple[Path, str]:
+    """The log of a run, and its name there."""
+    if isinstance(run, RunResult):
+        return log_path(run.db if db is None else db), run.id
+    if isinstance(run, str | Path) and str(run):
+        return log_path(db), str(run)
+    raise BadInput(f"{run!r:.60} is not a run: give its id, latest, a baseline's name or files")
 
 
 def log_path(db: str | Path | None, settings: Config | None = None) -> Path:
@@ -254,7 +265,8 @@ def _options(given: Options) -> tuple[RunOptions, Wanted | None]:
         checked = msgspec.convert(plain, Options)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
-        raise BadInput(f"{place.rstrip('`')}: {message.lower()}") from None
+        name = place.rstrip("`")
+        raise BadInput(f"{name}: {_in_python(message, name, plain.get(name))}") from None
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()
     }
@@ -264,6 +276,15 @@ def _options(given: Options) -> tuple[RunOptions, Wanted | None]:
     options = RunOptions(**values)
     refuse_combinations(options)
     return options, Wanted(**chosen) if chosen else None
+
+
+def _in_python(message: str, name: str, value: object) -> str:
+    """What is wrong with an option, in words of Python."""
+    if isinstance(value, str) and message.startswith("Expected `array`"):
+        return f"expected a list, such as [{value!r}]"
+    if message.startswith("Invalid enum value") and name.startswith("fail_on"):
+        return f"{message.lower()} (there are: {', '.join(get_args(FailOn))})"
+    return message.lower()
 
 
 def complete_here(work: Coroutine[Any, Any, T]) -> T:
@@ -283,6 +304,21 @@ def complete_here(work: Coroutine[Any, Any, T]) -> T:
         raise KeyboardInterrupt from None
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt; `asyncio.run` would only tell its loop, which is waiting here."""
+    handler = signal.getsignal(signal.SIGINT)
+    is_of_loop = isinstance(getattr(getattr(handler, "func", None), "__self__", None), Runner)
+    if not is_of_loop or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _complete_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """In a thread of its own, since a loop is running in this one."""
     loop = asyncio.new_event_loop()
@@ -298,7 +334,8 @@ def _complete_in_thread(work: Coroutine[Any, Any, T]) -> T:
 
     threading.Thread(target=main, name="evalwright-run").start()
     try:
-        ended.wait()
+        with _interruptible():
+            ended.wait()
     except BaseException:
         with suppress(RuntimeError):  # the loop has just ended
             loop.call_soon_threadsafe(task.cancel)

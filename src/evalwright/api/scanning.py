@@ -2,22 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from evalwright.contracts.errors import BadInput
 
+Traces: TypeAlias = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
-def scan(
-    traces: str | Path | Mapping[str, Any],
-    *,
-    baseline: str | Path | Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
+
+def scan(traces: Traces, *, baseline: Traces | None = None) -> list[dict[str, Any]]:
     """The security signals of recorded traces: one entry for each, with its `id` and `signals`.
 
-    `traces` is a file in any format that `evalwright signals` reads, or one trace as a document;
-    `baseline` has good traces of the same cases. What cannot be read has an `error`.
+    `traces` is a file in any format that `evalwright signals` reads, one trace as a document, or a
+    list of them; `baseline` has good traces of the same cases. What cannot be read has an `error`.
     Secrets in the evidence are masked.
     """
     from evalwright.signals.scan import BaselineTraces, scan_all
@@ -26,11 +24,15 @@ def scan(
     return [msgspec.to_builtins(each) for each in scan_all(*_recorded(traces), known)]
 
 
-def _recorded(traces: str | Path | Mapping[str, Any]) -> tuple[Iterable[bytes], str]:
+def _recorded(traces: Traces) -> tuple[Iterable[bytes], str]:
     from evalwright.comparison.materialize import blocks, name_of
 
     if isinstance(traces, Mapping):
         return [msgspec.json.encode(traces)], "trace.json"
+    if isinstance(traces, list | tuple):
+        return [msgspec.json.encode(each) + b"\n" for each in traces], "traces.jsonl"
+    if not isinstance(traces, str | Path):
+        raise BadInput(f"{traces!r:.60}: not traces; name a file, or give documents")
     path = Path(traces)
     return blocks(path), name_of(path)
 
@@ -52,6 +54,12 @@ def lint(
 
     if not paths or "" in paths:
         raise BadInput("name files or folders with prompts, or `.` for the current folder")
+    given: Sequence[object] = paths
+    wrong = next((each for each in given if not isinstance(each, str | Path)), None)
+    if wrong is not None:
+        raise BadInput(
+            f'{wrong!r:.60}: not the name of a file; give names: ew.lint("a.md", "b.md")'
+        )
     bar = DEFAULT_THRESHOLD if threshold is None else threshold
     files = [Path(path) for path in paths]
     found = lint_files(files, threshold=bar, select=select, ignore=ignore, all_kinds=all_kinds)

@@ -89,8 +89,8 @@ def _is_text(given: object) -> bool:
 
 
 def _texts(given: Iterable[str], place: str) -> list[str]:
-    if isinstance(given, str):
-        raise BadInput(f"{place}: expected a list of texts, such as [{given!r}]")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise BadInput(f"{place}: expected a list of texts, such as [{str(given)!r}]")
     return list(given)
 
 
@@ -121,7 +121,9 @@ class Suite:
         description: str | None = None,
     ) -> None:
         if not _is_text(name):
-            raise BadInput(f"a suite begins with its name, a text, not {name!r:.60}")
+            told = f"a suite begins with its name, a text, not {name!r:.60}"
+            remedy = _FROM_ROWS if hasattr(name, "columns") else 'write ew.Suite("name", tasks=[…])'
+            raise BadInput(f"{told}; {remedy}")
         self.name = name
         self.agent = agent
         self._given = [_as_task(each) for each in _tasks(tasks, name)]
@@ -271,8 +273,13 @@ _REMEDIES = {
 }
 
 
+_FROM_ROWS = "a data frame becomes tasks with ew.Suite.from_rows(frame, input=…, checks=[…])"
+
+
 def _tasks(given: Any, name: str) -> Iterable[Any]:
-    if isinstance(given, Task | Mapping | str):
+    if hasattr(given, "columns"):
+        raise BadInput(f"suite {name!r}: {_FROM_ROWS}")
+    if isinstance(given, Task | Mapping | str) or not isinstance(given, Iterable):
         raise BadInput(f"suite {name!r}: tasks are a list: tasks=[…]")
     return list(given)
 
