@@ -81,20 +81,24 @@ def test_an_answer_by_a_schema_is_its_object() -> None:
 
 def test_a_tool_that_was_used_is_not_offered_again_but_the_others_are() -> None:
     used = a_tool_conversation()
-    assert "anyOf" not in schema_of(used)
+    assert "response_format" not in body_of(used)
     both = msgspec.structs.replace(used, tools=(LOOK_UP, CANCEL))
     offered = [part["properties"].get("tool") for part in schema_of(both)["anyOf"]]
     assert offered == [{"const": "cancel"}, None]
 
 
-def test_calls_and_their_answers_are_told_as_text() -> None:
-    roles = [(each["role"], each["content"]) for each in body_of(a_tool_conversation())["messages"]]
-    assert roles[2][0] == "assistant"
-    assert json.loads(roles[2][1].splitlines()[0]) == {
-        "tool": "look_up",
-        "arguments": {"id": "A-17"},
-    }
-    assert roles[3] == ("user", 'The tool look_up answered: {"status":"shipped"}')
+def known(status: str) -> str:
+    return f'What look_up knows: {{"status":"{status}"}}'
+
+
+def test_what_tools_answered_is_added_to_the_question() -> None:
+    messages = [
+        (each["role"], each["content"]) for each in body_of(a_tool_conversation())["messages"]
+    ]
+    assert messages == [
+        ("system", "Be brief."),
+        ("user", f"Where are they?\n\n{known('shipped')}\n\n{known('lost')}"),
+    ]
 
 
 def test_a_reply_that_was_cut_or_is_no_object_stays_as_it_is() -> None:

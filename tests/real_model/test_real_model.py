@@ -121,7 +121,8 @@ def test_a_question_that_is_too_long_is_an_error_and_no_answer_to_a_part_of_it()
 def test_a_manifest_agent_calls_its_tool_and_a_judge_says_what_it_thinks_of_the_answer(
     desk: Desk,
 ) -> None:
-    desk.write("agent.json", AGENT)
+    desk.write("agent.json", {**AGENT, "handoff": {"returnSchemaRef": "answer.json"}})
+    desk.write("answer.json", closed({"answer": text_within(80)}))
     desk.write("suite.yaml", SUITE)
     done = desk("run", "suite.yaml", "--agent", "agent.json", *BOTH)
     assert done.returncode == 0, done.stderr

@@ -44,8 +44,8 @@ machine. It is weak: its verdicts are close to chance, and nothing should depend
 
 What to try next:
 
-  {evalwright} show latest{db} --events                      what it was asked and what it did
-  prompteval PROMPT.md -t 1 -m local:smollm2                 have it judge a prompt
+  {evalwright} show latest{db} --events                   what it was asked and what it did
+  {evalwright} prompts PROMPT.md -t 1 -m local:smollm2    have it judge a prompt of yours
 """
 LOCAL_MODEL = "local:smollm2"
 _NAME, _COUNT = 32, 12  # the widths of columns

@@ -5,6 +5,7 @@ it answers in one JSON object, which is a tool call or the answer, whichever it 
 was used is not offered again, because small models repeat themselves.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 from evalwright.models.quirks import Quirks
 from evalwright.models.structured_output import FIELD, object_schema
 
-LONGEST_ANSWER = 600  # characters, where it may call tools: else some would never end
+LONGEST_ANSWER = 600  # characters, of one that may call a tool in place of it
 _TOOL, _ARGUMENTS = "tool", "arguments"
+_ANSWER = OutputSchema("answer", {"type": "string", "maxLength": LONGEST_ANSWER})
 _TOOLS = """\
 You can use tools. To use one, reply with {{"tool": its name, "arguments": an object}}. To answer, \
 reply with {answer}. The tools:
@@ -74,49 +76,49 @@ def _taken_out(reply: Reply, value: dict[str, Any]) -> Reply:
 
 
 def without_tools(request: Request) -> Request:
-    """The same question for a model that only writes text; itself where there are none."""
+    """The same question for a model that only writes text; itself where there are no tools."""
     if not (request.tools or any(said.role == "tool" for said in request.messages)):
         return request
-    names = {use.call_id: use.name for message in request.messages for use in message.tool_uses}
+    names = {use.call_id: use.name for said in request.messages for use in said.tool_uses}
     used = set(names.values())
     left = [tool for tool in request.tools if tool.name not in used]
-    answer = object_schema(
-        request.output or OutputSchema("answer", {"type": "string", "maxLength": LONGEST_ANSWER})
-    )
-    schema = {"type": "object", "anyOf": [*map(_call_schema, left), answer]} if left else answer
-    told = _TOOLS.format(
-        answer="a JSON object" if request.output else f'{{"{FIELD}": your answer}}',
-        tools="\n".join(map(_line, left)),
-    )
-    return msgspec.structs.replace(
-        request,
-        messages=_messages(request.messages, names, told if left else ""),
-        tools=(),
-        output=OutputSchema("reply", schema),
-    )
+    told, output = "", request.output
+    if left:
+        answer = object_schema(output or _ANSWER)
+        told = _TOOLS.format(
+            answer="a JSON object" if output else f'{{"{FIELD}": your answer}}',
+            tools="\n".join(map(_line, left)),
+        )
+        schema = {"type": "object", "anyOf": [*map(_call_schema, left), answer]}
+        output = OutputSchema("reply", schema)
+    messages = tuple(_messages(request.messages, names, told))
+    return msgspec.structs.replace(request, messages=messages, tools=(), output=output)
 
 
 def _messages(
     messages: tuple[ChatMessage, ...], names: dict[str, str], told: str
-) -> tuple[ChatMessage, ...]:
-    first, *rest = messages
-    if first.role != "system":
-        first, rest = ChatMessage("system", ""), list(messages)
-    system = "\n\n".join(filter(None, (first.content, told)))
-    return ChatMessage("system", system), *(_message(each, names) for each in rest)
-
-
-def _message(message: ChatMessage, names: dict[str, str]) -> ChatMessage:
-    if message.role == "tool":
-        name = names.get(message.call_id or "", "")
-        return ChatMessage("user", f"The tool {name} answered: {message.content}")
-    if not message.tool_uses:
-        return message
-    calls = (
-        f'{{"{_TOOL}": "{use.name}", "{_ARGUMENTS}": {use.arguments or "{}"}}}'
-        for use in message.tool_uses
-    )
-    return ChatMessage(message.role, "\n".join(filter(None, (message.content, *calls))))
+) -> Iterator[ChatMessage]:
+    """The conversation without calls: what tools answered is added to the last question."""
+    known = [
+        f"What {names.get(said.call_id or '', 'a tool')} knows: {said.content}"
+        for said in messages
+        if said.role == "tool"
+    ]
+    kept = [said for said in messages if said.role != "tool" and not said.tool_uses]
+    asked = [place for place, said in enumerate(kept) if said.role == "user"]
+    if not any(said.role == "system" for said in kept) and told:
+        yield ChatMessage("system", told)
+        told = ""
+    for place, said in enumerate(kept):
+        more: list[str] = []
+        if said.role == "system":
+            more, told = [told], ""
+        elif asked and place == asked[-1]:
+            more = known
+        text = "\n\n".join(filter(None, (said.content, *more)))
+        yield msgspec.structs.replace(said, content=text)
+    if known and not asked:
+        yield ChatMessage("user", "\n\n".join(known))
 
 
 def _call_schema(tool: ToolSpec) -> dict[str, Any]:

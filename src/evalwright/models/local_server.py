@@ -51,8 +51,6 @@ def _started(wanted: dict[str, Any]) -> Any:
         0.2  # where a request sets none; a fixed seed, so that runs can be compared
     )
     params.sampling.seed = 1
-    params.sampling.penalty_repeat = 1.15  # small models say the same again and again
-    params.sampling.penalty_last_n = 256
     params.n_gpu_layers = 0
     params.offline = True
     params.ui = False
