@@ -101,13 +101,26 @@ def test_tools_only_read_and_errors_name_the_remedy(recorded: Evalwright) -> Non
         wrong = [
             await client.call_tool("show_task", {"task": "third"}),
             await client.call_tool("show_run", {"run": "run_nowhere"}),
+            await client.call_tool("show_run", {"run": "elsewhere.jsonl"}),
+            await client.call_tool("list_failures", {"run": "elsewhere.jsonl"}),
+            await client.call_tool("compare_runs", {"baseline": "main", "new": "elsewhere.jsonl"}),
+            await client.call_tool("compare_runs", {"baseline": "elsewhere.jsonl"}),
         ]
         return tools, wrong
 
+    assert recorded("run", "desk.evals.json", "--out", "kept").code == 1
     before = recorded("runs", "--json").out
-    tools, (no_task, no_run) = asked(recorded, ask)
+    events = (recorded.folder / "kept" / "events.jsonl").read_text()
+    elsewhere = events.replace(json.loads(before)[0]["runId"], "run_elsewhere")
+    (recorded.folder / "elsewhere.jsonl").write_text(elsewhere)
+    tools, (no_task, no_run, *files) = asked(recorded, ask)
+    for each in files:
+        assert each.is_error
+        assert "only runs in the log are read here" in each.content[0].text
     assert len(tools) == 6
     assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+    inputs = [each for tool in tools for each in tool.input_schema["properties"].values()]
+    assert all(each["description"] for each in inputs)
     assert no_task.is_error
     assert "it has first, leak" in no_task.content[0].text
     assert no_run.is_error

@@ -7,6 +7,8 @@ import msgspec
 from evalwright.contracts.planning import Text
 from evalwright.contracts.suite import Score
 
+UNTOLD = "the reason is not shown, as a secret is masked here"  # which it might quote a part of
+
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
     """A judge's answer to one question: its reason, then whether it is so."""

@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.contracts.verdicts import CheckResult
+from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.history import read_history
 from evalwright.store.protocol import EventLog
 
@@ -106,7 +106,7 @@ def mask_stories(stories: Iterable[TaskStory]) -> list[TaskStory]:
         reason = mask_text(result.reason, personal=False)
         if (expected, actual) != (result.expected, result.actual):
             # it may quote a part of a secret that nobody can know as one
-            reason = reason and "the reason is not shown, as a secret is masked here"
+            reason = reason and UNTOLD
         return replace(result, expected=expected, actual=actual, reason=reason)
 
     def judged(said: Judged) -> Judged:

@@ -28,7 +28,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.contracts.verdicts import CheckResult
+from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.checking import unsafe_check
 from evalwright.engine.invocation import repetition_of
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference
@@ -152,7 +152,7 @@ def _unquoted(body: bytes, masked: bytes) -> bytes:
     said, shown = msgspec.json.decode(body), msgspec.json.decode(masked)
     for before, after in zip(said["checks"], shown["checks"], strict=True):
         if any(before.get(side) != after.get(side) for side in ("expected", "actual", "reason")):
-            after.pop("reason", None)
+            after["reason"] = after.get("reason") and UNTOLD
     return msgspec.json.encode(shown)
 
 
