@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.prompts.document import Prompt, UnfitPrompt
-from evalwright.prompts.front_matter import split_front_matter
+from evalwright.prompts.front_matter import plain_fields, split_front_matter
 from evalwright.prompts.markdown_blocks import INDENTED, scan_blocks
 from evalwright.prompts.parse import MAX_BYTES, parse_prompt
 
@@ -503,3 +503,55 @@ def test_of_a_key_that_is_there_twice_the_last_value_counts():
     read, _, notes = split_front_matter("---\ntitle: One\ntitle: Two\n---\nHello")
     assert read == {"title": "Two"}
     assert "the last one counts" in notes[0]
+
+
+_SCALARS = st.sampled_from(
+    [
+        *(
+            "two words",
+            "it's fine, or (not)",
+            "Größe – 中文",
+            "true",
+            "null",
+            "yes",
+            "a: b",
+            "a #b",
+        ),
+        *('"quoted: text"', "'single # quoted'", '"with \\n escape"', "'it''s'", '""', "''"),
+        *("12", "007", "1.50", "2.", "1e3", "0x1f", "2024-01-31", "1.2.3", "-5", "[]", "[a, b]"),
+        *("first line\n  second line", "first\n\n  third", "*x", "&x y", "!t y", "|\n  text", ""),
+        *("trailing  ", "tab\there", "bell\x07", "no\u2028break", "emoji 🎉", "{a: b}", "- x"),
+    ]
+)
+_LINES = st.one_of(
+    st.builds("{}: {}\n".format, st.sampled_from(["title", "tags", "a-b", "null", "1"]), _SCALARS),
+    st.builds("{}- {}\n".format, st.sampled_from(["", "  ", "    ", "      "]), _SCALARS),
+    st.sampled_from(["tags:\n", "list:\n", "  list: x\n", "# note\n", "\n", "-\n", "name:x\n"]),
+)
+
+
+@given(st.lists(_LINES, min_size=1, max_size=6).map("".join))
+def test_plain_front_matter_is_read_as_yaml_reads_it(source):
+    read = plain_fields(source)
+
+    if read is not None:
+        expected = load_yaml(source)
+        assert read == expected
+        assert repr(read) == repr(expected)  # also in the kinds of its numbers
+
+
+def test_lists_texts_numbers_and_dates_are_plain_front_matter():
+    source = (
+        "title: Code review\nintro: Finds what is wrong,\n  and says so\ntags:\n- one\n- 'two'\n"
+        'audience:\n  - "people: all"\nversion: 1.5\nyear: 2026\ndate: 2026-01-31\n'
+    )
+
+    assert plain_fields(source) == {
+        "title": "Code review",
+        "intro": "Finds what is wrong, and says so",
+        "tags": ["one", "two"],
+        "audience": ["people: all"],
+        "version": 1.5,
+        "year": 2026,
+        "date": "2026-01-31",
+    }

@@ -6,6 +6,7 @@ YAML is a text; a note says so.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from evalwright.prompts.document import UnfitPrompt
@@ -18,11 +19,29 @@ _CLOSING = when_used(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _KEY = when_used(
     r"(?m)^(?:\"([^\"\n]{1,80})\"|'([^'\n]{1,80})'|([^\W\d][\w .-]{0,79}?))[ \t]*:(?=[ \t\r]|$)"
 )
-# Fields that anybody reads alike: words after a key, which most front matter is.
-_PLAIN_FIELDS = when_used(
-    r"(?:[A-Za-z][A-Za-z0-9_-]{0,79}: [A-Za-z][A-Za-z0-9 ,._()/-]*\n)+", re.ASCII
+# Fields that anybody reads alike, which most front matter is: a text, a number or a date after a
+# key, or a list of them below it. Whatever else there is on a line is left to YAML.
+_BEYOND_ASCII = "\u00a1-\u1fff\u2010-\u2027\u2030-\u2bff\u3001-\ud7ff\U0001f300-\U0001faff"
+_WORDS = rf"[ !\"$-9;-~{_BEYOND_ASCII}]*"
+_FIELD = when_used(
+    r"(?:([A-Za-z][A-Za-z0-9_-]{0,79}):|([ ]{0,4})-)(?:[ ]+(?:"
+    rf"\"([ !#-\[\]-~{_BEYOND_ASCII}]*)\"|'([ -&(-~{_BEYOND_ASCII}]*)'"
+    rf"|([A-Za-z]{_WORDS}(?:\n[ ]+[A-Za-z0-9(]{_WORDS})+)|([A-Za-z]{_WORDS})"
+    r"|(\d{1,15})|(\d{1,15}\.\d{1,15})|(\d{4}-\d\d-\d\d)))?[ ]*\n",
+    re.ASCII,
 )
-_NO_TEXTS = frozenset(("true", "false", "null"))
+_KEY_ALONE, _LINES = 1, 5  # groups of a field
+_READERS: dict[int | None, Callable[[str], Any]] = {
+    2: lambda _: "null",  # an item without a value
+    3: str,
+    4: str,
+    _LINES: lambda text: " ".join(map(str.strip, text.split("\n"))),
+    6: str.rstrip,
+    7: int,
+    8: float,
+    9: str,
+}
+_NOT_PLAIN = "true True TRUE false False FALSE null Null NULL".split()
 _QUOTED = when_used(r"\"(.*)\"|'(.*)'", re.DOTALL)
 
 FrontMatter = tuple[dict[str, Any] | None, int, tuple[str, ...]]
@@ -45,7 +64,7 @@ def split_front_matter(text: str) -> FrontMatter:
     if not source or source.isspace():
         return {}, closing.end(), ()
     notes: list[str] = []
-    fields = _plain_fields(source)
+    fields = plain_fields(source)
     if fields is not None:
         return fields, closing.end(), ()
     try:
@@ -60,14 +79,30 @@ def split_front_matter(text: str) -> FrontMatter:
     return loaded, closing.end(), tuple(notes)
 
 
-def _plain_fields(source: str) -> dict[str, Any] | None:
-    """Front matter of nothing but texts without quotes; None for any other, which is YAML's."""
-    if _PLAIN_FIELDS.fullmatch(source) is None:
-        return None
-    pairs = [line.split(": ", 1) for line in source[:-1].split("\n")]
-    fields = {key: value.rstrip(" ") for key, value in pairs}
-    values = (each.lower() for each in (*fields, *fields.values()))
-    return fields if len(fields) == len(pairs) and _NO_TEXTS.isdisjoint(values) else None
+def plain_fields(source: str) -> dict[str, Any] | None:
+    """Front matter of nothing but plain fields and lists; None for any other, which is YAML's."""
+    fields: dict[str, Any] = {}
+    indents: dict[str, str] = {}  # of the items of each list
+    key = ""
+    at = 0
+    for found in _FIELD.finditer(source):
+        kind = found.lastindex
+        value = [] if kind == _KEY_ALONE else _READERS[kind](found[kind or 0])
+        if found.start() != at or value in _NOT_PLAIN:
+            return None
+        at = found.end()
+        if found[1] is not None:
+            key = found[1]
+            if key in fields or key in _NOT_PLAIN:
+                return None
+            fields[key] = value
+        elif kind == _LINES or indents.setdefault(key, found[2]) != found[2]:
+            return None
+        elif isinstance(below := fields.get(key), list):
+            below.append(value)
+        else:
+            return None
+    return fields if at == len(source) and [] not in fields.values() else None
 
 
 def _key_by_key(source: str) -> dict[str, Any] | str:
