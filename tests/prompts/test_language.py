@@ -59,3 +59,10 @@ def test_any_text_can_be_measured(text):
 @given(st.text("ab'- .–\n1", max_size=40))
 def test_a_word_begins_with_a_letter_and_may_hold_apostrophes_and_hyphens(text):
     assert words(text) == re.findall(r"[a-z][a-z'-]*", text)
+
+
+@given(st.text("ab'- .⚠✅→–\n1", max_size=40), st.integers(0, 40))
+def test_what_makes_an_emoji_of_a_symbol_makes_no_word(text, at):
+    marked = f"{text[:at]}⚠\ufe0f{text[at:]}"
+
+    assert words(marked) == words(marked.replace("\ufe0f", ""))

@@ -11,7 +11,7 @@ import msgspec
 
 from evalwright.contracts.prompt_result import Complexity, ComplexityTier
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.language import WITHOUT_SPACES, count_words
+from evalwright.prompts.language import WITHOUT_SPACES
 from evalwright.prompts.language import words as language_words
 from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.placeholders import holds_prose
@@ -106,7 +106,7 @@ def count(prompt: Prompt) -> Counts:
     if not prompt.language.is_english and has_vocabulary(prompt.language.code):
         constraints, examples = _in_own_words(prompt)
     return Counts(
-        words=len(words) if has_spaces else count_words(prompt.body.lower()),
+        words=len(words) if has_spaces else len(language_words(prompt.body.lower())),
         steps=steps,
         constraints=constraints,
         variables=len({placeholder.name.lower() for placeholder in prompt.placeholders}),

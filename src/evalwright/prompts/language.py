@@ -6,7 +6,7 @@ as long as a word is on average, so that a count means the same in every script.
 
 import re
 from collections import Counter
-from itertools import chain
+from itertools import chain, repeat
 from typing import Literal
 from unicodedata import category
 
@@ -59,7 +59,7 @@ _ASCII = bytes(range(128))
 _BETWEEN_WORDS = bytes(
     each if chr(each) in "abcdefghijklmnopqrstuvwxyz'-" else 32 for each in range(256)
 )
-_ASCII_WORD = when_used(r"[a-z][a-z'-]*")
+_EMOJI_MARK = "\ufe0f"  # says that the symbol before it is an emoji, and is on no letter
 _WORD = when_used(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
 
 # What a letter of a script weighs against one of an alphabet. Patterns that few texts need are
@@ -149,14 +149,16 @@ _RUSSIAN = "[ыэъё]"
 
 def words(lowered: str) -> list[str]:
     """The words of a text in lower case; of scripts without spaces, pieces as long as a word."""
-    if not has_plain_letters(lowered):
-        return _WORD.findall(lowered)
-    plain = b" %b " % lowered.encode("ascii", "replace").translate(_BETWEEN_WORDS)
-    if b" -" in plain:
-        plain = plain.replace(b" - ", b"   ")  # the marks of lists
+    return _ascii_words(lowered) if has_plain_letters(lowered) else _WORD.findall(lowered)
+
+
+def _ascii_words(lowered: str) -> list[str]:
+    """Runs of the letters of ASCII with what stands between them, such as `don't`."""
+    plain = b" %b" % lowered.encode("ascii", "replace").translate(_BETWEEN_WORDS)
+    found = plain.decode("ascii").split()  # much faster than to look for words
     if b" -" in plain or b" '" in plain:
-        return _ASCII_WORD.findall(lowered)
-    return plain.decode("ascii").split()  # three times as fast as to look for words
+        return list(filter(None, map(str.lstrip, found, repeat("'-"))))
+    return found
 
 
 def has_plain_letters(text: str) -> bool:
@@ -165,7 +167,16 @@ def has_plain_letters(text: str) -> bool:
         return True
     others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     rest = set(others.decode("utf-8", "surrogatepass"))
+    if _EMOJI_MARK in rest and all(map(_is_symbol, rest)):
+        rest.discard(_EMOJI_MARK)
     return not any(each.isalpha() or category(each)[0] == "M" for each in rest)
+
+
+def _is_symbol(each: str) -> bool:
+    """Whether a character is in a range of symbols, or marks one, and can be in no word."""
+    if each < "\u2c00":
+        return each >= "\u2010" or each < "\u00c0"
+    return "\U0001f000" <= each < "\U00020000" or each == _EMOJI_MARK
 
 
 def lowered_in_place(text: str) -> str:
@@ -176,18 +187,13 @@ def lowered_in_place(text: str) -> str:
     return "".join(each.lower() if len(each.lower()) == 1 else each for each in text)
 
 
-def count_words(lowered: str) -> int:
-    """How many words a text in lower case has."""
-    return len(words(lowered))
-
-
 def language_of(text: str) -> Language:
     """The language of a text, told by its beginning."""
     sample = text[:_SAMPLE].lower()
     is_plain = has_plain_letters(sample)
     script = "latin" if is_plain else _script(sample)
     if script == "latin":
-        return _latin_language(sample, is_plain=is_plain)
+        return _latin_language(sample, is_plain=is_plain and _EMOJI_MARK not in sample)
     if script == "none":
         return UNKNOWN_LANGUAGE
     if script in ("han", "kana"):
@@ -227,7 +233,7 @@ def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
 
 
 def _latin_language(sample: str, *, is_plain: bool) -> Language:
-    found = _ASCII_WORD.findall(sample, 0, _LATIN_SAMPLE)
+    found = _ascii_words(sample[:_LATIN_SAMPLE])
     if found and sum(map(_ENGLISH_WORDS.__contains__, found)) >= _MANY_SHARE * len(found):
         return _ENGLISH
     if not is_plain:
