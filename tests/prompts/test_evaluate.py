@@ -6,12 +6,13 @@ from linted import FRONT_MATTER
 from evalwright.contracts.errors import BadInput
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.evaluate import (
+    MOST_TOGETHER,
     EvaluationSettings,
     evaluate_structure,
     lint_each,
     lint_files,
 )
-from evalwright.prompts.lint import ALL_RULES
+from evalwright.prompts.lint import ALL_RULES, selection
 from evalwright.prompts.rules.duplicates import Library
 from evalwright.prompts.sources import find_files, read_source
 
@@ -87,3 +88,55 @@ def test_a_file_is_read_when_the_one_before_it_is_done(library):
     seen.extend(f"done {result.input.path}" for result in results)
 
     assert seen == ["read a.md", "done a.md", "read b.md", "done b.md"]
+
+
+def test_no_more_than_a_few_files_are_held_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in range(3 * MOST_TOGETHER):
+        (tmp_path / f"{number:02}.md").write_text(VAGUE, encoding="utf-8")
+    held = []
+
+    def sources():
+        for found in find_files([tmp_path]):
+            held.append(found.shown)
+            yield read_source(found)
+
+    most = 0
+    for done in lint_each(sources(), ALL_RULES):
+        most = max(most, len(held))
+        held.remove(done.source.path)
+
+    assert most == MOST_TOGETHER
+
+
+def test_large_files_are_held_one_by_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in range(3):
+        (tmp_path / f"{number}.md").write_text(VAGUE * 8_000, encoding="utf-8")
+    seen = []
+
+    def sources():
+        for found in find_files([tmp_path]):
+            seen.append("read")
+            yield read_source(found)
+
+    seen.extend("done" for _ in lint_each(sources(), selection(select=["PE001"])))
+
+    assert seen == ["read", "done"] * 3
+
+
+def test_files_that_are_looked_at_together_give_what_each_gives_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = [
+        FRONT_MATTER + f"Compare {{{{one}}}} with {{{{two_{number}}}}}, and list several points.\n"
+        for number in range(MOST_TOGETHER + 2)
+    ]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number:02}.md").write_text(text, encoding="utf-8")
+
+    together = lint_files([tmp_path], ignore=["near-duplicate"])
+    alone = [lint_files([tmp_path / each.input.path], ignore=["PE502"])[0] for each in together]
+
+    assert [each.details.findings for each in together] == [each.details.findings for each in alone]
+    assert [each.scores for each in together] == [each.scores for each in alone]
+    assert any(rules_found(each) for each in together)

@@ -31,6 +31,8 @@ from evalwright.prompts.tiers import TIERS, Tier
 NO_TASK = "PE201"
 LINTER = ModelFacts("evalwright-lint", "static")
 DEFAULT_THRESHOLD = 70.0
+MOST_TOGETHER = 16  # files
+_LARGE = 200_000  # characters of files that are linted together
 
 Emit = Callable[[PromptResult], None]
 
@@ -79,27 +81,47 @@ def lint_files(
 def lint_each(sources: Iterable[Source], selected: Selection) -> Iterator[Linted]:
     """What the linter says of every file; some rules look at the library as a whole.
 
-    One by one: of ten thousand files no more than one need be held.
+    A few at a time, and the first alone: of ten thousand files no more need be held, and what is
+    known of one is not kept back for long.
     """
     linter = Linter(selected)
+    most = 1
+    batch: list[Source] = []
+    size = 0
     for source in sources:
-        if source.prompt is None:
-            yield Linted(source, None)
-            continue
-        began = time.perf_counter()
+        batch.append(source)
+        size += 0 if source.prompt is None else len(source.prompt.text)
+        if len(batch) >= most or size >= _LARGE:
+            yield from _linted_together(batch, size, linter)
+            batch, size, most = [], 0, min(2 * most, MOST_TOGETHER)
+    yield from _linted_together(batch, size, linter)
+
+
+def _linted_together(batch: list[Source], size: int, linter: Linter) -> Iterator[Linted]:
+    """What the linter says of some files; the time it took is shared out by their lengths."""
+    began = time.perf_counter()
+    outcomes = iter(linter.lint([each.prompt for each in batch if each.prompt is not None]))
+    linted = []
+    for source in batch:
+        assessment = None
         try:
-            reading = Reading(source.prompt)
-            found = _assessment(source, reading, linter.lint(reading))
+            if source.prompt is not None:
+                assessment = _assessment(source, next(outcomes))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the evaluation
             message = f"the linter failed: {type(error).__name__}: {error}"
             reason = Failure("internal_error", message)
-            broken = msgspec.structs.replace(source, prompt=None, failure=reason)
-            yield Linted(broken, None)
-        else:
-            yield Linted(source, found, time.perf_counter() - began)
+            source = msgspec.structs.replace(source, prompt=None, failure=reason)  # noqa: PLW2901
+        linted.append((source, assessment))
+    seconds = (time.perf_counter() - began) / max(1, size)  # for each character
+    for source, assessment in linted:
+        taken = 0.0 if source.prompt is None else seconds * len(source.prompt.text)
+        yield Linted(source, assessment, taken)
 
 
-def _assessment(source: Source, reading: Reading, findings: list[Finding]) -> Assessment:
+def _assessment(source: Source, outcome: tuple[Reading, list[Finding]] | Exception) -> Assessment:
+    if isinstance(outcome, Exception):
+        raise outcome
+    reading, findings = outcome
     document = document_kind(reading)
     if document is not None:
         skipped = document in PASSED_OVER and not source.named

@@ -208,7 +208,11 @@ class _BlockScanner:
             return
         kind, self.open = self.open, None
         level = self.open_depth if kind == "list_item" else 0
-        self.emit(kind, self.open_start, "\n".join(self.open_text).rstrip(), level=level)
+        text = self.open_text[0] if len(self.open_text) == 1 else "\n".join(self.open_text)
+        first = self.first
+        self.blocks.append(
+            Block(kind, first + self.open_start, first + self.at, text.rstrip(), level)
+        )
 
     def heading(self, content: str) -> bool:
         match = _HEADING.match(content)
@@ -220,7 +224,8 @@ class _BlockScanner:
         unmarked = text.rstrip("#")
         if not unmarked or unmarked[-1] in " \t":
             text = unmarked.rstrip(" \t")
-        self.emit("heading", self.at - 1, text, level=len(match[1]))
+        line = self.first + self.at
+        self.blocks.append(Block("heading", line - 1, line, text, len(match[1])))
         return True
 
     def setext(self, level: int) -> None:

@@ -8,7 +8,7 @@ shows without words is judged.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache, lru_cache
+from functools import cache
 from itertools import repeat
 
 from evalwright.prompts import document_signs as signs
@@ -16,7 +16,7 @@ from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import words
 from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.reading import Reading, once
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
 
 # Their format shows that an agent reads them: only one without content is no prompt.
@@ -44,7 +44,7 @@ _MOSTLY_ORDERS = 0.6
 _SPEAKS = 0.015  # the same in other languages: per different word
 
 
-@lru_cache(maxsize=1)
+@once
 def not_a_prompt(reading: Reading) -> DocumentKind | None:
     """What a file is that is no prompt; None for a prompt, and where it cannot be told."""
     is_meant = _is_surely_meant(reading)
@@ -242,7 +242,7 @@ def _phrases(reading: Reading, phrases: Collection[str]) -> int:
     return sum(phrase in text for phrase in phrases) if text else 0
 
 
-@lru_cache(maxsize=1)
+@once
 def _signed_body(reading: Reading) -> str:
     """The body as far as it is searched; nothing where no sign of a document is in it."""
     body = reading.prompt.body[:_LONGEST_SEARCHED]

@@ -74,7 +74,7 @@ def find_placeholders(
         code_start, code_end = starts[block.start], min(starts[block.end], len(text))
         found.extend(prose.placeholders(at, code_start))
         found.extend(
-            Placeholder(_name(match), "{{}}", match.start())
+            Placeholder(match[1].strip(" \t-~"), "{{}}", match.start())
             for match in _DOUBLE.finditer(text, code_start, code_end)
         )
         at = code_end
@@ -120,7 +120,7 @@ class _Prose:
     def placeholder(self, match: re.Match[str]) -> Placeholder | None:
         start, end = match.span()
         if match.lastindex is not None:
-            name = _name(match)
+            name = match[1].strip(" \t-~")
             return None if name in _KEYWORDS else Placeholder(name, "{{}}", start)
         candidate = match[0]
         if candidate[0] == "$":
@@ -169,10 +169,6 @@ class _Prose:
         if _clings(self.text[start - 1 : start], "_{$\\/(=%.@&])"):
             return False
         return not _CODE_FOLLOWS.match(self.text, end)
-
-
-def _name(double: re.Match[str]) -> str:
-    return double[1].strip(" \t-~")
 
 
 def _clings(neighbour: str, signs: str) -> bool:

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.matching import Engine, occurs_in
+from evalwright.signals.matching import Engine, first_in
 from evalwright.signals.sensitive_part import SensitivePart
 
 _IBAN_LENGTHS = (
@@ -232,7 +232,7 @@ class PiiFinder:
         """Every piece of personal data: first what has a shape, then e-mail addresses."""
         found: list[SensitivePart] = []
         # Most texts hold nothing, and one look tells.
-        shapes = self._shapes.finditer(data) if occurs_in(self._any, data) else ()
+        shapes = self._shapes.finditer(data) if first_in(self._any, data) else ()
         for match in shapes:
             index = match.lastindex or 0
             kind = self._kinds[index]

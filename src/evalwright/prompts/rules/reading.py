@@ -8,10 +8,11 @@ heading, all of its body is the core.
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, count
 from operator import add, attrgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.language import Language, language_of, lowered_in_place, words
 from evalwright.prompts.outline import Outline, outline_of
 from evalwright.prompts.patterns import when_used
+
+_View = TypeVar("_View")
 
 CORE_TITLES = frozenset(
     {
@@ -203,6 +206,20 @@ class Reading:
         nearest = max(0, offset - _LONGEST_SPAN)
         line_start = self.text.rfind("\n", nearest, offset) + 1 or nearest
         return self.text.count("`", line_start, offset) % 2 == 1
+
+
+def once(view: Callable[[Reading], _View]) -> Callable[[Reading], _View]:
+    """Makes a view of a prompt once: it is kept with the reading."""
+    name = f"{view.__module__} {view.__qualname__}"
+
+    def kept(reading: Reading) -> _View:
+        views = vars(reading)
+        if name not in views:
+            views[name] = view(reading)
+        made: _View = views[name]
+        return made
+
+    return kept
 
 
 def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
 from evalwright.prompts.patterns import quick_pattern, when_used
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.reading import Reading, once
 from evalwright.prompts.rules.variables import core_variables
 from evalwright.signals.matching import engine_for_few_texts
 from evalwright.signals.sensitive import Scanner
@@ -169,7 +169,7 @@ def _is_shown(reading: Reading, found: SensitivePart) -> bool:
     return found.rule == "phone" and reading.is_code_at(found.start)
 
 
-@lru_cache(maxsize=1)
+@once
 def _sensitive(reading: Reading) -> list[SensitivePart]:
     return _scanner().scan(reading.text)
 

@@ -1,14 +1,13 @@
 """Rules about the task, the form of the answer, and examples of it."""
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.language import lowered_in_place
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.reading import Reading, once
 
 # Verbs that ask for something where they start a sentence or a line.
 TASK_VERBS = frozenset(
@@ -160,7 +159,7 @@ BURIED_WORDS = 120
 _FEW_WORDS = 3
 
 
-@lru_cache(maxsize=1)
+@once
 def first_task(reading: Reading) -> int | None:
     """Where the prose first asks for something, as an index into it."""
     text = reading.lowered
@@ -197,7 +196,7 @@ def format_signs(reading: Reading) -> int:
     )
 
 
-@lru_cache(maxsize=1)
+@once
 def has_example(reading: Reading) -> bool:
     """Whether the file shows an example of an input or an answer."""
     return any(sign in reading.lowered_data for sign in _EXAMPLES)

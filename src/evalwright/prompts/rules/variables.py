@@ -9,7 +9,7 @@ from typing import Any
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import ANSWERED, Fix, Hit, Rule
 from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading, Section
+from evalwright.prompts.rules.reading import Reading, Section, once
 
 _KEYS = ("variables", "inputs", "arguments", "parameters", "placeholders", "input_variables")
 _TITLES = frozenset(
@@ -47,7 +47,7 @@ _LABEL_LENGTH = 60
 _ENGINES = frozenset(("jinja", "mustache", "expression", "erb"))  # braces mean other things there
 
 
-@lru_cache(maxsize=1)
+@once
 def declared_variables(reading: Reading) -> dict[str, int]:
     """The names that the front matter or a section declares, and where; keys are normalised."""
     declared_in = _in_front_matter if reading.prompt.type == "markdown" else _in_test_data
@@ -118,7 +118,7 @@ def _locals(text: str) -> Iterator[str]:
         yield from _GIVEN
 
 
-@lru_cache(maxsize=1)
+@once
 def _answer_start(reading: Reading) -> int:
     lines = (
         place
@@ -128,7 +128,7 @@ def _answer_start(reading: Reading) -> int:
     return reading.place(min(lines, default=len(reading.text)))
 
 
-@lru_cache(maxsize=1)
+@once
 def core_variables(reading: Reading) -> list[Placeholder]:
     """The brackets in the core that are certainly inputs: slots of an answer look the same."""
     declared = declared_variables(reading)

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from evalwright.prompts.findings import Hit, Rule
 from evalwright.prompts.language import WITHOUT_SPACES, words
 from evalwright.prompts.patterns import quick_pattern, when_used
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.reading import Reading, once
 from evalwright.prompts.rules.task import TASK_VERBS
 
 LONG_SENTENCE = 50  # words
@@ -127,9 +126,9 @@ def _is_bracketed(text: str, index: int) -> bool:
 
 
 def _long_sentence(reading: Reading) -> Iterator[Hit]:
-    shortest = _shortest(reading)
     for start, end in _paragraphs(reading):
         at = start
+        shortest = _shortest(reading)
         paragraph = reading.prose[start:end]
         if _length(reading, paragraph) <= LONG_SENTENCE:
             continue  # so is every sentence of it
@@ -193,15 +192,16 @@ def _shortest(reading: Reading) -> int:
     return LONG_SENTENCE if is_dense else 2 * LONG_SENTENCE
 
 
-@lru_cache(maxsize=1)
+@once
 def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
     """Paragraphs and list items that are long enough to hold a long sentence."""
     spans = (match.span() for match in _PARAGRAPH.finditer(reading.prose))
-    shortest = 2 * _shortest(reading)
     return [
         (start, end)
         for start, end in spans
-        if end - start > shortest and _NO_PARAGRAPH.match(reading.prose, start) is None
+        if end - start > 2 * LONG_SENTENCE  # in any script
+        and end - start > 2 * _shortest(reading)
+        and _NO_PARAGRAPH.match(reading.prose, start) is None
     ]
 
 
