@@ -339,6 +339,45 @@ def test_a_mark_on_a_test_of_unittest_is_refused(bench: Bench) -> None:
     assert "@pytest.mark.evalwright is for tests of pytest" in "\n".join(result.errlines)
 
 
+def test_what_cannot_be_evaluated_is_told_at_the_line_of_the_test(bench: Bench) -> None:
+    project(
+        bench,
+        """\
+        def test_no_checks(evaluate):
+            evaluate("Hello")
+
+        @pytest.mark.evalwright(repaet=3)
+        def test_mark(evaluate):
+            evaluate("Hello", checks=[ew.contains("Hello")])
+        """,
+    )
+    told = bench.pytest("--evalwright")
+    told.assert_outcomes(failed=1, errors=1)
+    assert '>       evaluate("Hello")' in told.outlines
+    assert "evaluate: $.tasks[0]: task test-shop-test-no-checks: no checks" in text(told)
+    assert "@pytest.mark.evalwright: no argument 'repaet' (there are: repeat" in text(told)
+    assert "evalwright/pytest_plugin" not in text(told)
+
+
+def test_an_agent_that_raises_is_told_with_its_traceback(bench: Bench) -> None:
+    project(
+        bench,
+        """\
+        def answer(task):
+            raise ValueError("no such order")
+
+        def test_order(evaluate):
+            evaluate(answer, checks=[ew.contains("shipped")])
+            evaluate("Shipped", checks=[ew.contains("Shipped")])
+        """,
+    )
+    told = text(bench.pytest("--evalwright"))
+    assert "AssertionError: evaluate: agent_error: ValueError: no such order" in told
+    assert 'raise ValueError("no such order")' in told
+    assert "RECORDED  local.pytest.evals." in told  # and did not pass, as there is no bar
+    assert "1 of 2 tasks passed" in told
+
+
 def test_a_test_that_another_plugin_runs_again_keeps_its_first_score(bench: Bench) -> None:
     bench.write(
         "conftest.py",

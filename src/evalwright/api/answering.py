@@ -101,7 +101,7 @@ async def answer_once(
     Raises `EvalwrightError` where it cannot be done, also if judges give no verdict.
     """
     settings = config or load_config()
-    subject = Suite("once", tasks=[task]).subject()
+    subject = Suite("evaluate", tasks=[task]).subject()
     named = agent if isinstance(agent, str) else None
     _, options = fitting(settings.run, named, options or RunOptions(), subject.suite)
     options = without_spare_judges(options, subject.suite)

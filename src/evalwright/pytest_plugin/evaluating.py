@@ -19,10 +19,11 @@ from evalwright.api.check_objects import NOT_GIVEN
 from evalwright.api.running import complete_here
 from evalwright.api.runs import TaskReport
 from evalwright.api.suites import AgentGiven, Task
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.recording import AGENT_ID, MarkedRepeats, RecordedTest
+from evalwright.reports.console import printable
 
 
 class Evaluate:
@@ -50,18 +51,28 @@ class Evaluate:
         `weight`, `threshold`, `id`. Gives what a task of a run is: `passed`, `score`, `output`,
         `checks` and more.
         """
+        __tracebackhide__ = True
         if isinstance(subject, Task):
             fields = {**vars(subject), **fields}
         elif callable(subject):
             agent = subject
         elif subject is not NOT_GIVEN:
             output = subject
+        try:
+            report = self._recorded(self._agent(agent, output, calls), fields)
+        except EvalwrightError as error:  # at the line of the test, without the way here
+            raise error.with_traceback(None) from None
+        if over := self._test.overspent():
+            pytest.fail(spoken(over), pytrace=False)
+        return report
+
+    def _recorded(self, agent: str | Agent, fields: dict[str, Any]) -> TaskReport:
         task_id = fields.pop("id", None) or self._test.next_id()
         task = Task(task_id, input=fields.pop("input", None), **fields)
         options = replace(self._asked.options, baseline=None, repeat=1, fail_on=(), flaky_as=None)
         answered = complete_here(
             answer_once(
-                self._agent(agent, output, calls),
+                agent,
                 task,
                 options=options,
                 config=self._asked.config,
@@ -72,8 +83,6 @@ class Evaluate:
         report = answered.report
         if not report.passed:
             expecting.note_missed(_missed(report))
-        if over := self._test.overspent():
-            pytest.fail(spoken(over), pytrace=False)
         return report
 
     def _agent(
@@ -97,7 +106,9 @@ class Evaluate:
 def _missed(report: TaskReport) -> list[CheckResult]:
     """The checks that an answer did not pass; an agent that failed is one."""
     if report.error is not None:
-        words = f"{report.error.get('code')}: {report.error.get('message', '')}"
+        trace = (report.error.get("details") or {}).get("traceback", "")
+        words = f"{report.error.get('code')}: {report.error.get('message', '')}\n{printable(trace)}"
+        words = words.rstrip().replace("\n", "\n  ")
         return [CheckResult("evaluate", False, 0.0, reason=words)]
     return [msgspec.convert(dict(each), CheckResult) for each in report.checks if not each.passed]
 

@@ -96,7 +96,10 @@ class Evaluation:
         if _RECORD not in item.stash:
             task_id = self._test_ids.get(item.nodeid) or task_ids([item.nodeid])[item.nodeid]
             redactor = ModelPool(self.asked.config).redactor
-            item.stash[_RECORD] = RecordedTest(item, task_id, redactor)
+            try:
+                item.stash[_RECORD] = RecordedTest(item, task_id, redactor)
+            except BadInput as error:  # of its mark
+                pytest.fail(str(error), pytrace=False)
         return item.stash[_RECORD]
 
     @pytest.hookimpl(tryfirst=True)
