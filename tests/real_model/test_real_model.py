@@ -181,7 +181,7 @@ def test_the_process_of_the_model_ends_with_a_command_that_is_killed(desk: Desk)
     server = _child_of(command.pid)
     os.kill(command.pid, signal.SIGKILL)
     command.wait()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120  # it notices once it has loaded the model
     while Path(f"/proc/{server}").exists():
         assert time.monotonic() < deadline, "the server is still there"
         time.sleep(0.1)

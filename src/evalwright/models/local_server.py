@@ -18,6 +18,14 @@ WATCHED_EVERY_S = 1.0
 def main() -> None:
     """Serve until stdin closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted command still closes its models
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    try:
+        _serve()
+    finally:
+        os._exit(0)  # threads of the server would keep the process, and nothing has to be saved
+
+
+def _serve() -> None:
     wanted = json.loads(sys.stdin.buffer.readline())
     answers = os.dup(1)
     os.dup2(2, 1)  # what llama.cpp prints is no answer
@@ -28,10 +36,8 @@ def main() -> None:
         told = {"error": f"{type(error).__name__}: {error}"}
     os.write(answers, json.dumps(told).encode() + b"\n")
     os.close(answers)
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     while sys.stdin.buffer.read(1024):
         pass
-    os._exit(0)  # nothing is held that had to be saved
 
 
 def _started(wanted: dict[str, Any]) -> Any:

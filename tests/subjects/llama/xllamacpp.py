@@ -60,5 +60,5 @@ class Server:
 
         server = ThreadingHTTPServer((params.hostnames[0], params.port), Handler)
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever).start()  # as of the real one, no daemon
         self.listening_address = f"http://{params.hostnames[0]}:{server.server_port}"
