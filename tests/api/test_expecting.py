@@ -66,13 +66,53 @@ def test_secrets_are_masked_in_what_is_told(alone: None) -> None:
         lambda it: it.no_signals("critical"),
     ],
 )
-def test_all_kinds_of_checks_pass_and_fail(alone: None, make: Any) -> None:
+def test_all_kinds_of_checks_can_be_expected(alone: None, make: Any) -> None:
     calls = [
         {"tool": "orders.get", "args": {"id": 1}, "result": "lost"},
         {"tool": "mail.send", "args": {"to": "a@example.org"}},
     ]
-    make(ew.expect("Yes, please.", calls=calls))
-    assert all(each.passed for each in expecting.take_results())
+    answer = make(ew.expect("Yes, please.", calls=calls))
+    assert [each.passed for each in answer.results] == [True]
+
+
+def dear(task: ew.AgentTask) -> str:
+    task.report_usage(input_tokens=1000, output_tokens=1000, cost_usd=5)
+    task.report_usage(input_tokens=1, output_tokens=1, cost_usd=0)
+    return "Yes."
+
+
+def anything(usage: Any) -> bool:
+    return bool(usage)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        ew.at_most(cost_usd=0.01),
+        ew.at_most(tokens=2001),
+        ew.at_most(turns=1),
+        lambda usage: usage.cost_usd < 5,
+    ],
+)
+def test_what_a_task_took_counts_also_beside_own_functions(
+    alone: None, tmp_path: Path, limit: Any
+) -> None:
+    run = ew.run([ew.Task("t", input="", checks=[anything])], dear, db=tmp_path / "log.db")
+    task = run.tasks["t"]
+    with pytest.raises(AssertionError):
+        ew.expect(task).satisfies(limit)
+    with pytest.raises(AssertionError):
+        ew.expect(task).all_of(anything, limit)
+
+
+def test_an_output_alone_has_no_latency_also_beside_own_functions(alone: None) -> None:
+    with pytest.raises(AssertionError, match="latency_ms is not known"):
+        ew.expect("Yes.").all_of(anything, ew.at_most(latency_ms=60_000))
+
+
+def test_outside_of_tests_results_are_not_kept(alone: None) -> None:
+    ew.expect("Yes.").contains("Yes")
+    assert expecting.take_results() == []
 
 
 def test_judges_are_asked_where_they_are_named(alone: None, tmp_path: Path) -> None:

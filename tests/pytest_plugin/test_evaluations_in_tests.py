@@ -562,3 +562,17 @@ def test_what_tests_record_in_several_processes_is_one_run(bench: Bench) -> None
     bench.pytest("--evalwright", "-n", "2").assert_outcomes(passed=4)
     assert len(bench.runs()) == 1
     assert list(ew.load().tasks) == [f"test-shop-test-many-{n}" for n in range(4)]
+
+
+def test_an_output_has_no_latency_that_could_be_within_a_limit(bench: Bench) -> None:
+    project(
+        bench,
+        """\
+        def test_fast(evaluate):
+            report = evaluate("Yes.", checks=[ew.at_most(latency_ms=60_000)])
+            assert report.latency_ms is None
+        """,
+    )
+    done = bench.pytest("--evalwright")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*max: latency_ms is not known*"])

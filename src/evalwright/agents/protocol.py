@@ -120,6 +120,8 @@ class Invocation:
         self.schema_valid: bool | None = None  # where the agent's output has a schema
         self.refused = False  # the model refused the request
         self.took_s: float | None = None  # the agent's own time, where that is known
+        self.was_given = False  # the answer was there before, and nobody took the time just now
+        self.given_latency_ms: int | None = None  # of such an answer, where that is known
         self._loop = asyncio.get_running_loop()
         self._record = record
         self._calls = 0

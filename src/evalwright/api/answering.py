@@ -23,7 +23,7 @@ from evalwright.engine.piecework import Piecework
 from evalwright.engine.session import Session, unheard
 from evalwright.models.config import Config, load_config
 from evalwright.reports.run.task_records import read_tasks
-from evalwright.scoring.checks.base import MadeCall
+from evalwright.scoring.checks.base import UNKNOWN, MadeCall, Spent
 from evalwright.store.protocol import NewEvent
 
 CALL_FIELDS = frozenset(("tool", "args", "result", "is_ok"))
@@ -37,14 +37,20 @@ class GivenAnswer:
     is_outside = False
     reads_memory = True
 
-    def __init__(self, output: Any, calls: Sequence[MadeCall], agent_id: str) -> None:
+    def __init__(
+        self, output: Any, calls: Sequence[MadeCall], agent_id: str, spent: Spent = UNKNOWN
+    ) -> None:
         self.agent_id = agent_id
         self.ref = "given"
         self._output = output
         self._calls = calls
+        self._spent = spent
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Tell the calls, and the output."""
+        """Tell the calls, what they took, and the output."""
+        invocation.was_given, invocation.given_latency_ms = True, self._spent.latency_ms
+        for usage in _usages(self._spent):
+            invocation.report_usage(usage)
         for call in self._calls:
             call_id, agent_id = invocation.next_call_id(), self.agent_id
             invocation.record(ToolCalled(agent_id, call.tool, call_id, call.args))
@@ -56,6 +62,16 @@ class GivenAnswer:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+def _usages(spent: Spent) -> list[ProviderUsage]:
+    """Model calls that together took this much."""
+    if not spent.turns:
+        return []
+    tokens = round(spent.tokens or 0)
+    first = ProviderUsage("given", "unknown", tokens, 0, cost_estimate_usd=spent.cost_usd)
+    other = ProviderUsage("given", "unknown", 0, 0, cost_estimate_usd=0.0)
+    return [first, *[other] * (spent.turns - 1)]
 
 
 def made_calls_of(given: Iterable[Any]) -> list[MadeCall]:

@@ -106,7 +106,8 @@ class Expectation:
             if self._depth == 0 and not _is_told_later():
                 raise_missed([missed])
             _missed.append(missed)
-        _met.append(result)
+        if _is_told_later():  # else nobody would ever take them
+            _met.append(result)
         return self
 
     def _look(self, check: Check) -> CheckResult:
@@ -126,7 +127,7 @@ class Expectation:
         from evalwright.contracts.planning import RunOptions
 
         examined = self._examined
-        agent = GivenAnswer(examined.output, examined.calls, "local.given")
+        agent = GivenAnswer(examined.output, examined.calls, "local.given", examined.spent)
         task = Task("expected", input=examined.input, checks=[check], expected=examined.expected)
         options = RunOptions(judges=tuple(self._judges))
         answered = complete_here(answer_once(agent, task, options=options))

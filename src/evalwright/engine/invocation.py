@@ -135,7 +135,8 @@ class Invoker:
             now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
-        output, error, latency_ms = await self._ask(invocation, self._agent.invoke(invocation))
+        output, error, taken_ms = await self._ask(invocation, self._agent.invoke(invocation))
+        latency_ms = invocation.given_latency_ms if invocation.was_given else taken_ms
         usages = list(invocation.usages)
         answer = Answer(
             task, output, error, latency_ms, usages, invocation.schema_valid, len(usages), deeds
@@ -146,7 +147,8 @@ class Invoker:
             agent_id,
             "failed" if error else "refused" if invocation.refused else "completed",
             invocation.schema_valid,
-            latency_ms=latency_ms,
+            latency_ms=latency_ms or 0,
+            unmeasured=["latency"] if latency_ms is None else None,
         )
         if self._keep_deeds:
             deeds += (decided, completed)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".evals.yaml", ".evals.yml", ".evals.json")
 MARK = "evalwright(repeat=1, pass_rate=1.0, max_cost=None)"
+EXPECTING = "evalwright.api.expecting"  # loaded only where it is used
 NEEDS_FLAG = "an evaluation: add --evalwright to run it"
 
 tells_later = False  # whether a test is being run, after which `ew.expect` tells what is wrong
@@ -155,7 +156,9 @@ if _is_recent:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup() -> "Generator[None, Any, Any]":
-        """Tell of expectations in the first steps of fixtures."""
+        """Tell of expectations in the first steps of fixtures; forget those of the test before."""
+        if (expecting := sys.modules.get(EXPECTING)) is not None:
+            expecting.take_results()
         return (yield from _telling())
 
     @pytest.hookimpl(wrapper=True)
@@ -187,8 +190,7 @@ def _telling() -> "Generator[None, Any, Any]":
 
 def _tell(error: "BaseException | None") -> None:
     __tracebackhide__ = True
-    expecting = sys.modules.get("evalwright.api.expecting")
-    if expecting is not None:
+    if (expecting := sys.modules.get(EXPECTING)) is not None:
         expecting.tell_missed(error)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -78,10 +79,10 @@ def task_ids(node_ids: Iterable[str]) -> dict[str, str]:
     for node_id in node_ids:
         name = _NOT_IN_IDS.sub("-", node_id.replace(".py::", "::").lower()).strip("-")
         made[node_id] = name[:LONGEST_ID].strip("-") or "test"
-    taken = list(made.values())
+    times = Counter(made.values())
     return {
         node_id: name
-        if taken.count(name) == 1
+        if times[name] == 1
         else f"{name}-{hashlib.sha256(node_id.encode()).hexdigest()[:8]}"
         for node_id, name in made.items()
     }
@@ -157,7 +158,8 @@ def _repetition(checked: Checked, events: Sequence[NewEvent]) -> Repetition:
         for each in events
         if each.type == InvocationCompleted.TYPE
     )
-    return Repetition(checked.score, checked.passed, end.latency_ms or 0, usages)
+    latency_ms = None if end.unmeasured else end.latency_ms
+    return Repetition(checked.score, checked.passed, latency_ms, usages)
 
 
 def _invocation(
