@@ -1,6 +1,7 @@
 """What `import evalwright` offers: run, load, scan, lint, compare, typed and loaded when used."""
 
 import asyncio
+import gc
 import importlib
 import json
 import pkgutil
@@ -444,3 +445,18 @@ def test_importing_it_loads_nothing_from_elsewhere():
     loaded = {name.partition(".")[0] for name in eval(done.stdout)}
     assert loaded - {"evalwright"} <= sys.stdlib_module_names
     assert msgspec.__name__ not in loaded
+
+
+def test_runs_at_the_same_time_leave_the_collection_of_garbage_as_it_was(db):
+    usual = gc.get_threshold()
+
+    async def slow(task):
+        await asyncio.sleep(0.05)
+        return expected_of(task.id)
+
+    async def both():
+        return await asyncio.gather(ew.arun(SUITE, right, db=db), ew.arun(SUITE, slow, db=db))
+
+    assert all(run.passed for run in asyncio.run(both()))
+    assert gc.get_threshold() == usual
+    assert gc.get_freeze_count() == 0

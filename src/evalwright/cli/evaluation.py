@@ -1,6 +1,5 @@
 """From a request for a run to its results: a session with progress on stderr, and interrupts."""
 
-import gc
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from evalwright.cli.output import (
     write_stdout,
 )
 from evalwright.cli.results import Results, write_failure, write_results
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import (
     BadInput,
     EvalwrightError,
@@ -35,8 +35,7 @@ from evalwright.engine.session import Session
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import NO_DEFAULTS
-from evalwright.reports.ci import STEP_SUMMARY
-from evalwright.reports.forms import FORMS_OF
+from evalwright.reports.forms import FORMS_OF, STEP_SUMMARY
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
@@ -133,15 +132,11 @@ def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
         return _resume(request, request.resume)
-    gc.disable()  # what is read stays to the end: nobody looks for garbage in it, now or later
-    try:
+    with without_collecting(for_good=True):
         subject = read_subject(str(request.suite), request.agent, request.columns)
         if request.wanted is not None:
             subject = select_tasks(request, request.wanted, subject)
         session, plans = prepare(request, subject)
-    finally:
-        gc.freeze()
-        gc.enable()
     with opened_log(request.db) as log:
         outcomes = ProgressObserver(request, log).run(session, plans)
         return write_results(request.results, log, outcomes)

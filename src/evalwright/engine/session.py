@@ -17,7 +17,6 @@ A host keeps one `ModelPool` for all its runs and asks `gather_means` for the re
 
 import asyncio
 import functools
-import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -29,6 +28,7 @@ import msgspec
 from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
+from evalwright.contracts.documents import SeldomCollecting
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from evalwright.models.providers import ModelName
 
 
-GARBAGE_AT = 20_000  # objects; tasks leave hardly any, and looking for it takes time
+_SELDOM_COLLECTING = SeldomCollecting(20_000)  # tasks leave hardly any garbage
 
 
 def unheard(_notice: str) -> None:
@@ -310,25 +310,21 @@ class Session:
         """
         begins = observer.run_begins if observer else lambda _: None
         outcomes: list[Outcome] = []
-        usual = gc.get_threshold()
-        gc.set_threshold(GARBAGE_AT, *usual[1:])
-        gc.freeze()  # what was there before the tasks need not be looked at again and again
         try:
-            first = pending[0]
-            means = await self.begin(first if isinstance(first, Plan) else first.plan)
-            for each in pending:
-                if isinstance(each, Plan):
-                    outcome = await start_run(log, self.agent, each, begins, means=means)
-                elif isinstance(each, History):
-                    outcome = await resume_run(log, self.agent, each, begins, means=means)
-                else:
-                    outcome = await each.run(log, begins, means=means)
-                outcomes.append(outcome)
-                if observer is not None:
-                    observer.run_ended(outcome)
+            with _SELDOM_COLLECTING:
+                first = pending[0]
+                means = await self.begin(first if isinstance(first, Plan) else first.plan)
+                for each in pending:
+                    if isinstance(each, Plan):
+                        outcome = await start_run(log, self.agent, each, begins, means=means)
+                    elif isinstance(each, History):
+                        outcome = await resume_run(log, self.agent, each, begins, means=means)
+                    else:
+                        outcome = await each.run(log, begins, means=means)
+                    outcomes.append(outcome)
+                    if observer is not None:
+                        observer.run_ended(outcome)
         finally:
-            gc.unfreeze()
-            gc.set_threshold(*usual)
             await self.close()
         return outcomes
 
