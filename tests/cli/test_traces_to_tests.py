@@ -214,3 +214,10 @@ def test_a_run_can_be_the_recording(evalwright: Evalwright) -> None:
     assert made[0]["fixtures"] == fixtures
     assert made[1]["tags"] == ["failed"]
     assert evalwright("score", "latest", "--suite", evals).code == 1
+
+
+def test_scoring_that_is_refused_leaves_no_folder(evalwright: Evalwright) -> None:
+    named = traces(evalwright, ORDER)
+    refused = evalwright("score", named, "--suite", "absent.yaml", "--out", "results")
+    assert refused.code == 2
+    assert not (evalwright.folder / "results").exists()

@@ -18,9 +18,9 @@ from evalwright.cli.parameters import (
     wanted_forms,
 )
 from evalwright.contracts.errors import BadInput
-from evalwright.reports.ci import STEP_SUMMARY, append_step_summary, workflow_command
+from evalwright.reports.ci import append_step_summary, workflow_command
 from evalwright.reports.figures import short_significance
-from evalwright.reports.forms import renderer
+from evalwright.reports.forms import STEP_SUMMARY, renderer
 from evalwright.store.location import open_existing_log
 
 if TYPE_CHECKING:

@@ -129,19 +129,19 @@ def command(
         quiet=quiet,
         show_secrets=show_secrets,
     )
-    results.check_places()
     request = RunRequest(
         suite=suite, agent=None, options=options, results=results, db=db, config=config
     )
-    recordings = Recordings(traces, partial(open_existing_log, db))
-    subject, usable, has_own = scored_subject(suite, recordings, tasks, tagged)
-    planned = plan_score(
-        ScoreRequest(subject, str(suite), recordings.name, options, agent_id, has_own), usable
-    )
-    for notice in () if quiet else (*subject.notices, *planned.notices):
-        say(without_secrets(notice))
-    with opened_log(db) as log:
-        code = run_rescore(request, log, planned)
+    with results.places():
+        recordings = Recordings(traces, partial(open_existing_log, db))
+        subject, usable, has_own = scored_subject(suite, recordings, tasks, tagged)
+        planned = plan_score(
+            ScoreRequest(subject, str(suite), recordings.name, options, agent_id, has_own), usable
+        )
+        for notice in () if quiet else (*subject.notices, *planned.notices):
+            say(without_secrets(notice))
+        with opened_log(db) as log:
+            code = run_rescore(request, log, planned)
     return _exit_code(code, planned.missing, recordings, allow_partial=allow_partial)
 
 

@@ -12,9 +12,9 @@ import msgspec
 
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import EvalwrightError
+from evalwright.reports.forms import STEP_SUMMARY
 
 MOST_NOTES = 10  # GitHub shows no more of one step
-STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # set in a job on GitHub, which has a page for its summary
 _REPOSITORY = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
 _IN_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTY = str.maketrans({**_IN_DATA, ord(":"): "%3A", ord(","): "%2C"})

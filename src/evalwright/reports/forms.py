@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from evalwright.reports.prompts.context import ReportContext
     from evalwright.reports.run.junit import FailedRun, ReportedRun
 
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # set in a job on GitHub, which has a page for its summary
 Subject = Literal["run", "comparison", "prompts"]
 RenderRuns: TypeAlias = "Callable[[Sequence[ReportedRun | FailedRun]], bytes]"
 RenderComparison: TypeAlias = "Callable[[MachineReport], bytes]"

@@ -34,6 +34,7 @@ from evalwright.prompts.tiers import (
     configured,
     names_models,
 )
+from evalwright.reports.forms import STEP_SUMMARY
 
 if TYPE_CHECKING:
     from evalwright.models.config import Config
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 RECORD_FORMATS = ("json", "jsonl")
 FORMATS_WITH_TEXTS = ("html", "sarif")
-STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # set in a job on GitHub, which has a page for its summary
 
 
 def evaluate(request: EvaluationRequest, emit: Emit) -> int:
