@@ -66,9 +66,10 @@ class Recorder:
         """Append a payload that the end of this process, whatever ends it, must not lose."""
         events = self._events(task_id, (payload,))
         with self._order:
-            if (held := self._held.pop(task_id, None)) is not None:
+            if (held := self._held.get(task_id)) is not None:
                 self._log.append(self.run_id, [held])
             self._log.note(self.run_id, events)
+            self._held.pop(task_id, None)
 
     def for_task(
         self, task_id: str, count: Callable[[ProviderUsage], None] = lambda _: None
