@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -207,6 +208,7 @@ def work(fds: list[int], name: str, arguments: list[str], cwd: str, env: dict[st
     except BaseException:  # noqa: BLE001 - as Python would, and never back into the server
         traceback.print_exc()
         code = 1
+    threading._shutdown()  # type: ignore[attr-defined] # waits as long as Python does
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(ValueError, OSError):
