@@ -1,11 +1,14 @@
 """`evalwright tasks` and `evalwright score`: a suite from traces, and traces scored by a suite."""
 
 import json
+import signal
 from typing import Any
 
+import pytest
 import yaml
 
 from subjects.command import Evalwright
+from subjects.waiting import eventually
 
 QUESTION = "Where is order A-17?"
 
@@ -214,6 +217,21 @@ def test_a_run_can_be_the_recording(evalwright: Evalwright) -> None:
     assert made[0]["fixtures"] == fixtures
     assert made[1]["tags"] == ["failed"]
     assert evalwright("score", "latest", "--suite", evals).code == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_interrupted_nothing_half_written_stays(
+    evalwright: Evalwright, number: signal.Signals
+) -> None:
+    asked = (conversation(f"c{each}", f"Order A-{each}?", "Sent.") for each in range(5000))
+    source = traces(evalwright, *asked)
+    before = set(evalwright.folder.iterdir())
+    process = evalwright.start("tasks", "--from", source, "--out", "suite.yaml")
+    eventually(lambda: set(evalwright.folder.iterdir()) - before, "the beginning of the suite")
+    process.send_signal(number)
+    stopped = evalwright.finish(process)
+    assert (stopped.code, stopped.err) == (130, "evalwright: interrupted\n")
+    assert set(evalwright.folder.iterdir()) == before
 
 
 def test_scoring_that_is_refused_leaves_no_folder(evalwright: Evalwright) -> None:

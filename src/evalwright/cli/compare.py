@@ -1,7 +1,6 @@
 """`evalwright compare`: two runs side by side, a report folder, and a gate."""
 
 import os
-import signal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from evalwright.cli.output import Streams, check_place, reserve_stdout, say, tell, write_file
+from evalwright.cli.output import (
+    Streams,
+    check_place,
+    reserve_stdout,
+    say,
+    stop_in_good_order,
+    tell,
+    write_file,
+)
 from evalwright.cli.parameters import (
     db_option,
     form_options,
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from evalwright.reports.folder.build import CompareOptions, WrittenReport
 
 _PROGRESS_EVERY = 500
-_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command(
@@ -83,7 +89,7 @@ def command(
     options = CompareOptions(**asked)
     _check_forms(forms, options.out)
     emit = reserve_stdout() if as_json else None
-    _stop_in_good_order()
+    stop_in_good_order()
     report = compare_runs(
         options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
     )
@@ -121,19 +127,6 @@ def _check_forms(forms: dict[str, Path], out: Path) -> None:
 def _is_made_with(out: Path, folder: Path) -> bool:
     """Whether a folder comes into being with the report, because it lies on the way there."""
     return not folder.exists() and Path(os.path.realpath(out)).is_relative_to(folder)
-
-
-def _stop_in_good_order() -> None:
-    """Let SIGTERM stop the command as Ctrl-C does; a second signal does not disturb cleaning up."""
-    for number in _STOPS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    for number in _STOPS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _write_forms(out: Path, forms: dict[str, Path]) -> None:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 Emit = Callable[[bytes], None]
 
 STDOUT = Path("/dev/stdout")
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 _STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 READER_SECONDS = 1.0  # within which somebody must read a named pipe that is written to
 _pipes: dict[Path, int] = {}  # checked and open: to close one would end the reading
@@ -92,6 +93,19 @@ def print_json(value: Any) -> None:
     write_stdout(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
+def stop_in_good_order() -> None:
+    """Let SIGTERM stop the command as Ctrl-C does; a second signal does not disturb cleaning up."""
+    for number in _STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    for number in _STOPS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, or raise `Interrupted` on SIGINT and SIGTERM."""
     import asyncio
@@ -99,7 +113,7 @@ def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     from evalwright.engine.workers import run_until_signalled
 
     try:
-        return run_until_signalled(work, (signal.SIGINT, signal.SIGTERM), _say_stopping)
+        return run_until_signalled(work, _STOPS, _say_stopping)
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise Interrupted("interrupted") from None
 

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from evalwright.cli.evaluation import RunRequest
-from evalwright.cli.output import reserve_stdout, say, without_secrets, write_stdout
+from evalwright.cli.output import (
+    reserve_stdout,
+    say,
+    stop_in_good_order,
+    without_secrets,
+    write_stdout,
+)
 from evalwright.cli.parameters import (
     cassette_option,
     config_option,
@@ -129,6 +135,7 @@ def command(
         quiet=quiet,
         show_secrets=show_secrets,
     )
+    stop_in_good_order()
     request = RunRequest(
         suite=suite, agent=None, options=options, results=results, db=db, config=config
     )

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalwright.cli.output import check_place, say, warn, without_secrets, write_file, write_stdout
+from evalwright.cli.output import (
+    check_place,
+    say,
+    stop_in_good_order,
+    warn,
+    without_secrets,
+    write_file,
+    write_stdout,
+)
 from evalwright.cli.parameters import db_option
 from evalwright.contracts.errors import BadInput
 
@@ -67,6 +75,7 @@ def command(
     from evalwright.engine.wide.recorded_tasks import TaskMaker
     from evalwright.store.location import open_existing_log
 
+    stop_in_good_order()
     if out is not None:
         check_place(out)
         if out.exists():
