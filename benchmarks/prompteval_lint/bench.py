@@ -1,7 +1,9 @@
 """Tier 0 of prompteval on a library: wall, CPU and peak memory, start-up included.
 
 The library is the folder that is named, else one that is made up: prompts of about 6 KB of which
-no two are alike. `--files 10000` measures memory; `--out results.json` adds a report.
+no two are alike; and beside it a real one, where the material for development lies next to the
+project. What people wrote takes more time: front matter with lists, fences, tables, emoji.
+`--files 10000` measures memory; `--out results.json` adds a report.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+REAL = Path(__file__).parents[3] / "shared/data/prompts/library/prompts"
 COMMAND = Path(sys.executable).with_name("prompteval")
 FOLDER = 500  # files in each
 SECTIONS = 20
@@ -63,8 +66,16 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        library = given.library or made_library(Path(scratch), given.files)
-        samples = [sample(library, given.out) for _ in range(given.repeat)]
+        libraries = {"named": given.library}
+        if given.library is None:
+            libraries = {"made up": made_library(Path(scratch), given.files)}
+            libraries |= {"real": REAL} if REAL.is_dir() else {}
+        for name, library in libraries.items():
+            print(f"{name} library")
+            show([sample(library, given.out) for _ in range(given.repeat)])
+
+
+def show(samples: list[tuple[float, float, float]]) -> None:
     for name, values in zip(
         ("wall s", "CPU s", "peak MiB"), zip(*samples, strict=True), strict=True
     ):
