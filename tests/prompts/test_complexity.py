@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.prompts.complexity import TIERS, WEIGHTS, Counts, complexity, count
+from evalwright.prompts.complexity import (
+    CONSTRAINT_WORDS,
+    EXAMPLE_WORDS,
+    TIERS,
+    WEIGHTS,
+    Counts,
+    complexity,
+    count,
+)
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.parse import parse_prompt
 from evalwright.prompts.sources import discover, read_prompt
@@ -109,3 +117,39 @@ def test_no_tier_holds_more_than_half_of_a_real_library():
     assert (tiers.total(), unfit) == (192, 0)
     assert max(tiers.values()) <= tiers.total() / 2
     assert len(tiers) == len(TIERS)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(
+                    "must",
+                    "**must:**",
+                    "musty",
+                    "only,",
+                    "(only)",
+                    "e.g",
+                    "(e.g",
+                    "e.g.",
+                    "examples",
+                ),
+                *("**sample**", "sampled", "must;;", "mandatory:**", "mandatory:**x", "é", "a"),
+                *(" ", "\n", "\t", "\x0b", "\x0c", "\x1c", "\u00a0", "  "),
+            ]
+        ),
+        max_size=12,
+    ).map("".join)
+)
+def test_words_are_what_spaces_set_apart_and_counted_as_a_whole(text):
+    words = f"x {text}".encode().lower().split()
+    counted = count(parse_prompt(f"x {text}".encode(), "a.md"))
+    ends = ("", ",", ".", ":", ";", "**", ":**")
+
+    def occurrences(listed):
+        spelled = {f"{mark}{each}{end}" for each in listed for mark in ("", "**") for end in ends}
+        return sum(word.decode() in spelled for word in words)
+
+    assert counted.words == len(words)
+    assert counted.constraints == occurrences(CONSTRAINT_WORDS)
+    assert counted.examples == occurrences(EXAMPLE_WORDS)

@@ -9,6 +9,7 @@ import msgspec
 from evalwright.signals.matching import Pattern, quickest_compiler
 
 _METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")
+_ENGINE = "_regexp"  # of google-re2, which `spans_in` asks without its layer of Python
 
 
 class _LazyPattern(msgspec.Struct, dict=True):
@@ -19,7 +20,8 @@ class _LazyPattern(msgspec.Struct, dict=True):
     def __getattr__(self, name: str) -> Any:
         compiled = self.compile()
         vars(self).update((each, getattr(compiled, each)) for each in _METHODS)
-        return getattr(compiled, name)
+        vars(self)[_ENGINE] = getattr(compiled, _ENGINE, None)
+        return getattr(self, name) if name in vars(self) else getattr(compiled, name)
 
 
 def when_used(pattern: str, flags: int = 0) -> re.Pattern[str]:
