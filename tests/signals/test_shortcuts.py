@@ -268,6 +268,15 @@ def test_a_pattern_is_found_where_its_engine_finds_it(text, start, end):
     assert list(spans_in(DIRECTIVE, raw, start, end)) == between
 
 
+@given(TEXTS)
+def test_a_pattern_is_found_also_by_a_re2_with_other_insides(text):
+    raw = text.encode()
+    as_ever = list(spans_in(DIRECTIVE, raw))
+    with patch("evalwright.signals.matching._anywhere", lambda: None):
+        assert list(spans_in(DIRECTIVE, raw)) == as_ever
+        assert first_in(DIRECTIVE, raw) == next(iter(as_ever), None)
+
+
 @given(st.text("aB.,  é«“中\\n-", max_size=40))
 def test_plain_words_keep_marks_only_inside_words(text):
     words = plain_words(text)

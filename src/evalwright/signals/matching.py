@@ -89,6 +89,7 @@ def quick_pattern(pattern: bytes) -> Pattern:
 
 
 # Below, google-re2 is asked without its layer of Python, which takes longer than most searches do.
+# A version that has other insides is asked through it.
 
 
 def spans_in(
@@ -97,11 +98,11 @@ def spans_in(
     """Where a pattern occurs in bytes, as `finditer` tells it; none matches the empty text."""
     last = len(text) if end is None else min(end, len(text))
     place = max(0, start)
-    engine = getattr(pattern, "_regexp", None)
-    if engine is None:
+    engine, anywhere = getattr(pattern, "_regexp", None), _anywhere()
+    if engine is None or anywhere is None:
         yield from (found.span() for found in pattern.finditer(text, place, last))
         return
-    match, anywhere = engine.Match, _anywhere()
+    match = engine.Match
     while place <= last:
         span: tuple[int, int] = match(anywhere, text, place, last)[0]
         if span[0] < 0:
@@ -112,10 +113,10 @@ def spans_in(
 
 def first_in(pattern: Any, text: bytes, start: int = 0) -> tuple[int, int] | None:
     """Where a pattern first occurs in bytes."""
-    engine = getattr(pattern, "_regexp", None)
-    if engine is None:
+    engine, anywhere = getattr(pattern, "_regexp", None), _anywhere()
+    if engine is None or anywhere is None:
         return next(spans_in(pattern, text, start), None)
-    span: tuple[int, int] = engine.Match(_anywhere(), text, start, len(text))[0]
+    span: tuple[int, int] = engine.Match(anywhere, text, start, len(text))[0]
     return None if span[0] < 0 else span
 
 
@@ -125,10 +126,14 @@ def occurs_in(pattern: Any, text: bytes) -> bool:
 
 
 @cache
-def _anywhere() -> Any:
-    import re2
+def _anywhere() -> Any | None:
+    """What has google-re2 look anywhere in a text; None if it is missing or has other insides."""
+    with suppress(ImportError, AttributeError):
+        import re2
 
-    return re2._re2.RE2.Anchor.UNANCHORED
+        inside = re2._re2.RE2
+        return inside.Anchor.UNANCHORED if hasattr(inside, "Match") else None
+    return None
 
 
 def _compile_plain(pattern: bytes) -> Pattern:
