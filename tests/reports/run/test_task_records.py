@@ -30,7 +30,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.contracts.verdicts import CheckResult, Verdict
+from evalwright.contracts.verdicts import UNTOLD, CheckResult, Verdict
 from evalwright.engine.invocation import invocation_id
 from evalwright.reports.console import Style
 from evalwright.reports.run.task_records import TaskRecord, read_tasks
@@ -191,6 +191,7 @@ def test_reasons_that_may_quote_a_part_of_a_secret_are_left_out() -> None:
     reason = f"after “to” comes “…{secret[:30]}…”"
     results = [
         CheckResult("contains", False, 0.0, "to you", f"to {secret}", reason),
+        CheckResult("contains", True, 1.0, "to", f"to {secret}"),
         CheckResult("contains", False, 0.0, "a", "b", "“a” is not in the output"),
     ]
     payloads = said(f"to {secret}", Checked(results, 0.0, False))
@@ -198,7 +199,9 @@ def test_reasons_that_may_quote_a_part_of_a_secret_are_left_out() -> None:
     for shows in (True, False):
         (task,) = read_tasks(log, show_secrets=shows).tasks
         assert (secret[:30] in msgspec.json.encode(task.record).decode()) is shows
-        assert task.record.checks[1].reason == "“a” is not in the output"
+        told = [check.reason for check in task.record.checks]
+        assert shows or told[:2] == [UNTOLD, ""]
+        assert task.record.checks[-1].reason == "“a” is not in the output"
 
 
 def test_failures_come_first_then_what_has_no_score() -> None:
