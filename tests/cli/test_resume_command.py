@@ -87,6 +87,7 @@ def test_invocations_that_a_kill_left_open_are_closed_as_failed(
 ) -> None:
     suite = evalwright.suite(a_suite([a_task("task-1"), a_task("task-2", input="wait")]))
     process = start_held(evalwright, journal, suite)
+    eventually(lambda: logs.of_task(evalwright.events(), "task-2"), "that the second has begun")
     process.kill()
     process.wait()
     journal.open_gate()

@@ -91,16 +91,16 @@ def test_an_output_may_come_with_the_calls_behind_it(bench: Bench) -> None:
 
 
 def test_agent_output_and_task_may_be_given_by_name(bench: Bench) -> None:
-    bench.write("agent.py", "def answer(task):\n    return f'You said {task.input}'\n")
+    bench.write("echo.py", "def answer(task):\n    return f'You said {task.input}'\n")
     project(
         bench,
         """\
-        from agent import answer
+        from echo import answer
         TASK = ew.Task("echo", input="Hi", checks=[ew.equals("You said Hi")], tags=["smoke"])
 
         def test_names(evaluate):
             assert evaluate(TASK, agent=answer).tags == ["smoke"]
-            assert evaluate(agent="agent.py:answer", input="Ho", checks=[ew.contains("Ho")]).passed
+            assert evaluate(agent="echo.py:answer", input="Ho", checks=[ew.contains("Ho")]).passed
             assert evaluate(output={"a": None}, checks=[ew.equals({"a": None})]).passed
             with pytest.raises(ew.EvalwrightError, match="an agent or an output, not both"):
                 evaluate(answer, output="Hi")

@@ -72,6 +72,10 @@ class HeldRecorder(Recorder):
         """Hold a payload like any other: nothing of such a run outlives this process."""
         self.record(task_id, payload)
 
+    def hold(self, task_id: str, payload: Payload) -> None:
+        """Keep a payload like all others."""
+        self.record(task_id, payload)
+
     async def write(self) -> None:
         """Write everything as one unit."""
         await self._run.append(self.held)
