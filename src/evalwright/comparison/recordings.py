@@ -133,9 +133,10 @@ def _prompts(path: Path) -> dict[str, str]:
 
 
 def _of_run(run: ComparedRun, suite: "Suite") -> Iterator[Recording]:
-    """The tasks of a run, with the inputs that the agent was given."""
+    """The tasks of a run in the order of its suite, with the inputs that the agent was given."""
     inputs = {task.task_id: task.input for task in suite.tasks}
-    for each in run.listed():
+    places = {task_id: number for number, task_id in enumerate(inputs)}
+    for each in sorted(run.listed(), key=lambda listed: places[listed.case_id]):
         place = f"run {run.meta['run_id']}, task {each.case_id}"
         response = run.read(each.name).value
         given = inputs[each.case_id]
