@@ -1,13 +1,16 @@
 """Commands that tests call are forks of a process that has loaded them: do they do the same?"""
 
 import os
+import pkgutil
 import re
 import subprocess
+import sys
 import time
 
 import pytest
 
 from builders import a_suite
+from evalwright import cli
 from subjects.command import COMMAND, Evalwright, subject
 from subjects.forking import IS_POSSIBLE, the_forge
 
@@ -78,3 +81,24 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+ALONE = """
+import importlib, os, sys
+
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        importlib.import_module(name)
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(1)
+"""
+
+
+def test_every_command_loads_what_it_needs_itself() -> None:
+    """In a fork of a process that has loaded all of it, nobody would see that it does not."""
+    found = pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")
+    names = [each.name for each in found if not each.name.endswith("__main__")]
+    assert f"{cli.__name__}.run" in names
+    line = [sys.executable, "-c", ALONE, *names]
+    subprocess.run(line, capture_output=True, check=True, timeout=120)
