@@ -82,13 +82,7 @@ class Baselines:
     ) -> None:
         """Forget a name, of all suites and agents or of one; the runs stay in the log."""
         with existing_log(str(log_path(db))) as log:
-            meant = [
-                each
-                for each in baselines_called(log, name)
-                if suite in (None, each.suite_id) and agent_id in (None, each.agent_id)
-            ]
-            if not meant:
-                raise BadInput(f"{name!r} is not set for this suite and agent")
+            meant = baselines_called(log, name, suite, agent_id)
             named_baselines.remove_baselines(log, meant)
 
     def export(self, file: str | Path, *names: str, db: str | Path | None = None) -> None:

@@ -16,7 +16,6 @@ from evalwright.engine.own_checks import OwnFacts
 from evalwright.engine.session import reasons_against
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
-from evalwright.store.protocol import EventLog
 
 _CALL_EVENTS = {each.TYPE: each for each in (ToolCalled, ToolReturned)}
 
@@ -129,12 +128,12 @@ class RunResult:
     def report(self) -> str:
         """The scorecard as `evalwright run` prints it: failures first, secrets masked."""
         from evalwright.reports.console import Style
-        from evalwright.reports.run.reported import render_group
+        from evalwright.reports.run.reported import render_group, shown_run
         from evalwright.reports.run.scorecard import overrides_of, render_outcome
 
         style, first = Style(colour=False), self._outcomes[0]
         with existing_log(str(self._db)) as log:
-            shown = [_shown(log, outcome) for outcome in self._outcomes]
+            shown = [shown_run(log, outcome) for outcome in self._outcomes]
             if len(shown) > 1:
                 return render_group(shown, style)
             said = overrides_of(log, self.id)
@@ -151,11 +150,12 @@ class RunResult:
 
     def _rendered(self, form: str, outcomes: Sequence[Outcome]) -> str:
         from evalwright.reports.forms import renderer
-        from evalwright.reports.run.reported import reported_run
+        from evalwright.reports.run.reported import reported_run, shown_run
 
         with existing_log(str(self._db)) as log:
             runs = [
-                reported_run(log, _shown(log, outcome), show_secrets=False) for outcome in outcomes
+                reported_run(log, shown_run(log, outcome), show_secrets=False)
+                for outcome in outcomes
             ]
             return renderer("run", form)(runs).decode()
 
@@ -195,14 +195,6 @@ class RunResult:
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "failed"
         return f"<run {self.id}: {verdict}, score {self.score:g}>"
-
-
-def _shown(log: EventLog, outcome: Outcome) -> Any:
-    from evalwright.reports.run.reported import ShownRun, failed_stories
-    from evalwright.reports.run.scorecard import agreement
-
-    stories = failed_stories(log, outcome, show_secrets=False)
-    return ShownRun(outcome, stories, agreement(log, outcome) if outcome.plan.panel else None)
 
 
 def task_report(task: ReadTask) -> TaskReport:

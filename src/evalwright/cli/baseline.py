@@ -85,13 +85,7 @@ def show_command(*, name: str, as_json: bool, db: str | None) -> None:
 def remove_command(*, name: str, suite: str | None, agent_id: str | None, db: str | None) -> None:
     """Forget NAME; the runs stay in the log."""
     with existing_log(db) as log:
-        meant = [
-            each
-            for each in baselines_called(log, name)
-            if suite in (None, each.suite_id) and agent_id in (None, each.agent_id)
-        ]
-        if not meant:
-            raise BadInput(f"{name!r} is not set for this suite and agent")
+        meant = baselines_called(log, name, suite, agent_id)
         remove_baselines(log, meant)
     tell(f"{name}: forgotten for {', '.join(each.suite_id for each in meant)}")
 

@@ -36,7 +36,8 @@ from evalwright.cli.tasks import told_faults
 from evalwright.comparison.recordings import Recordings
 from evalwright.contracts.planning import RunOptions
 from evalwright.engine.plan import refuse_combinations
-from evalwright.engine.trace_scoring import AGENT_ID, ScoreRequest, plan_score
+from evalwright.engine.recorded_traces import RECORDED_AGENT
+from evalwright.engine.trace_scoring import ScoreRequest, plan_score
 from evalwright.store.location import open_existing_log, opened_log
 
 EXAMPLES = """\b
@@ -72,7 +73,11 @@ Examples:
     "--allow-partial", is_flag=True, help="Tasks without a trace do not make the exit code 1."
 )
 @click.option(
-    "--agent-id", metavar="ID", default=AGENT_ID, show_default=True, help="Whose traces they are."
+    "--agent-id",
+    metavar="ID",
+    default=RECORDED_AGENT,
+    show_default=True,
+    help="Whose traces they are.",
 )
 @tags_option
 @click.option(

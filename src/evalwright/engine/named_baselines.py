@@ -79,13 +79,22 @@ def list_baselines(log: EventLog, name: str | None = None) -> list[NamedBaseline
     return [msgspec.json.decode(each.body, type=NamedBaseline) for each in found]
 
 
-def baselines_called(log: EventLog, name: str) -> list[NamedBaseline]:
-    """Those of one name; raises `BadInput` if there are none."""
+def baselines_called(
+    log: EventLog, name: str, suite_id: str | None = None, agent_id: str | None = None
+) -> list[NamedBaseline]:
+    """Those of one name, or of that and a suite or agent; raises `BadInput` if there are none."""
     found = list_baselines(log, name)
     if not found:
         known = ", ".join(sorted({each.name for each in list_baselines(log)})) or "none yet"
         raise BadInput(f"there is no baseline {name!r} in {log.place} (there are: {known})")
-    return found
+    meant = [
+        each
+        for each in found
+        if suite_id in (None, each.suite_id) and agent_id in (None, each.agent_id)
+    ]
+    if not meant:
+        raise BadInput(f"{name!r} is not set for this suite and agent")
+    return meant
 
 
 def remove_baselines(log: EventLog, baselines: Iterable[NamedBaseline]) -> None:

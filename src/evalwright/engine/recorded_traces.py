@@ -28,6 +28,7 @@ from evalwright.trace.model import (
 )
 from evalwright.trace.pairing import pair_results
 
+RECORDED_AGENT = "local.recorded.agent"  # whoever it was
 RETRIEVAL = "retrieval"  # the tool that looking something up counts as
 _PROVIDER, _UNKNOWN = "recorded", "unknown"
 _FARTHEST_MS = 2**53

@@ -15,7 +15,7 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.invocation import invocation_id
 from evalwright.engine.isolation import PARTIAL, RECORDED
 from evalwright.engine.plan import Plan, plan_run
-from evalwright.engine.recorded_traces import recorded_events
+from evalwright.engine.recorded_traces import RECORDED_AGENT, recorded_events
 from evalwright.engine.rescoring import RecordedAgent, Rescore, named_briefly
 from evalwright.engine.subjects import SuiteSubject
 from evalwright.engine.wide.ids import row_id
@@ -25,7 +25,6 @@ from evalwright.trace.model import Trace, text_of
 from evalwright.trace.recording import Recording, alike, words_in
 
 _EACH = "the suite has no tasks, so its defaults are applied to each trace"
-AGENT_ID = "local.recorded.agent"
 
 
 class TracePairs:
@@ -90,22 +89,16 @@ class ScoreRequest(msgspec.Struct, frozen=True):
     suite: str  # as messages call it
     source: str  # as the run and messages call it
     options: RunOptions
-    agent_id: str = AGENT_ID
+    agent_id: str = RECORDED_AGENT
     has_own_tasks: bool = True  # else each recording was made one
 
 
 def plan_score(request: ScoreRequest, recordings: Iterable[Recording]) -> Rescore:
     """Pair recordings with the tasks of a suite; raises `BadInput` where nothing fits."""
-    subject = request.subject
-    pairs = TracePairs(subject.suite.tasks)
+    subject, suite = request.subject, request.subject.suite
+    pairs = TracePairs(suite.tasks)
     for recording in recordings:
         pairs.add(recording)
-    return planned_score(request, pairs)
-
-
-def planned_score(request: ScoreRequest, pairs: TracePairs) -> Rescore:
-    """The run that scores what was paired."""
-    subject, suite = request.subject, request.subject.suite
     kept, spare = _repeated(suite.tasks, pairs.found)
     if not kept:
         raise BadInput(

@@ -23,8 +23,7 @@ from evalwright.pytest_plugin.tests_run import TestsRun
 from evalwright.pytest_plugin.working import Begun, events_of
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import FailedRun, ReportedRun
-from evalwright.reports.run.reported import ShownRun, failed_stories
-from evalwright.reports.run.scorecard import agreement
+from evalwright.reports.run.reported import ShownRun, shown_run
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 
@@ -150,14 +149,7 @@ class Gathering:
         results = self._asked.results
         shown: list[ReportedRun | FailedRun] = []
         for suite in self._suites.values():
-            runs = [
-                ShownRun(
-                    outcome,
-                    failed_stories(log, outcome, show_secrets=False),
-                    agreement(log, outcome),
-                )
-                for outcome in suite.outcomes
-            ]
+            runs = [shown_run(log, outcome) for outcome in suite.outcomes]
             shown += [reported(results, log, each) for each in runs]
             for run in suite.runs:
                 if run.failure:

@@ -15,7 +15,7 @@ from evalwright.contracts.suite import MAX_TASK_ID, Expected, Fixtures, Task
 from evalwright.contracts.yaml_writer import Noted
 from evalwright.engine.checking import made_calls
 from evalwright.engine.findings import invocation_signals
-from evalwright.engine.recorded_traces import is_good, recorded_events
+from evalwright.engine.recorded_traces import RECORDED_AGENT, is_good, recorded_events
 from evalwright.engine.wide.ids import Ids, digest, row_id, slug
 from evalwright.engine.wide.stable_parts import calls_to_expect, facts_in, stable_part
 from evalwright.engine.wide.templates import BadTemplate, Templates
@@ -31,7 +31,6 @@ from evalwright.trace.recording import Recording, turns_of, words_in
 FAILED = "failed"
 PLACEHOLDER = "TODO: write what is right here"
 LIKENESS = 0.5  # to the recorded answer: the same words in part, as another day brings them
-_AGENT = "local.recorded.agent"
 _MOST_WRONG = 3
 _LONGEST_WRONG = 300
 _WORDS_IN_ID = 6
@@ -257,15 +256,15 @@ def _holds(check: dict[str, Any], shown: Trace, recording: Recording) -> bool:
 
 
 def _examined(trace: Trace) -> Examined:
-    calls = made_calls(recorded_events(trace, "inv-0001", _AGENT))
+    calls = made_calls(recorded_events(trace, "inv-0001", RECORDED_AGENT))
     return Examined(output=trace.output.content if trace.output else None, calls=calls)
 
 
 def _is_suspect(trace: Trace, given: Any) -> bool:
     """Whether a run in which the agent does the same would have a grave signal."""
     task = Task("task", given, Expected("checks"), Fixtures())
-    events = recorded_events(trace, "inv-0001", _AGENT)
-    return any(each.severity in GRAVE for each in invocation_signals(task, _AGENT, events))
+    events = recorded_events(trace, "inv-0001", RECORDED_AGENT)
+    return any(each.severity in GRAVE for each in invocation_signals(task, RECORDED_AGENT, events))
 
 
 def literal(value: Any) -> Any:

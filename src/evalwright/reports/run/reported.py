@@ -8,7 +8,7 @@ from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import ReportedRun
-from evalwright.reports.run.scorecard import LIVE, shown_reasons
+from evalwright.reports.run.scorecard import LIVE, agreement, shown_reasons
 from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.regression import compare_to_baseline
@@ -25,6 +25,12 @@ class ShownRun(NamedTuple):
     outcome: Outcome
     stories: Sequence[TaskStory]
     agreement: float | None
+
+
+def shown_run(log: EventLog, outcome: Outcome) -> ShownRun:
+    """A run with all its failed tasks, secrets masked."""
+    stories = failed_stories(log, outcome, show_secrets=False)
+    return ShownRun(outcome, stories, agreement(log, outcome))
 
 
 def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
