@@ -137,4 +137,4 @@ coverage: setup ## run every test and report the lines and branches they reach, 
 	  --deselect tests/comparison/test_hostile_runs.py::test_no_room_to_unpack_traces_is_no_fault_of_the_input
 
 clean: ## remove everything that the other targets created
-	rm -rf .venv .venv-docs .venv-model .uv .site .coverage .coverage.* .coverage-html benchmarks/.envs benchmarks/results
+	rm -rf .venv .venv-docs .venv-model .venv-types .uv .site .coverage .coverage.* .coverage-html benchmarks/.envs benchmarks/results
