@@ -79,3 +79,15 @@ def test_what_a_call_raises_is_raised_for_whoever_asked_for_it() -> None:
     first, failed, second = asyncio.run(scene())
     assert (first, second) == (1, 2)
     assert isinstance(failed, ValueError)
+
+
+def test_a_call_that_was_cancelled_before_it_began_is_not_made() -> None:
+    async def scene() -> list[int]:
+        threads, made = Threads(), list[int]()
+        await prove_instant(threads)
+        calls = [threads.start(made.append, number) for number in range(3)]
+        calls[1].cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return made
+
+    assert asyncio.run(scene()) == [0, 2]

@@ -159,8 +159,9 @@ class Threads:
                     job = batch.popleft()
                 except IndexError:  # it was taken away
                     break
-                try:
-                    result = _FinishedJob(job.answer, job.function(job.argument), None)
+                try:  # what was cancelled meanwhile may cost, and nobody wants it
+                    value = None if job.answer.cancelled() else job.function(job.argument)
+                    result = _FinishedJob(job.answer, value, None)
                 except Exception as error:  # noqa: BLE001 - handed to whoever waits
                     result = _FinishedJob(job.answer, None, error)
                 self._results.append(result)
