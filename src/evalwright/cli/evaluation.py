@@ -1,5 +1,6 @@
 """From a request for a run to its results: a session with progress on stderr, and interrupts."""
 
+import gc
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,6 @@ from evalwright.cli.output import (
     write_stdout,
 )
 from evalwright.cli.results import Results, write_failure, write_results
-from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import (
     BadInput,
     EvalwrightError,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 COLUMNS = ("inputs", "expected", "id", "checks")
 MOST_WARNINGS = 5
+GARBAGE_AT = 20_000  # objects; tasks leave hardly any, and looking for it takes time
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,11 +133,16 @@ def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
         return _resume(request, request.resume)
-    with without_collecting(for_good=True):
+    gc.disable()  # what is read stays to the end: nobody looks for garbage in it, now or later
+    try:
         subject = read_subject(str(request.suite), request.agent, request.columns)
         if request.wanted is not None:
             subject = select_tasks(request, request.wanted, subject)
         session, plans = prepare(request, subject)
+    finally:
+        gc.freeze()
+        gc.set_threshold(GARBAGE_AT)
+        gc.enable()
     with opened_log(request.db) as log:
         outcomes = ProgressObserver(request, log).run(session, plans)
         return write_results(request.results, log, outcomes)

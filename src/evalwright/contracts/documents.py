@@ -10,7 +10,6 @@ import math
 import os
 import re
 import stat
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
@@ -230,34 +229,6 @@ def without_collecting(*, for_good: bool = False) -> Iterator[None]:
             gc.freeze()
         if was_on:
             gc.enable()
-
-
-class SeldomCollecting:
-    """While it is held, garbage is looked for less often, and not among what was there before.
-
-    Several runs of a process may hold it at once; the last one leaves all as it was.
-    """
-
-    def __init__(self, after: int) -> None:
-        self._after = after  # objects
-        self._change = threading.Lock()
-        self._holders = 0
-        self._usual = gc.get_threshold()
-
-    def __enter__(self) -> None:
-        with self._change:
-            self._holders += 1
-            if self._holders == 1:
-                self._usual = gc.get_threshold()
-                gc.set_threshold(self._after, *self._usual[1:])
-                gc.freeze()
-
-    def __exit__(self, *_raised: object) -> None:
-        with self._change:
-            self._holders -= 1
-            if self._holders == 0:
-                gc.unfreeze()
-                gc.set_threshold(*self._usual)
 
 
 def write_whole(place: Path, chunks: Iterable[bytes], mode: int = 0o666) -> None:

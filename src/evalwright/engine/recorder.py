@@ -17,7 +17,7 @@ from evalwright.store.records import RecordChange
 
 TOGETHER = 12  # that wait for the same commit at most
 HANDOVER_SECONDS = 0.0001  # in which the thread that writes begins: it cannot while this one works
-HOLD_SECONDS = 0.001  # instant answers come before that, and a kill hardly ever does
+HOLD_SECONDS = 0.005  # as long as an append waits for others: instant answers come before that
 MAX_BACKLOG = 4096  # appends that may wait for the disk before the run waits with them
 
 

@@ -28,7 +28,6 @@ import msgspec
 from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
-from evalwright.contracts.documents import SeldomCollecting
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
     from evalwright.models.cassette import Cassette
     from evalwright.models.load import Providers
     from evalwright.models.providers import ModelName
-
-
-_SELDOM_COLLECTING = SeldomCollecting(20_000)  # tasks leave hardly any garbage
 
 
 def unheard(_notice: str) -> None:
@@ -311,19 +307,18 @@ class Session:
         begins = observer.run_begins if observer else lambda _: None
         outcomes: list[Outcome] = []
         try:
-            with _SELDOM_COLLECTING:
-                first = pending[0]
-                means = await self.begin(first if isinstance(first, Plan) else first.plan)
-                for each in pending:
-                    if isinstance(each, Plan):
-                        outcome = await start_run(log, self.agent, each, begins, means=means)
-                    elif isinstance(each, History):
-                        outcome = await resume_run(log, self.agent, each, begins, means=means)
-                    else:
-                        outcome = await each.run(log, begins, means=means)
-                    outcomes.append(outcome)
-                    if observer is not None:
-                        observer.run_ended(outcome)
+            first = pending[0]
+            means = await self.begin(first if isinstance(first, Plan) else first.plan)
+            for each in pending:
+                if isinstance(each, Plan):
+                    outcome = await start_run(log, self.agent, each, begins, means=means)
+                elif isinstance(each, History):
+                    outcome = await resume_run(log, self.agent, each, begins, means=means)
+                else:
+                    outcome = await each.run(log, begins, means=means)
+                outcomes.append(outcome)
+                if observer is not None:
+                    observer.run_ended(outcome)
         finally:
             await self.close()
         return outcomes
