@@ -178,6 +178,23 @@ def test_what_a_call_cost_is_in_the_log_while_the_agent_still_works(ordeal: Orde
     assert round(ordeal.spent() / PRICE) == 3 + 4
 
 
+def test_calls_that_were_cut_off_still_count_when_a_failed_run_goes_on(ordeal: Ordeal) -> None:
+    gate = ordeal.evalwright.folder / "gate"
+    ordeal.env.update(PAID | LATE, GATE=str(gate))
+    ordeal.evalwright.suite(a_suite(8))
+    options = ["--concurrency", "3", "--max-cost", str(3 * PRICE), "--task-cost", str(PRICE)]
+    process = ordeal.begin(*options)
+    eventually(lambda: ordeal.calls == 3)
+    process.kill()
+    process.wait()
+    gate.touch()
+    for _ in range(2):  # it fails, and is continued by another run
+        failed = ordeal.finish(*options)
+        assert failed.code == 3
+        assert "budget_exhausted" in failed.err
+        assert ordeal.calls == 3
+
+
 @pytest.mark.parametrize("kind", [{}, LATE], ids=["reported", "not reported"])
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_a_budget_holds_over_any_number_of_kills(

@@ -83,7 +83,8 @@ async def _continue_failed(
     recall_answers(log, failed)
     history.awaiting, history.judged = failed.awaiting, failed.judged
     history.repetitions = failed.repetitions
-    recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed)]
+    cut_off = _cut_off(log, failed.run_id)
+    recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed, cut_off)]
     history.take_over(recorded)
     with log.claim(failed.run_id), log.claim(history.run_id):
         last = last_continuation(log, failed.run_id)
@@ -98,9 +99,15 @@ async def _continue_failed(
         return await execution.run()
 
 
-def _is_kept(event: Event, failed: History) -> bool:
+def _cut_off(log: EventLog, run_id: str) -> set[str | None]:
+    """The tasks of which an attempt ended with its process: a budget counts what it may cost."""
+    ends = log.read(run_id, (InvocationCompleted.TYPE,))
+    return {end.task_id for end in ends if end.decode(InvocationCompleted).latency_ms is None}
+
+
+def _is_kept(event: Event, failed: History, cut_off: set[str | None]) -> bool:
     """Whether a continuation takes an event over: what was scored, answered, and spent."""
-    kept = (failed.scored, failed.awaiting, failed.repetitions)
+    kept = (failed.scored, failed.awaiting, failed.repetitions, cut_off)
     return event.type == ProviderUsage.TYPE or any(event.task_id in each for each in kept)
 
 
