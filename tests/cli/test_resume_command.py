@@ -87,7 +87,6 @@ def test_invocations_that_a_kill_left_open_are_closed_as_failed(
 ) -> None:
     suite = evalwright.suite(a_suite([a_task("task-1"), a_task("task-2", input="wait")]))
     process = start_held(evalwright, journal, suite)
-    eventually(lambda: logs.of_task(evalwright.events(), "task-2"), "that the second has begun")
     process.kill()
     process.wait()
     journal.open_gate()
@@ -132,6 +131,8 @@ def start_held(evalwright: Evalwright, journal: Journal, suite: str, *more: str)
     )  # fmt: skip
     journal.wait_for(2)
     eventually(lambda: logs.scored_tasks(evalwright.events()), "the first score")
+    begun = "agent.invocation.started"
+    eventually(lambda: len(logs.of_type(evalwright.events(), begun)) > 1, "the second beginning")
     return process
 
 
