@@ -24,15 +24,16 @@ MOST_LOOPED = 10_000  # characters of a template with a loop
 _FUEL = 20_000
 
 _STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'"""
+# Not possessive on the outside: Python 3.11.2, which Debian 12 has, then misses what is closed.
 _TOKENS = re.compile(
     r"\{%-?\s*raw\s*-?%\}(?s:.*?)\{%-?\s*endraw\s*-?%\}"
     r"|\{\#(?s:.*?)\#\}"
-    rf"|\{{\{{(?P<expression>(?:{_STRING}|(?!\}}\}})[^\"'])*+)\}}\}}"
-    rf"|\{{%(?P<block>(?:{_STRING}|(?!%\}})[^\"'])*+)%\}}"
+    rf"|\{{\{{(?P<expression>(?:{_STRING}|(?!\}}\}})[^\"'])*)\}}\}}"
+    rf"|\{{%(?P<block>(?:{_STRING}|(?!%\}})[^\"'])*)%\}}"
     r"|(?P<open>\{\{|\{%|\{\#)",
     re.DOTALL,
 )
-_LONE = re.compile(rf"\{{\{{((?:{_STRING}|(?!\}}\}})[^\"'])*+)\}}\}}", re.DOTALL)
+_LONE = re.compile(rf"\{{\{{((?:{_STRING}|(?!\}}\}})[^\"'])*)\}}\}}", re.DOTALL)
 _PATH = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*")
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _FILTER = re.compile(r"\|\s*(\w*)")
