@@ -210,7 +210,7 @@ def work(fds: list[int], name: str, arguments: list[str], cwd: str, env: dict[st
         code = 1
     threading._shutdown()  # type: ignore[attr-defined] # waits as long as Python does
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__):
         with contextlib.suppress(ValueError, OSError):
             stream.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))
