@@ -31,7 +31,12 @@ from evalwright.store.sqlite import SqliteLog
 def writer_waits(log: SqliteLog) -> None:
     """The writer has taken an append and waits for the lock that the test holds."""
     log.append("first", [a_start()])
-    eventually(lambda: log.backlog == 0, "the writer takes the append")
+    eventually(lambda: in_hand(log) == 1, "the writer takes the append")
+
+
+def in_hand(log: SqliteLog) -> int:
+    """How many appends the writer has taken and not yet written."""
+    return log._database.writer.waiting.in_hand
 
 
 def test_events_get_their_sequence_in_the_order_of_appending(log: SqliteLog) -> None:
@@ -158,7 +163,7 @@ def test_a_flush_waits_for_the_disk(log: SqliteLog, path: Path) -> None:
     with nobody_can_write(path):
         log.append("run", [a_start()])
         flush = log.flush("run")
-        eventually(lambda: log.backlog == 0, "the writer takes the append")
+        eventually(lambda: in_hand(log) == 1, "the writer takes the append")
         assert not flush.done()
 
     flush.result(PATIENCE)
@@ -169,13 +174,15 @@ def test_a_flush_of_a_run_without_appends_is_done_at_once(log: SqliteLog) -> Non
     assert log.flush("nothing").result(PATIENCE) is None
 
 
-def test_the_backlog_counts_the_appends_that_wait(log: SqliteLog, path: Path) -> None:
+def test_the_backlog_counts_the_appends_that_wait_and_those_being_written(
+    log: SqliteLog, path: Path
+) -> None:
     assert log.backlog == 0
     with nobody_can_write(path):
         writer_waits(log)
         for number in range(7):
             log.append("run", numbered(number))
-        assert log.backlog == 7
+        assert log.backlog == 7 + 1
     written(log)
     assert log.backlog == 0
 

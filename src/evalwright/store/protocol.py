@@ -70,7 +70,7 @@ class EventSink(Protocol):
 
     @property
     def backlog(self) -> int:
-        """How many appends wait to be written."""
+        """How many appends are not written yet, whether they wait or are being tried."""
 
     def append(
         self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()

@@ -87,8 +87,9 @@ class Database(RecordTable):
 
     @property
     def backlog(self) -> int:
-        """How many appends wait to be written."""
-        return self._writer.waiting.count if self._writer else 0
+        """How many appends are not written yet, whether they wait or are being tried."""
+        waiting = self._writer.waiting if self._writer else None
+        return waiting.count + waiting.in_hand if waiting else 0
 
     @property
     def writer(self) -> Writer:
@@ -190,7 +191,7 @@ class SqliteLog:
 
     @property
     def backlog(self) -> int:
-        """How many appends wait to be written."""
+        """How many appends are not written yet, whether they wait or are being tried."""
         return self._database.backlog
 
     def append(

@@ -182,6 +182,7 @@ class Writer:
                     self.waiting.put_back(left)
                     self._flushes[:0] = flushes
             else:
+                self.waiting.in_hand = 0
                 for view, done in flushes:
                     _settle(done, self._broken.get(view))
             is_over = closed and not left and not self.waiting.count

@@ -45,6 +45,7 @@ class WaitingWrites:
     """Writes in the order in which they came, and which of them are next."""
 
     count: int = 0
+    in_hand: int = 0  # taken, and neither settled nor put back
     _runs: dict[str | None, deque[tuple[int, Write]]] = field(default_factory=dict)  # numbered
     _last: int = 0  # number; those that are put back get lower numbers again
     _first: int = 0
@@ -68,6 +69,7 @@ class WaitingWrites:
             self._first -= 1
             self.count += 1
             self._runs.setdefault(write.run_id, deque()).appendleft((self._first, write))
+        self.in_hand = 0
 
     def take(self) -> list[Write]:
         """Take those that are written next: of many, as many of each run.
@@ -82,6 +84,7 @@ class WaitingWrites:
             taken = [*chain.from_iterable(self._runs.values())]
             self._runs = {}
             self._were_few = False
+        self.in_hand = len(taken)
         self.count -= len(taken)
         taken.sort(key=itemgetter(0))
         return [write for _, write in taken]
