@@ -1,6 +1,7 @@
 """Fixtures that the tests of the engine, the agents and the command line share."""
 
 import os
+import secrets
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from postgres_server import (
+    NoPostgres,
+    PostgresServer,
+    binaries,
+    refuse_or_skip,
+    session_name,
+    shared_server,
+)
 from subjects.command import Evalwright
 from subjects.runs import Workshop
 from subjects.waiting import Journal
@@ -52,3 +61,29 @@ def workshop(tmp_path: Path) -> Iterator[Workshop]:
 def journal(tmp_path: Path) -> Journal:
     """A file in which the agents of `subjects/journal.py` note what they do."""
     return Journal(tmp_path / "journal.txt")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, one for all processes of the test session."""
+    try:
+        binaries()
+    except NoPostgres as error:
+        refuse_or_skip(str(error))
+    with shared_server(session_name()) as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """A PostgreSQL that a test may stop, kill and restart: no other test uses it."""
+    with shared_server(f"own-{secrets.token_hex(6)}", postgres.programs) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_address(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a database for one test, as `--db` takes it."""
+    address = postgres.new_database()
+    yield address
+    postgres.drop_database(address)
