@@ -1,5 +1,7 @@
 """`evalwright rescore`: the recorded answers of a run, scored again."""
 
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ from evalwright.engine.session import Session
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.store.protocol import EventLog
 
+Command = Callable[..., Any]
+
 EXAMPLES = """\b
 Examples:
   evalwright rescore latest
@@ -43,56 +47,33 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
-@click.argument("run")
-@click.option(
-    "--suite",
-    type=click.Path(path_type=Path),
-    help="The suite to score by; by default the one that was run, as it was.",
-)
-@tags_option
-@click.option(
-    "--judge",
-    "judges",
-    metavar="NAME",
-    multiple=True,
-    help="A model that judges answers; by default those of the run, where any are needed.",
-)
-@judge_samples_option
-@model_timeout_option
-@click.option(
-    "--embedding-model",
-    metavar="NAME",
-    help="A model of embeddings, for checks by meaning; by default that of the run.",
-)
-@cassette_option
-@record_option
-@fail_on_option
-@form_options("run", "Write a {title} report to this file.")
-@out_option
-@quiet_option
-@secrets_option
-@json_option
-@config_option
-@db_option
-def command(
-    *,
-    run: str,
-    suite: Path | None,
-    out: Path | None,
-    quiet: bool,
-    show_secrets: bool,
-    as_json: bool,
-    config: Path | None,
-    db: str | None,
-    **given: Any,
-) -> int:
-    """Score the recorded answers of RUN again, and print the scorecard.
+def scoring_options(judges: str, embeddings: str) -> Callable[[Command], Command]:
+    """The options of commands that score recorded answers, with what two of them mean there."""
+    options = (
+        tags_option,
+        click.option("--judge", "judges", metavar="NAME", multiple=True, help=judges),
+        judge_samples_option,
+        model_timeout_option,
+        click.option("--embedding-model", metavar="NAME", help=embeddings),
+        cassette_option,
+        record_option,
+        fail_on_option,
+        form_options("run", "Write a {title} report to this file."),
+        out_option,
+        quiet_option,
+        secrets_option,
+        json_option,
+        config_option,
+        db_option,
+    )
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
-    No agent is invoked. The result is a new run, which names RUN as its source. Judges are asked
-    only what they have not said already of the same answer.
-    """
+
+def scoring_request(suite: Path | None, given: dict[str, Any]) -> RunRequest:
+    """What the options of such a command ask for; stdout is theirs from now on."""
     forms = {name: path.absolute() for name, path in wanted_forms("run", given).items()}
+    out, as_json, config, db = (given.pop(name) for name in ("out", "as_json", "config", "db"))
+    quiet, show_secrets = given.pop("quiet"), given.pop("show_secrets")
     options = RunOptions(**given)
     refuse_combinations(options)
     results = Results(
@@ -103,17 +84,42 @@ def command(
         quiet=quiet,
         show_secrets=show_secrets,
     )
-    request = RunRequest(
+    return RunRequest(
         suite=suite, agent=None, options=options, results=results, db=db, config=config
     )
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run")
+@click.option(
+    "--suite",
+    type=click.Path(path_type=Path),
+    help="The suite to score by; by default the one that was run, as it was.",
+)
+@scoring_options(
+    judges="A model that judges answers; by default those of the run, where any are needed.",
+    embeddings="A model of embeddings, for checks by meaning; by default that of the run.",
+)
+def command(
+    *,
+    run: str,
+    suite: Path | None,
+    **given: Any,
+) -> int:
+    """Score the recorded answers of RUN again, and print the scorecard.
+
+    No agent is invoked. The result is a new run, which names RUN as its source. Judges are asked
+    only what they have not said already of the same answer.
+    """
+    request = scoring_request(suite, given)
     with without_collecting(for_good=True):
         subject = read_subject(suite, None) if suite else None
-    with results.places(), log_for(db, run) as log:
+    with request.results.places(), log_for(request.db, run) as log:
         with without_collecting(for_good=True):
             planned = plan_rescore(
-                log, continued(log, find_run(log, run)), subject, str(suite or run), options
+                log, continued(log, find_run(log, run)), subject, str(suite or run), request.options
             )
-        for notice in () if quiet else _notices(planned, subject):
+        for notice in () if request.results.quiet else _notices(planned, subject):
             say(notice)
         return run_rescore(request, log, planned)
 

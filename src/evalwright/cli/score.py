@@ -6,36 +6,10 @@ from typing import Any
 
 import click
 
-from evalwright.cli.evaluation import RunRequest
-from evalwright.cli.output import (
-    reserve_stdout,
-    say,
-    stop_in_good_order,
-    without_secrets,
-    write_stdout,
-)
-from evalwright.cli.parameters import (
-    cassette_option,
-    config_option,
-    db_option,
-    fail_on_option,
-    form_options,
-    json_option,
-    judge_samples_option,
-    model_timeout_option,
-    out_option,
-    quiet_option,
-    record_option,
-    secrets_option,
-    tags_option,
-    wanted_forms,
-)
-from evalwright.cli.rescore import run_rescore
-from evalwright.cli.results import Results
+from evalwright.cli.output import say, stop_in_good_order, without_secrets
+from evalwright.cli.rescore import run_rescore, scoring_options, scoring_request
 from evalwright.cli.tasks import told_faults
 from evalwright.comparison.recordings import Recordings
-from evalwright.contracts.planning import RunOptions
-from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.recorded_traces import RECORDED_AGENT
 from evalwright.engine.trace_scoring import ScoreRequest, plan_score
 from evalwright.store.location import open_existing_log, opened_log
@@ -79,29 +53,10 @@ Examples:
     show_default=True,
     help="Whose traces they are.",
 )
-@tags_option
-@click.option(
-    "--judge",
-    "judges",
-    metavar="NAME",
-    multiple=True,
-    help="A model that judges answers; may be given several times.",
+@scoring_options(
+    judges="A model that judges answers; may be given several times.",
+    embeddings="A model of embeddings, for checks by meaning.",
 )
-@judge_samples_option
-@model_timeout_option
-@click.option(
-    "--embedding-model", metavar="NAME", help="A model of embeddings, for checks by meaning."
-)
-@cassette_option
-@record_option
-@fail_on_option
-@form_options("run", "Write a {title} report to this file.")
-@out_option
-@quiet_option
-@secrets_option
-@json_option
-@config_option
-@db_option
 def command(
     *,
     traces: str,
@@ -110,12 +65,6 @@ def command(
     tagged: tuple[str, ...],
     allow_partial: bool,
     agent_id: str,
-    out: Path | None,
-    quiet: bool,
-    show_secrets: bool,
-    as_json: bool,
-    config: Path | None,
-    db: str | None,
     **given: Any,
 ) -> int:
     """Score the answers in TRACES by a suite, as they are, and print the scorecard.
@@ -129,30 +78,18 @@ def command(
     """
     from evalwright.engine.recorded_subject import scored_subject
 
-    forms = {name: path.absolute() for name, path in wanted_forms("run", given).items()}
-    options = RunOptions(**given)
-    refuse_combinations(options)
-    results = Results(
-        emit=reserve_stdout() if as_json else write_stdout,
-        as_json=as_json,
-        forms=forms,
-        out=out and out.absolute(),
-        quiet=quiet,
-        show_secrets=show_secrets,
-    )
+    request = scoring_request(suite, given)
     stop_in_good_order()
-    request = RunRequest(
-        suite=suite, agent=None, options=options, results=results, db=db, config=config
-    )
-    with results.places():
-        recordings = Recordings(traces, partial(open_existing_log, db))
+    with request.results.places():
+        recordings = Recordings(traces, partial(open_existing_log, request.db))
         subject, usable, has_own = scored_subject(suite, recordings, tasks, tagged)
         planned = plan_score(
-            ScoreRequest(subject, str(suite), recordings.name, options, agent_id, has_own), usable
+            ScoreRequest(subject, str(suite), recordings.name, request.options, agent_id, has_own),
+            usable,
         )
-        for notice in () if quiet else (*subject.notices, *planned.notices):
+        for notice in () if request.results.quiet else (*subject.notices, *planned.notices):
             say(without_secrets(notice))
-        with opened_log(db) as log:
+        with opened_log(request.db) as log:
             code = run_rescore(request, log, planned)
     return _exit_code(code, planned.missing, recordings, allow_partial=allow_partial)
 
