@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -219,3 +220,21 @@ def test_several_runs_may_be_read_in_turns(log: SqliteLog) -> None:
 
     assert len(pairs) == 300
     assert all((a.run_id, b.run_id, a.sequence) == ("a", "b", b.sequence) for a, b in pairs)
+
+
+def test_the_score_of_a_task_is_found_without_reading_the_run(
+    log: SqliteLog, steps: list[int], path: Path
+) -> None:
+    write(log, "other", [a_start(), a_score("b")])
+    write(log, "run", [a_start(), *numbered(1, 3000), a_score("a"), an_event(), a_score("b")])
+    log.for_tenant("acme").append("theirs", [a_start(), a_score("a")])
+    written(log, "theirs")
+    with closing(SqliteLog(path)) as counted:
+        counted.upkeep.scored_at("run", ["a"])
+        steps.clear()
+
+        found = counted.upkeep.scored_at("run", ["b", "a", "never"])
+
+        assert found == {"a": 3001, "b": 3003}
+        assert sum(steps) < 2000
+        assert counted.for_tenant("local").upkeep.scored_at("theirs", ["a"]) == {}

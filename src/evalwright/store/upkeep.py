@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import msgspec
+
 from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.times import iso_time
 from evalwright.store import schema
@@ -50,6 +52,9 @@ class Upkeep(Protocol):
 
     def mentioning(self, run_id: str) -> list[str]:
         """The runs that may refer to this run: their first events or their last one name it."""
+
+    def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
+        """The sequences of the scores of tasks, of those that have one; an index finds them."""
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""
@@ -95,6 +100,21 @@ class SqliteUpkeep:
             {"run_id": run_id, "tenant": self._tenant},
         )
         return [other for (other,) in rows]
+
+    def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
+        """The sequences of the scores of tasks, of those that have one."""
+        rows = self._database.query(
+            "SELECT task_id, seq FROM events WHERE type = 'eval.scored'"  # noqa: S608 - constants
+            " AND run = (SELECT run FROM runs WHERE run_id = :run_id"
+            f"{self._mine.format(table='runs')})"
+            " AND task_id IN (SELECT value FROM json_each(:task_ids))",
+            {
+                "run_id": run_id,
+                "task_ids": msgspec.json.encode(task_ids).decode(),
+                "tenant": self._tenant,
+            },
+        )
+        return dict(rows)
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""
