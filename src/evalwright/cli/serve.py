@@ -101,14 +101,14 @@ def command(
         )
         check_settings(host, settings.source)
         url = _url(address, listener.getsockname()[1])
-        key = _first_key(host)
+        first_key = _first_key(host, url, db)
 
         def greet() -> None:
             if conformance:
                 say(CONFORMANCE)
             say(f"evalwright: listening on {url}, log in {log.place}")
-            if key is not None:
-                _tell_key(host, key, url, db)
+            if first_key is not None:
+                say(first_key)
 
         serve(create_server(host, greet), listener)
     return 0
@@ -138,21 +138,16 @@ def _url(address: str, port: int) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def _first_key(host: "Host") -> str | None:
-    """A key for a host without keys."""
+def _first_key(host: "Host", url: str, db: str | None) -> str | None:
+    """For a host without keys: one, and what to try with it."""
+    from evalwright.host.catalogue import BUNDLED_AGENT
     from evalwright.host.keys import create_key, has_keys
 
     if has_keys(host.records):
         return None
     key, _ = create_key(host.records, datetime.now(UTC), LOCAL_TENANT)
-    return key
-
-
-def _tell_key(host: "Host", key: str, url: str, db: str | None) -> None:
-    from evalwright.host.catalogue import BUNDLED_AGENT
-
     bundled = host.catalogue.agent(LOCAL_TENANT, BUNDLED_AGENT)
     suite = bundled.eval_suite_ref if bundled else "SUITE@VERSION"
     agent = bundled.agent_id if bundled else "AGENT"
     at = f" --db {db}" if db else ""
-    say(FIRST_KEY.format(tenant=LOCAL_TENANT, key=key, url=url, suite=suite, agent=agent, db=at))
+    return FIRST_KEY.format(tenant=LOCAL_TENANT, key=key, url=url, suite=suite, agent=agent, db=at)

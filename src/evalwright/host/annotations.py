@@ -20,6 +20,7 @@ from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.times import iso_time
 from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, invalid
+from evalwright.host.reading import read_soon
 from evalwright.host.run_handle import RunHandle
 from evalwright.signals.masking.credentials import mask_strictly
 from evalwright.store.protocol import EventLog
@@ -57,7 +58,7 @@ class AnnotationStore:
         """Store an annotation together with changes; raises `RunNotFound` and `ApiError`."""
         await asyncio.to_thread(_check, run, annotation.target)
         async with self._adding.setdefault(run.run_id, asyncio.Lock()):  # one gets the last place
-            self._refuse_more(run)
+            await read_soon(self._records, run.tenant, lambda: self._refuse_more(run))
             key = f"{run.run_id}/{annotation.annotation_id}"
             body = msgspec.json.encode(annotation)
             change = RecordChange(ANNOTATION_KIND, run.partition, key, body, None)

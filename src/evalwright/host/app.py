@@ -24,12 +24,14 @@ from evalwright.host.host import Host
 from evalwright.host.idempotency import REPLAY_HEADER, Ticket
 from evalwright.host.keys import authenticate
 from evalwright.host.principal import Principal
+from evalwright.host.reading import read_soon
 from evalwright.host.routing import ApiCall, Route, RouteTable, json_response
 from evalwright.host.telemetry import AnsweredRequest
 from evalwright.store.records import RecordConflict
 
 CORRELATION_HEADER = "x-correlation-id"
 STORE_RETRY_SECONDS = 5
+_KEY_SHARE = 32  # characters of an Authorization header, with the id of the key
 
 _RUN_ID = re.compile(r"run_[0-9a-z]{26}")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -100,7 +102,7 @@ async def _answer(call: ApiCall, route: Route) -> Response:
         with ExitStack() as held:
             held.enter_context(call.host.requests.hold())
             if not route.is_open:
-                _let_in(call, route, held)
+                await _let_in(call, route, held)
                 await call.host.arrivals.enter(call.principal.tenant)
             route.read_query(call)
             await route.read_body(call)
@@ -110,11 +112,15 @@ async def _answer(call: ApiCall, route: Route) -> Response:
         return error_response(error, call.correlation_id)
 
 
-def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
+async def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
     """Authenticate the caller, count the request, and check the scopes, in this order."""
-    host, headers = call.host, call.request.headers
+    host, given = call.host, call.request.headers.get("authorization")
     try:
-        call.principal = authenticate(host.records, headers.get("authorization"), datetime.now(UTC))
+        call.principal = await read_soon(
+            host.records,
+            (given or "")[:_KEY_SHARE],
+            lambda: authenticate(host.records, given, datetime.now(UTC)),
+        )
     except ApiError:
         client = call.request.client
         host.rates.take_address(client.host if client else "")

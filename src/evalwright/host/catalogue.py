@@ -19,6 +19,7 @@ from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.pack import PACK_KIND
 from evalwright.contracts.suite import ModelClass, Suite, is_wide, parse_suite
 from evalwright.host.principal import tenant_of
+from evalwright.host.reading import read_soon
 from evalwright.host.settings import AgentSettings, HostSettings
 from evalwright.host.versions import version_key
 from evalwright.models.protocol import Model
@@ -189,16 +190,20 @@ class Catalogue:
         ref = _ref(suite)
         known = await asyncio.to_thread(self.suite_source, place, ref)
         if known is None:
-            if self._records.get(DELETED_SUITE, place, ref) not in (None, _digest(source)):
+            if await self._read(DELETED_SUITE, place, ref) not in (None, _digest(source)):
                 return None
             change = RecordChange(SUITE, place, ref, source, expected=None)
             try:
                 await asyncio.wrap_future(self._records.write([change]))
             except RecordConflict:
-                known = self._records.get(SUITE, place, ref)
+                known = await self._read(SUITE, place, ref)
             else:
                 return True
         return False if known == source else None
+
+    async def _read(self, kind: str, place: str, key: str) -> bytes | None:
+        share = tenant_of(place)
+        return await read_soon(self._records, share, lambda: self._records.get(kind, place, key))
 
     def is_bundled(self, ref: str) -> bool:
         """Whether a suite is the host's own."""
@@ -208,7 +213,7 @@ class Catalogue:
         """Delete a suite that was published in a place; False if there never was one."""
         source = await asyncio.to_thread(self._records.get, SUITE, place, ref)
         if source is None:
-            return self._records.get(DELETED_SUITE, place, ref) is not None
+            return await self._read(DELETED_SUITE, place, ref) is not None
         changes = [
             RecordChange(SUITE, place, ref, None, expected=source),
             RecordChange(DELETED_SUITE, place, ref, _digest(source)),
@@ -257,13 +262,13 @@ class Catalogue:
     async def register(self, tenant: str, agent: RegisteredAgent) -> bool | None:
         """Register a version: True if new, False if it exists, None if a different one does."""
         body = msgspec.json.encode(agent)
-        known = self._records.get(AGENT, tenant, agent.key)
+        known = await self._read(AGENT, tenant, agent.key)
         if known is None and agent.agent_id not in self._offered:
             change = RecordChange(AGENT, tenant, agent.key, body, expected=None)
             try:
                 await asyncio.wrap_future(self._records.write([change]))
             except RecordConflict:
-                known = self._records.get(AGENT, tenant, agent.key)
+                known = await self._read(AGENT, tenant, agent.key)
             else:
                 return True
         return False if known == body else None

@@ -61,7 +61,7 @@ class ExecutorMaker:
         if executor is not None:
             return executor
         history = await run.beside(lambda: _recalled_history(run))
-        agent = self._planner.agent_of(run.tenant, history.plan)
+        agent = await run.beside(lambda: self._planner.agent_of(run.tenant, history.plan))
         return await self.evaluation(run, agent, history)
 
     async def evaluation(

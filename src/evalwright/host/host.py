@@ -31,6 +31,7 @@ from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
 from evalwright.host.quotas import Quotas
+from evalwright.host.recovery import Recovery
 from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.retention import Retention
 from evalwright.host.run_handle import RunHandle
@@ -102,7 +103,7 @@ class Host:
         self.idempotency = Idempotency(self.records, self.vault)
         self._set_limits()
         self._set_up_streams()
-        self.runs = self._make_runs()
+        self._set_up_runs()
         self._repeated: dict[str, range] = {}  # events of open runs that only repeat another's
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
@@ -125,7 +126,7 @@ class Host:
         self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
         self._finding: set[asyncio.Future[None]] = set()  # who looks
 
-    def _make_runs(self) -> Runs:
+    def _set_up_runs(self) -> None:
         maker = ExecutorMaker(
             self.planner,
             self.models,
@@ -135,7 +136,8 @@ class Host:
             self.extension.workflows,
         )
         limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
-        return Runs(self.log, maker, self.redactor, self.clock, limit)
+        self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
+        self.recovery = Recovery(self.log, maker, self.runs, self._adopt)
 
     def _measure(self) -> None:
         metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
@@ -180,7 +182,7 @@ class Host:
         self.log.accompany(self._accompany)
         await asyncio.to_thread(self._seal_secrets)
         await self.webhooks.start()
-        await self.runs.recover(self._adopt)
+        await self.recovery.recover()
         background = [asyncio.create_task(work()) for work in (self._sweep, self.key_watch.run)]
         self.is_ready = True
         try:
@@ -217,10 +219,12 @@ class Host:
                 self.log.place,
             )
 
-    def _adopt(self, run: RunHandle) -> None:
+    async def _adopt(self, run: RunHandle) -> None:
         """Connect a run that an earlier process started with its trace."""
-        started = run.edges()[0]
-        planned = next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+        started = (await run.look())[0]
+        planned = await run.beside(
+            lambda: next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+        )
         origin = planned.decode(Planned).origin if planned else None
         owner = origin.owner.tenant if origin else ""
         caller = read_trace(origin.traceparent, None) if origin else None

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from evalwright.host.errors import ApiError, try_again
 from evalwright.host.principal import Principal
+from evalwright.host.reading import read_soon
 from evalwright.host.vault import Vault, WrongKey
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
@@ -120,7 +121,9 @@ class Idempotency:
         place = (principal.tenant, hidden)
         deadline = self._now() + WAIT_SECONDS
         while True:
-            found = self._records.get(KIND, *place)
+            found = await read_soon(
+                self._records, principal.tenant, lambda: self._records.get(KIND, *place)
+            )
             entry = msgspec.json.decode(found, type=_IdempotencyRecord) if found else None
             if entry is None or self._is_dead(entry, digest):
                 ticket = await self._take(place, found, digest)

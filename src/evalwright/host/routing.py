@@ -16,6 +16,7 @@ from evalwright.engine.clock import new_run_id
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.limits import is_heavy, parse_body
 from evalwright.host.principal import Principal
+from evalwright.host.reading import read_soon
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import TraceContext, audit, new_trace, read_trace
 from evalwright.store.protocol import EventLog
@@ -84,6 +85,10 @@ class ApiCall:
     async def beside(self, read: Callable[[], T]) -> T:
         """Read on another thread what the disk may keep waiting."""
         return await asyncio.wrap_future(self.host.log.beside(self.principal.tenant, read))
+
+    async def read_soon(self, read: Callable[[], T]) -> T:
+        """Read something small."""
+        return await read_soon(self.host.records, self.principal.tenant, read)
 
     async def parse(self, work: Callable[[], T]) -> T:
         """Parse something large on another thread; only a few do that at once."""

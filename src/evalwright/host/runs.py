@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 
 import msgspec
@@ -39,6 +39,7 @@ from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.executors import RunExecutor
 from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.outages import StrandedRuns
+from evalwright.host.reading import claimed
 from evalwright.host.run_handle import ENDED, RunHandle, Status
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent, RunFacts
@@ -142,13 +143,9 @@ class Runs:
         """Execute a run until it ends or the host stops."""
         run, is_stranded = running.run, False
         try:
-            with running.counted, run.log.claim(run.run_id):
-                try:
-                    await running.executor.run()
-                except asyncio.CancelledError:
-                    if running.cancelled is None:
-                        raise
-                    await running.executor.cancel(running.cancelled)
+            with running.counted:
+                async with claimed(run.log, run.run_id):
+                    await self._run_to_end(running)
         except asyncio.CancelledError:
             pass  # the host stops; the run is resumed later
         except Exception as error:  # noqa: BLE001 - a fault in one run must not end the host
@@ -160,6 +157,14 @@ class Runs:
             else:
                 self._stranded.forget(run.run_id)
             await running.executor.close()
+
+    async def _run_to_end(self, running: _Running) -> None:
+        try:
+            await running.executor.run()
+        except asyncio.CancelledError:
+            if running.cancelled is None:
+                raise
+            await running.executor.cancel(running.cancelled)
 
     async def _take_note(self, run: RunHandle, error: Exception) -> bool:
         """Log why a run stopped, or record it; returns whether the run is to be taken up again."""
@@ -220,7 +225,7 @@ class Runs:
 
     async def _end_idle(self, run: RunHandle, ending: RunCancelled) -> None:
         try:
-            with run.log.claim(run.run_id):
+            async with claimed(run.log, run.run_id):
                 await self._record(run, ending)
         except RunBusy:
             message = "the run is being executed by another process"
@@ -330,23 +335,13 @@ class Runs:
 
     # Start and stop of the host.
 
-    async def recover(self, announce: Callable[[RunHandle], None]) -> int:
-        """Resume the runs that a crash or a stop interrupted; returns how many."""
-        count = 0
-        for run_id, partition in self._log.open_runs():
-            run = RunHandle.find(self._log, partition, run_id)
-            if not self._maker.knows(run) or run.open_status() != "running":
-                continue
-            try:
-                announce(run)
-                count += await self._go_on(run, ExitStack())
-            except msgspec.DecodeError:  # one unreadable run must not keep the host from starting
-                _logger.error("run %s is not resumed: its log cannot be read", run_id)  # noqa: TRY400
-        return count
+    async def recover(self, run: RunHandle) -> bool:
+        """Go on with a run that a crash or a stop interrupted; False if that is not possible."""
+        return await self._go_on(run, ExitStack())
 
     async def _go_on(self, run: RunHandle, counted: ExitStack) -> bool:
         try:
-            with run.log.claim(run.run_id):
+            async with claimed(run.log, run.run_id):
                 executor = await self._maker.recalled(run)
         except RunBusy:
             return False

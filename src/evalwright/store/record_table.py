@@ -1,13 +1,19 @@
 """The documents of a database: read at once, written by the thread that writes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.store.records import Forget, Record, RecordChange
 from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
+
+if TYPE_CHECKING:
+    from evalwright.store.readers import LogReading
+
+T = TypeVar("T")
 
 # Keys with a prefix lie between the prefix and the prefix followed by a byte that no text holds.
 _LISTED = (
@@ -20,6 +26,19 @@ _LIST_KEYS = f"SELECT key {_LISTED}"
 
 class RecordTable(ABC):
     """What a database does with documents."""
+
+    is_near = True
+
+    @cached_property
+    def reading(self) -> "LogReading":
+        """What reads for others; most commands have no use for it."""
+        from evalwright.store.readers import LogReading
+
+        return LogReading()
+
+    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Read on a thread of the log."""
+        return self.reading.threads.submit(share, read)
 
     @property
     @abstractmethod

@@ -1,15 +1,17 @@
 """Documents beside the log: keys, suites, agents and the like, each of a kind and a tenant."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from evalwright.contracts.errors import StoreError
 
 if TYPE_CHECKING:
     import sqlite3
+
+T = TypeVar("T")
 
 _PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
 _NEW_RECORD = (
@@ -61,6 +63,13 @@ class Forget(NamedTuple):
 
 class Records(Protocol):
     """Documents by kind, tenant and key."""
+
+    @property
+    def is_near(self) -> bool:
+        """Whether one is read in microseconds, so that even an event loop can wait for it."""
+
+    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Read on a thread of the log, for a caller that must not wait."""
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
         """One document of a tenant."""

@@ -30,7 +30,6 @@ from evalwright.store.writes import Write
 
 if TYPE_CHECKING:
     from evalwright.store.notes import Notebook
-    from evalwright.store.readers import LogReading
     from evalwright.store.upkeep import Upkeep
 
 T = TypeVar("T")
@@ -125,13 +124,6 @@ class Database(RecordTable):
             self.reading.threads.close()
         while self._idle:
             self._idle.pop().close()
-
-    @cached_property
-    def reading(self) -> "LogReading":
-        """What reads for others; most commands have no use for it."""
-        from evalwright.store.readers import LogReading
-
-        return LogReading()
 
     def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]":
         """All rows of a statement, as the file is now; no other uses its connection meanwhile."""
@@ -369,7 +361,7 @@ class SqliteLog:
 
     def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
         """Read on a thread of the log."""
-        return self._database.reading.threads.submit(share, read)
+        return self._database.beside(share, read)
 
     def close(self) -> None:
         """Write what is queued and close the file."""

@@ -40,7 +40,7 @@ Result = dict[str, Any]
 
 async def transition(call: ApiCall) -> Response:
     """Play a scenario; a refusal by the host is part of the response."""
-    subject = _subject(call)
+    subject = await call.read_soon(lambda: _subject(call))
     try:
         result = await _SCENARIOS[call.body["scenario"]](call, subject)
     except DeploymentRefusal as refusal:
@@ -65,7 +65,7 @@ async def _begin_anew(call: ApiCall, subject: Subject) -> None:
     if "agentId" in call.body or not call.principal.may("deploy:promote"):
         return
     records, tenant = call.host.records, call.principal.tenant
-    kept = records.list(DEPLOYMENT, tenant, f"{subject.agent_id}@")
+    kept = await call.read_soon(lambda: records.list(DEPLOYMENT, tenant, f"{subject.agent_id}@"))
     changes = [RecordChange(DEPLOYMENT, tenant, each.key, None) for each in kept]
     await asyncio.wrap_future(records.write(changes))
 
@@ -123,21 +123,20 @@ async def _promote_unmet(call: ApiCall, subject: Subject) -> Result:
 async def _pin(call: ApiCall, subject: Subject) -> Result:
     """Run the version that serves a channel."""
     try:
-        version = _resolve(call, subject)
+        version = await _resolve(call, subject)
     except NoActiveDeployment:
         await _promote(call, subject)
-        version = _resolve(call, subject)
+        version = await _resolve(call, subject)
     run = await evaluate(
         call, subject.agent_id, golden_suite(1), version=version, channel=subject.channel
     )
     return {"runId": run.run_id, "allowed": True, "resolvedAgentVersion": version}
 
 
-def _resolve(call: ApiCall, subject: Subject) -> str:
+async def _resolve(call: ApiCall, subject: Subject) -> str:
     draw = random.random()  # noqa: S311 - no secret
-    return call.host.deployments.resolve(
-        call.principal.tenant, subject.agent_id, subject.channel, draw
-    )
+    resolve, tenant = call.host.deployments.resolve, call.principal.tenant
+    return await call.read_soon(lambda: resolve(tenant, subject.agent_id, subject.channel, draw))
 
 
 _SCENARIOS: dict[str, Callable[[ApiCall, Subject], Awaitable[Result]]] = {

@@ -59,7 +59,9 @@ def _fits(event: dict[str, Any], wanted: dict[str, Any]) -> bool:
 async def reset(call: ApiCall) -> Response:
     """Delete the events that the caller emitted."""
     partition = call.principal.partition
-    kept = call.host.records.list(EMITTED, partition, limit=MOST_EMITTED)
+    kept = await call.read_soon(
+        lambda: call.host.records.list(EMITTED, partition, limit=MOST_EMITTED)
+    )
     changes = [RecordChange(EMITTED, partition, each.key, None) for each in kept]
     await asyncio.wrap_future(call.host.records.write(changes))
     return json_response({"ok": True})
@@ -71,7 +73,9 @@ async def emit_provider_usage(call: ApiCall) -> Response:
     if any(map(_looks_secret, _texts(body))):
         message = "the event contains a credential or a reference to one"
         raise ApiError(400, "provider_usage_credential_leak", message)
-    number = len(call.host.records.list(EMITTED, partition, limit=MOST_EMITTED))
+    number = await call.read_soon(
+        lambda: len(call.host.records.list(EMITTED, partition, limit=MOST_EMITTED))
+    )
     if number == MOST_EMITTED:
         raise ApiError(
             409, "conflict", f"{MOST_EMITTED} events are already emitted; reset them first"

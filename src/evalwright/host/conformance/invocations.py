@@ -137,11 +137,12 @@ class Invoked(msgspec.Struct, frozen=True):
 
 async def invoke(call: ApiCall, agent_id: str, task_input: Any, staging: Staging) -> Invoked:
     """Invoke an agent once."""
-    registered = call.host.catalogue.agent(call.principal.tenant, agent_id)
+    catalogue, tenant = call.host.catalogue, call.principal.tenant
+    registered = await call.read_soon(lambda: catalogue.agent(tenant, agent_id))
     if registered is None:
         raise ApiError(404, "not_found", "no such agent")
     try:
-        loaded = call.host.catalogue.load(call.principal.tenant, registered)
+        loaded = await call.read_soon(lambda: catalogue.load(tenant, registered))
     except BadInput as error:
         raise invalid([Problem("$.agentId", str(error))]) from None
     agent = StagedAgent(loaded, registered, staging)

@@ -1,8 +1,8 @@
 """Promotions that wait for approval: requested, voted on, decided, and rejected on timeout."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -39,6 +39,8 @@ from evalwright.host.settings import ApprovalSettings
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, RecordConflict
 
+T = TypeVar("T")
+
 Status = Literal["waiting-approval", "completed", "failed"]
 
 
@@ -61,7 +63,7 @@ class Approvals:
     ) -> AgentDeployment:
         """Open a gate for the promotion; returns the record, which changes only in its gate id."""
         request, deployments = proposal.request, proposal.deployments
-        self._refuse_second(proposal)
+        await self._read(deployments.tenant, lambda: self._refuse_second(proposal))
         record, events = deployments.get(request.version), []
         if record is None:
             draft = TransitionRequest(
@@ -119,10 +121,10 @@ class Approvals:
         Returns how many gates were removed.
         """
         gone = 0
-        for kept in self._archive.gates(tenant):
+        for kept in await self._read(tenant, lambda: self._archive.gates(tenant)):
             with suppress(RecordConflict):  # another host was first
                 if await self._has_ended(kept.gate):
-                    await self._archive.write(self._endings(tenant, kept))
+                    await self._archive.write(await self._endings(tenant, kept))
                 elif kept.gate.deadline_us <= now_us:
                     await self._time_out(tenant, kept, now_us)
                 else:
@@ -140,7 +142,7 @@ class Approvals:
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None) -> bool:
         """Cancel a promotion that waits for approval; returns whether there was one."""
-        kept = self._gate(principal, run_id)
+        kept = await self._gate(principal, run_id)
         if kept is None:
             return False
         if not principal.may("deploy:promote"):
@@ -156,7 +158,12 @@ class Approvals:
         """Make the promotion if its other conditions still hold."""
         gate = kept.gate
         try:
-            proposal = self._proposals.propose(tenant, gate.partition, gate.agent_id, gate.request)
+            proposal = await self._read(
+                tenant,
+                lambda: self._proposals.propose(
+                    tenant, gate.partition, gate.agent_id, gate.request
+                ),
+            )
             decision = proposal.decide(gate.gate_id)
             evidence = await proposal.check_evidence(self._log)
         except DeploymentRefusal as refusal:
@@ -170,13 +177,15 @@ class Approvals:
 
     async def _close(self, tenant: str, kept: KeptGate, events: Sequence[Payload]) -> Status:
         """End the run without the promotion."""
-        await self._run(kept.gate).write(events, self._endings(tenant, kept))
+        await self._run(kept.gate).write(events, await self._endings(tenant, kept))
         return "failed"
 
-    def _endings(self, tenant: str, kept: KeptGate) -> list[RecordChange]:
+    async def _endings(self, tenant: str, kept: KeptGate) -> list[RecordChange]:
         """The changes that remove a gate, and its id from the record."""
         gate = kept.gate
-        deployments = self._archive.deployments(tenant, gate.agent_id)
+        deployments = await self._read(
+            tenant, lambda: self._archive.deployments(tenant, gate.agent_id)
+        )
         record = deployments.get(gate.request.version)
         restored = (
             [replace(record, approval_gate_id=gate.replaces)]
@@ -192,13 +201,17 @@ class Approvals:
     def _run(self, gate: ApprovalGate) -> ManagingRun:
         return ManagingRun(RunHandle.find(self._log, gate.partition, gate.run_id), self._clock)
 
-    def _gate(self, principal: Principal, run_id: str) -> KeptGate | None:
-        kept = self._archive.gate(principal.tenant, run_id)
+    async def _read(self, tenant: str, read: Callable[[], T]) -> T:
+        return await self._archive.read(tenant, read)
+
+    async def _gate(self, principal: Principal, run_id: str) -> KeptGate | None:
+        tenant = principal.tenant
+        kept = await self._read(tenant, lambda: self._archive.gate(tenant, run_id))
         return kept if kept is not None and kept.gate.partition == principal.partition else None
 
     async def _open_gate(self, principal: Principal, run_id: str, node_id: str) -> KeptGate:
         if node_id == APPROVAL_NODE:
-            kept = self._gate(principal, run_id)
+            kept = await self._gate(principal, run_id)
             if kept is not None:
                 return kept
             run = RunHandle.find(self._log, principal.partition, run_id)

@@ -1,17 +1,20 @@
 """Storage of deployments and approval gates: one record each, beside the log."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from evalwright.host.deployments.gate import ApprovalGate
 from evalwright.host.deployments.record import Deployment
+from evalwright.host.reading import read_soon
 from evalwright.store.records import Record, RecordChange, Records
 
 DEPLOYMENT, GATE = "deployment", "gate"
 _PAGE = 1000
+
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -72,6 +75,10 @@ class Archive:
     def tenants_with_gates(self) -> Sequence[str]:
         """The tenants with a promotion that waits."""
         return sorted({tenant for tenant, _ in self._records.of_all_tenants(GATE)})
+
+    async def read(self, tenant: str, read: Callable[[], T]) -> T:
+        """Read something of a tenant without making the event loop wait."""
+        return await read_soon(self._records, tenant, read)
 
     async def write(self, changes: Sequence[RecordChange]) -> None:
         """Write records as one unit; raises `RecordConflict`."""

@@ -70,7 +70,10 @@ class Deployments:
         """The deployments of an agent, lowest version first."""
         async with self._turns[tenant]:
             await self._approvals.expire(tenant, self._clock.now_us())
-        return public_records(self._proposals.deployments(tenant, agent_id).records)
+        found = await self._archive.read(
+            tenant, lambda: self._proposals.deployments(tenant, agent_id)
+        )
+        return public_records(found.records)
 
     def resolve(self, tenant: str, agent_id: str, channel: str, draw: float) -> str:
         """The version that a new run gets on a channel; `draw` is in [0, 1)."""
@@ -114,7 +117,7 @@ class Deployments:
     async def sweep(self, now_us: int) -> int:
         """Reject all promotions past their deadline; returns how many there were."""
         rejected = 0
-        for tenant in self._archive.tenants_with_gates():
+        for tenant in await self._archive.read("", self._archive.tenants_with_gates):
             async with self._turns[tenant]:
                 rejected += await self._approvals.expire(tenant, now_us)
         return rejected
@@ -134,7 +137,10 @@ class Deployments:
     async def _attempt(
         self, principal: Principal, agent_id: str, request: TransitionRequest
     ) -> Transitioned:
-        proposal = self._proposals.propose(principal.tenant, principal.partition, agent_id, request)
+        tenant, partition = principal.tenant, principal.partition
+        proposal = await self._archive.read(
+            tenant, lambda: self._proposals.propose(tenant, partition, agent_id, request)
+        )
         decision = proposal.decide()  # before asking for approval of what is impossible
         run = self._new_run(principal)
         frame = management.opened(principal, agent_id, request, allowed=True)

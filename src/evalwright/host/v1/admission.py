@@ -101,10 +101,12 @@ class ScopeClaim:
             raise invalid([Problem("$.scopeId", message)])
         self._call = call
         self._is_enforced = bool(enforced)
-        self._before = self._holder() if enforced else None
+        self._before: bytes | None = None
 
     async def refuse_active(self) -> None:
         """Raise `ApiError` 409 while another run of the scope is active."""
+        if self._is_enforced:
+            self._before = await self._call.read_soon(self._holder)
         if self._before is not None:
             await _refuse_active(self._call, self._before.decode())
 
@@ -120,9 +122,9 @@ class ScopeClaim:
         expected = self._before if self._is_enforced else ANY
         return [RecordChange(SCOPE_KIND, self._partition, self._scope, taken, expected)]
 
-    def lost(self) -> ApiError:
+    async def lost(self) -> ApiError:
         """The error if the run could not be created because another request was first."""
-        holder = self._holder() if self._is_enforced else None
+        holder = await self._call.read_soon(self._holder) if self._is_enforced else None
         return in_flight() if holder in (None, self._before) else already_active(holder.decode())
 
 

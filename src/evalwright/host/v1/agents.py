@@ -109,7 +109,7 @@ async def list_agents(call: ApiCall) -> Response:
 async def read(call: ApiCall) -> Response:
     """One agent."""
     agent_id = call.path["agentId"]
-    agent = call.host.catalogue.agent(call.principal.tenant, agent_id)
+    agent = await call.read_soon(lambda: call.host.catalogue.agent(call.principal.tenant, agent_id))
     if agent is None or agent_id in RESERVED:
         raise ApiError(404, "not_found", "no such agent")
     return json_response(_entry(agent))

@@ -114,7 +114,7 @@ async def create(call: ApiCall) -> Response:
         agent_id=body["agentId"],
         origin=_origin(call, configurable),
         options=from_configurable(configurable, body.get("tags") or ()),
-        agent_version=_version(call, configurable),
+        agent_version=await _version(call, configurable),
         agent_channel=configurable.get("agentChannel"),
     )
     planned = await asyncio.to_thread(
@@ -128,7 +128,7 @@ async def create(call: ApiCall) -> Response:
         try:
             await call.host.runs.start(run, planned, changes)
         except RecordConflict:
-            raise scope.lost() from None
+            raise await scope.lost() from None
     return response
 
 
@@ -167,17 +167,19 @@ def _origin(call: ApiCall, configurable: dict[str, Any]) -> Origin:
     )
 
 
-def _version(call: ApiCall, configurable: dict[str, Any]) -> str | None:
+async def _version(call: ApiCall, configurable: dict[str, Any]) -> str | None:
     channel = configurable.get("agentChannel")
     if channel is None:
         version: str | None = configurable.get("agentVersion")
         return version
     try:
-        return call.host.deployments.resolve(
-            call.principal.tenant,
-            call.body["agentId"],
-            channel,
-            random.random(),  # noqa: S311 - no secret
+        return await call.read_soon(
+            lambda: call.host.deployments.resolve(
+                call.principal.tenant,
+                call.body["agentId"],
+                channel,
+                random.random(),  # noqa: S311 - no secret
+            )
         )
     except DeploymentRefusal as refusal:
         raise api_error(refusal) from None

@@ -111,10 +111,10 @@ async def register(call: ApiCall) -> Response:
 
 async def list_webhooks(call: ApiCall) -> Response:
     """The webhooks of the caller's tenant, or of the key's workspace if it has one."""
-    workspace = call.principal.workspace
+    workspace, tenant = call.principal.workspace, call.principal.tenant
     found = [
         _shown(call, each)
-        for each in call.host.subscriptions.of_tenant(call.principal.tenant)
+        for each in await call.read_soon(lambda: call.host.subscriptions.of_tenant(tenant))
         if workspace in (None, each.workspace)
     ]
     return json_response({"webhooks": found})

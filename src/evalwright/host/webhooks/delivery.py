@@ -133,7 +133,7 @@ class WebhookSender:
 
     async def unsubscribe(self, tenant: str, workspace: str | None, webhook_id: str) -> bool:
         """Delete a subscription; False if the tenant, or the workspace, does not have it."""
-        found = self._subscriptions.find(tenant, workspace, webhook_id)
+        found = await self._read(lambda: self._subscriptions.find(tenant, workspace, webhook_id))
         if found is None:
             return False
         lane = self._lanes.get(tenant, {}).pop(webhook_id, None)

@@ -18,6 +18,7 @@ import msgspec
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.engine.clock import Clock
 from evalwright.host.egress import Egress
+from evalwright.host.reading import read_soon
 from evalwright.host.vault import Vault, WrongKey
 from evalwright.host.webhooks.content import has_content_free, is_content_free
 from evalwright.store.records import RecordChange, Records
@@ -129,7 +130,7 @@ class Subscriptions:
         if problems:
             raise InvalidDocument("webhook", problems)
         await self._egress.check_destination(wanted.url, https_only=True)
-        self._refuse_too_many(tenant)
+        await self._refuse_too_many(tenant)
         stored = StoredSubscription(
             webhook_id=f"wh_{secrets.token_hex(16)}",
             tenant=tenant,
@@ -151,9 +152,11 @@ class Subscriptions:
             del self._coming[subscription.webhook_id]
         return subscription
 
-    def _refuse_too_many(self, tenant: str) -> None:
-        coming = {each.webhook_id for each in self._coming.values() if each.tenant == tenant}
-        if len(coming | {each.webhook_id for each in self._load(tenant)}) >= MAX_PER_TENANT:
+    async def _refuse_too_many(self, tenant: str) -> None:
+        coming = list(self._coming.values())
+        stored = await read_soon(self._records, tenant, lambda: self._load(tenant))
+        known = (*stored, *coming, *self._coming.values())  # some were stored meanwhile
+        if len({each.webhook_id for each in known if each.tenant == tenant}) >= MAX_PER_TENANT:
             message = f"the tenant already has {MAX_PER_TENANT} webhooks"
             raise InvalidDocument("webhook", [Problem("$", message, "delete one first")])
 
