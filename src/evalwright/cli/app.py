@@ -34,6 +34,7 @@ COMMANDS = {
     "trust": "Let the evalwright.toml in a folder count.",
     "keys": "Create, list and revoke the keys of the host.",
     "db": "Look after the event log: check, back up, prune, move runs.",
+    "view": "Open the log in the browser: runs, scorecards, traces.",
     "serve": "Serve evaluation runs over HTTP, for many tenants.",
     "mcp": "Serve the log to coding agents, read-only, over MCP.",
     "completion": "Print the script that completes commands in a shell.",

@@ -25,13 +25,14 @@ from evalwright.host.idempotency import REPLAY_HEADER, Ticket
 from evalwright.host.keys import authenticate
 from evalwright.host.principal import Principal
 from evalwright.host.reading import read_soon
-from evalwright.host.routing import ApiCall, Route, RouteTable, json_response
+from evalwright.host.routing import ApiCall, Handler, Route, RouteTable, json_response
 from evalwright.host.telemetry import AnsweredRequest
 from evalwright.store.records import RecordConflict
 
 CORRELATION_HEADER = "x-correlation-id"
 STORE_RETRY_SECONDS = 5
 _KEY_SHARE = 32  # characters of an Authorization header, with the id of the key
+API_PATHS = ("/v1/", "/.well-known/")
 
 _RUN_ID = re.compile(r"run_[0-9a-z]{26}")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -44,9 +45,18 @@ _random = random.Random()  # noqa: S311 - ids need to differ, not to be secret
 class App:
     """The application of a host, as the server calls it."""
 
-    def __init__(self, host: Host, routes: list[Route]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        routes: list[Route],
+        site: Handler | None = None,
+        *,
+        is_local: bool = False,
+    ) -> None:
         self._host = host
         self._routes = RouteTable(routes)
+        self._site = site  # answers whatever is not of the API; if local, there is no API
+        self._is_local = is_local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or take part in the startup and shutdown of the server."""
@@ -60,7 +70,7 @@ class App:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            async with self._host.lifespan():
+            async with self._host.watching() if self._is_local else self._host.lifespan():
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as error:
@@ -71,13 +81,8 @@ class App:
 
     async def _respond(self, request: Request) -> Response:
         started = time.perf_counter()
-        found = self._routes.find(request.method, request.scope["path"])
         call = ApiCall(self._host, request, _NOBODY, _correlation_id(request))
-        if isinstance(found, ApiError):
-            route, response = None, error_response(found, call.correlation_id)
-        else:
-            route, call.path = found
-            response = await _answer(call, route)
+        route, response = await self._answered(call)
         response.headers.update(call.trace.headers())
         response.headers["X-Correlation-Id"] = call.correlation_id
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -95,6 +100,21 @@ class App:
             )
         )
         return response
+
+    async def _answered(self, call: ApiCall) -> tuple[Route | None, Response]:
+        path: str = call.request.scope["path"]
+        if self._site is not None and (self._is_local or not _is_for_api(call.request, path)):
+            return None, await self._site(call)
+        found = self._routes.find(call.request.method, path)
+        if isinstance(found, ApiError):
+            return None, error_response(found, call.correlation_id)
+        route, call.path = found
+        return route, await _answer(call, route)
+
+
+def _is_for_api(request: Request, path: str) -> bool:
+    """Whether a request is for the API; a program that sends a key is told so by the API."""
+    return path.startswith(API_PATHS) or (path != "/" and "authorization" in request.headers)
 
 
 async def _answer(call: ApiCall, route: Route) -> Response:
@@ -161,6 +181,14 @@ async def _with_ticket(call: ApiCall, route: Route, ticket: Ticket) -> Response:
 
 def error_response(error: Exception, correlation_id: str) -> Response:
     """The response to any failure, in the error envelope of the protocol."""
+    known = known_error(error, correlation_id)
+    details = {**(known.details or {}), "correlationId": correlation_id}
+    body = {"error": known.code, "message": known.message, "details": details}
+    return json_response(body, known.status, known.headers)
+
+
+def known_error(error: Exception, correlation_id: str) -> ApiError:
+    """A failure as a refusal; one that nobody has thought of is logged."""
     known = _known(error)
     if known is None:
         # Neither message nor arguments are logged: they may hold what a tenant sent.
@@ -176,9 +204,7 @@ def error_response(error: Exception, correlation_id: str) -> Response:
         )
         message = "internal error; the operator can find the cause by the correlation id"
         known = ApiError(500, "internal_error", message)
-    details = {**(known.details or {}), "correlationId": correlation_id}
-    body = {"error": known.code, "message": known.message, "details": details}
-    return json_response(body, known.status, known.headers)
+    return known
 
 
 def _known(error: Exception) -> ApiError | None:

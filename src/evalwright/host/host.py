@@ -41,6 +41,8 @@ from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
 from evalwright.host.turns import PAGES_PER_ROUND, Arrivals, Turns
 from evalwright.host.vault import Vault
+from evalwright.host.web.run_figures import FiguresCache
+from evalwright.host.web.sessions import forget_sessions
 from evalwright.host.webhooks.delivery import WebhookSender
 from evalwright.host.webhooks.posting import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscriptions
@@ -149,6 +151,7 @@ class Host:
         self.feed = Feed()
         self.snapshots = SnapshotCache()
         self.pages = PageCache()
+        self.figures = FiguresCache()
         self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
         self.arrivals = Arrivals()
         self.key_watch = KeyWatch(self.log)
@@ -199,6 +202,20 @@ class Host:
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
 
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Only show the log, and execute what is started here: other processes see to the rest."""
+        self.feed.start(self.log)
+        self.is_ready = True
+        try:
+            yield
+        finally:
+            await self.drain()
+            self.feed.stop()
+            await self.models.close()
+            await asyncio.to_thread(self.parsers.close)
+            self.telemetry.close()
+
     def _seal_secrets(self) -> None:
         """Seal the secrets that version 0.2 stored in clear text, and erase all traces of them."""
         found = self.subscriptions.seal_clear_secrets()
@@ -239,6 +256,7 @@ class Host:
         while True:
             try:
                 await self.idempotency.forget_old()
+                await forget_sessions(self.records, self.clock.now_us(), self.settings.session_s)
                 await self.deployments.sweep(self.clock.now_us())
             except StoreError as error:
                 _logger.warning("old documents are not deleted: %s", error)

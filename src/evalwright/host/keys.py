@@ -141,6 +141,18 @@ def authenticate(records: Records, authorization: str | None, now: datetime) -> 
     is_right = hmac.compare_digest(_hash(found["secret"]), kept.hash if kept else _NO_HASH)
     if kept is None or not is_right or kept.is_test is not (found["prefix"] == TEST_PREFIX):
         raise _unauthenticated("invalid key", is_token_bad=True)
+    return _holder(kept, now)
+
+
+def holder_of(records: Records, key_id: str, now: datetime) -> Principal:
+    """The holder of a key that was checked before; raises `ApiError` 401 if it has ended."""
+    body = records.get(_KIND, _TENANT, key_id)
+    if body is None:
+        raise ended_key(key_id, "revoked")
+    return _holder(_decode(body), now)
+
+
+def _holder(kept: "_KeptKey", now: datetime) -> Principal:
     _refuse_ended(kept, now)
     return Principal(
         key_id=kept.key_id,

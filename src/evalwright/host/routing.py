@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -208,7 +208,7 @@ class Route:
         """Read the body as a value that matches the schema; raises 400, 408, 413, 415."""
         if self.body_schema is None:
             return
-        call.raw = await _read(call.request, call.host.settings.max_body_bytes)
+        call.raw = await read_raw(call.request, call.host.settings.max_body_bytes)
         if not call.raw and not self.operation.needs_body:
             call.body = {}
             return
@@ -251,18 +251,33 @@ def _outline(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-class RouteTable:
+class Addressed(Protocol):
+    """An entry of a table: a route of the API, or a page."""
+
+    @property
+    def method(self) -> str:
+        """The method of its requests."""
+
+    @property
+    def path(self) -> str:
+        """Their path, with the names of its parameters in braces."""
+
+
+R = TypeVar("R", bound=Addressed)
+
+
+class RouteTable(Generic[R]):
     """Finds the route of a request, in the order of the table."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
-        self._by_length: dict[int, list[tuple[re.Pattern[str], Route]]] = {}
+    def __init__(self, routes: Iterable[R]) -> None:
+        self._by_length: dict[int, list[tuple[re.Pattern[str], R]]] = {}
         for route in routes:
             pattern = re.compile(
                 re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(route.path)), re.DOTALL
             )
             self._by_length.setdefault(route.path.count("/"), []).append((pattern, route))
 
-    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | ApiError:
+    def find(self, method: str, path: str) -> tuple[R, dict[str, str]] | ApiError:
         """The route and the parameters in its path, or the error if there is none."""
         method = "GET" if method == "HEAD" else method
         others: set[str] = set()
@@ -312,7 +327,8 @@ def _check_media_type(request: Request) -> None:
         raise ApiError(415, "unsupported_media_type", "send the body as application/json")
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def read_raw(request: Request, most: int) -> bytes:
+    """The body of a request; raises 400, 408, 413."""
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > most:
         raise _too_large(most)

@@ -17,6 +17,8 @@ from evalwright.host.app import App
 from evalwright.host.connection import GuardedConnection
 from evalwright.host.host import Host
 from evalwright.host.v1.routes import v1_routes
+from evalwright.host.web.doors import KeyDoor, LocalDoor
+from evalwright.host.web.site import Site
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 30
@@ -82,10 +84,16 @@ def open_socket(address: str, port: int) -> socket.socket:
     return listener
 
 
-def create_server(host: Host, listening: Callable[[], None]) -> Server:
-    """The server of a host; it calls `listening` when it listens."""
+def create_server(
+    host: Host, listening: Callable[[], None], door: LocalDoor | None = None
+) -> Server:
+    """The server of a host; it calls `listening` when it listens.
+
+    Behind a local door there are only the pages.
+    """
+    routes = [] if door else v1_routes(host.extension.routes)
     config = uvicorn.Config(
-        App(host, v1_routes(host.extension.routes)),
+        App(host, routes, Site(host, door or KeyDoor()), is_local=door is not None),
         log_config=None,
         access_log=False,
         server_header=False,

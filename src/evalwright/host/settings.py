@@ -123,6 +123,7 @@ class HostSettings(SettingsTable, frozen=True):
     deployments: DeploymentSettings = DeploymentSettings()
     webhooks: WebhookSettings = WebhookSettings()
     shutdown_s: Positive = 10.0
+    session_s: Positive = 43_200.0  # after which people sign in to the pages again
     otlp_endpoint: str | None = None  # of an OpenTelemetry collector
 
     @property

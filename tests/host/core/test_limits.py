@@ -174,7 +174,7 @@ def test_a_query_that_breaks_a_rule_is_refused(newcomer: Caller, query: str):
 
 
 def test_paths_outside_of_a_version_are_refused(newcomer: Caller):
-    for path in ("/", "/runs", "/healthz", "/v2/runs", "/metrics"):
+    for path in ("/runs", "/healthz", "/v2/runs", "/metrics"):
         assert newcomer.get(path).refusal == (400, "validation_error")
     assert newcomer.get("/v1/nothing").refusal == (404, "not_found")
 

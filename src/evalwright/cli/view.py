@@ -1,0 +1,58 @@
+"""`evalwright view`: the local log in the browser."""
+
+from pathlib import Path
+
+import click
+
+from evalwright.cli.output import say, tell
+from evalwright.cli.parameters import chosen_config, config_option, configured_db, plain_db_option
+
+EXAMPLES = """\b
+Examples:
+  evalwright view
+  evalwright view --db evals.db --port 8800 --no-browser
+"""
+ADDRESS = "127.0.0.1"  # nobody else can open it
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default="any free port",
+    help="The port to listen on, at 127.0.0.1.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@config_option
+@plain_db_option
+def command(*, port: int, no_browser: bool, config: Path | None, db: str | None) -> int:
+    """Open the log in the browser: runs, scorecards, traces, comparisons.
+
+    The address on stdout works once and only on this machine: the browser that opens it first is
+    let in until the command ends, with Ctrl-C.
+    """
+    import logging
+    import threading
+    import webbrowser
+
+    from evalwright.host.host import Host
+    from evalwright.host.serving import create_server, open_socket, serve
+    from evalwright.host.telemetry import logging_to
+    from evalwright.host.web.doors import LocalDoor
+    from evalwright.store.location import HOST_PATIENCE, opened_log
+
+    settings = chosen_config(config)
+    db = configured_db(db, settings)
+    listener = open_socket(ADDRESS, port)
+    door = LocalDoor(listener.getsockname()[1])
+    with logging_to(level=logging.WARNING), opened_log(db, HOST_PATIENCE) as log:
+
+        def greet() -> None:
+            say(f"evalwright: the log in {log.place}; Ctrl-C ends it. Open:")
+            tell(door.link)
+            if not no_browser:
+                threading.Thread(target=webbrowser.open, args=(door.link,), daemon=True).start()
+
+        serve(create_server(Host(log, settings), greet, door), listener)
+    return 0

@@ -1,0 +1,1 @@
+"""The pages: what people see of a host, or of a local log, in a browser."""

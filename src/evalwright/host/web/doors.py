@@ -1,0 +1,161 @@
+"""The two doors to the pages: a key on a host, a link of `evalwright view` on one's own machine."""
+
+import hmac
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from evalwright.host.errors import ApiError
+from evalwright.host.principal import Principal
+from evalwright.host.reading import read_soon
+from evalwright.host.scopes import SCOPES
+from evalwright.host.web.page import PageCall, page, see
+from evalwright.host.web.sessions import WebSession, find_session, new_id
+from evalwright.store.records import LOCAL_TENANT
+
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+OWNER = Principal("local", LOCAL_TENANT, None, frozenset(SCOPES), "local")
+
+
+class Door(Protocol):
+    """Who is let in, and what the others are told."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the pages show the log of the visitor's own machine."""
+
+    def refuse_address(self, request: Request) -> None:
+        """Raise `ApiError` 403 for a request by a name that is not the door's."""
+
+    async def find(self, call: PageCall) -> WebSession | None:
+        """The visitor's session."""
+
+    def turn_away(self, call: PageCall, refusal: ApiError | None) -> Response:
+        """The answer to somebody who is not signed in."""
+
+
+def cookie_name(request: Request, use: str = "session") -> str:
+    """The name of a cookie: ports share their cookies, so each has names of its own."""
+    port = urlsplit(f"//{request.headers.get('host', '')}").port
+    return f"evalwright_{use}_{port}" if port else f"evalwright_{use}"
+
+
+def set_cookie(
+    response: Response, request: Request, value: str, seconds: int, use: str = "session"
+) -> None:
+    """Give the browser a cookie that no script can read; no seconds take it away.
+
+    `Secure` where the browser came by HTTPS, which only it can say: there may be a proxy between.
+    """
+    response.set_cookie(
+        cookie_name(request, use),
+        value,
+        max_age=seconds,
+        httponly=True,
+        samesite="lax",
+        secure=request.headers.get("origin", "").startswith("https://"),
+    )
+
+
+class KeyDoor:
+    """The door of a host: a key is exchanged for a session."""
+
+    is_local = False
+
+    def refuse_address(self, request: Request) -> None:
+        """A host may have any name."""
+
+    async def find(self, call: PageCall) -> WebSession | None:
+        """The session that the cookie names; raises `ApiError` 401 if its key has ended."""
+        given = call.request.cookies.get(cookie_name(call.request), "")
+        if not given:
+            return None
+        records = call.host.records
+        return await read_soon(records, given[:16], lambda: find_session(records, given))
+
+    def turn_away(self, call: PageCall, refusal: ApiError | None) -> Response:
+        """The form to sign in, at the address that was asked for, which comes next."""
+        is_expired = bool(call.request.cookies.get(cookie_name(call.request)))
+        return sign_in_form(call, 401, refusal.message if refusal else "", is_expired=is_expired)
+
+
+def sign_in_form(
+    call: PageCall, status: int, error: str = "", *, next_page: str = "", is_expired: bool = False
+) -> Response:
+    """The form to sign in; its token is that of a cookie, as there is no session yet."""
+    call.session = WebSession(new_id(), call.principal)
+    response = page(
+        call,
+        "sign_in.html",
+        title="Sign in",
+        status=status,
+        error=error,
+        is_expired=is_expired,
+        next_page=next_page or _here(call.request),
+    )
+    set_cookie(response, call.request, call.session.id, 3600, "form")
+    if status == 401:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="evalwright"'
+    return response
+
+
+def _here(request: Request) -> str:
+    if request.method != "GET":
+        return "/"
+    query = request.scope["query_string"].decode("ascii", "replace")
+    path = request.scope["raw_path"].decode("ascii", "replace").partition("?")[0]
+    return own_address(f"{path}?{query}" if query else path)
+
+
+def own_address(text: str) -> str:
+    """An address of these pages, or that of the first page for any other."""
+    is_path = text.startswith("/") and text.isprintable() and "\\" not in text
+    return text if is_path and not text.startswith("//") else "/"
+
+
+class LocalDoor:
+    """The door of `evalwright view`: the link that it prints opens it, once."""
+
+    is_local = True
+
+    def __init__(self, port: int) -> None:
+        self._names = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self._session = WebSession(new_id(), OWNER)
+        self._token: str | None = new_id()
+        self.link = f"http://{self._names[0]}/?{TOKEN}={self._token}"
+
+    def refuse_address(self, request: Request) -> None:
+        """Refuse a name that somebody else has made to lead here."""
+        if request.headers.get("host", "") not in self._names:
+            raise ApiError(403, "forbidden", "this page is only for the machine that it runs on")
+
+    async def find(self, call: PageCall) -> WebSession | None:
+        """The one session there is, for the browser that has its cookie."""
+        given = call.request.cookies.get(cookie_name(call.request), "")
+        is_right = hmac.compare_digest(given.encode(), self._session.id.encode())
+        return self._session if is_right else None
+
+    def turn_away(self, call: PageCall, _refusal: ApiError | None) -> Response:
+        """Exchange the token in the link for a cookie, or say how to get in."""
+        given = call.asked(TOKEN)
+        if not given:
+            return _no_entry(401, "Open the link that evalwright view has printed.")
+        if not self._takes(given):
+            message = "This link has been used, or is not right: run evalwright view again."
+            return _no_entry(403, message)
+        response = see("/")
+        set_cookie(response, call.request, self._session.id, 30 * 86_400)
+        return response
+
+    def _takes(self, given: str) -> bool:
+        known = self._token
+        if known is None or not hmac.compare_digest(given.encode(), known.encode()):
+            return False
+        self._token = None
+        return True
+
+
+def _no_entry(status: int, message: str) -> Response:
+    return Response(f"{message}\n", status, media_type="text/plain")

@@ -1,0 +1,199 @@
+"""A page: its entry in the table, the request for it, and the templates that it is made of."""
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, quote
+
+from minijinja import Environment
+from starlette.requests import Request
+from starlette.responses import Response
+
+from evalwright import __version__
+from evalwright.contracts.times import iso_time
+from evalwright.host.principal import Principal
+from evalwright.host.routing import ApiCall
+from evalwright.host.web.sessions import WebSession
+from evalwright.host.web.static_files import address_of
+from evalwright.reports import figures
+from evalwright.reports.html.markup import Html, as_markup, display_text, quoted_html
+
+if TYPE_CHECKING:
+    from evalwright.host.host import Host
+
+NOBODY = Principal("", "", None, frozenset(), "anonymous")
+SEE_OTHER = 303
+MOST_FIELDS = 1000
+
+_MINUTE, _HOUR, _DAY, _MONTH = 60, 3600, 86_400, 30 * 86_400
+
+
+class PageCall(ApiCall):
+    """A request for a page, or for a part of one."""
+
+    def __init__(
+        self, host: "Host", request: Request, correlation_id: str, *, is_local: bool
+    ) -> None:
+        super().__init__(host, request, NOBODY, correlation_id)
+        self.is_local = is_local  # the log of this machine, opened by `evalwright view`
+        self.session = WebSession("", NOBODY)
+        self.form: dict[str, list[str]] = {}
+        self.menu: list[tuple[str, str]] = []  # what the layout links to: name and address
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a script asks, which wants a part of a page, or a message for one."""
+        return "hx-request" in self.request.headers
+
+    def may(self, scope: str) -> bool:
+        """Whether the visitor has a scope: what they may not do is not offered."""
+        return self.principal.may(scope)
+
+    def field(self, name: str) -> str:
+        """A field of the form, without the spaces around it."""
+        return self.form.get(name, [""])[-1].strip()
+
+    def fields(self, name: str) -> list[str]:
+        """All values of a field that may be given several times."""
+        return [value.strip() for value in self.form.get(name, []) if value.strip()]
+
+    def asked(self, name: str) -> str:
+        """A parameter in the address."""
+        return self.request.query_params.get(name, "").strip()
+
+
+SIGNED_IN: tuple[str, ...] = ()
+OPEN = None
+
+PageHandler = Callable[[PageCall], Awaitable[Response]]
+
+
+class WebPage(NamedTuple):
+    """A method and a path with their handler; `menu` is the name in the menu, if it is there.
+
+    A visitor needs one of the scopes; `SIGNED_IN` takes any key, and `OPEN` none at all.
+    """
+
+    method: str
+    path: str
+    handler: PageHandler
+    scopes: tuple[str, ...] | None
+    menu: str = ""
+
+
+def page(
+    call: PageCall, template: str, *, title: str, status: int = 200, **values: Any
+) -> Response:
+    """A template in the layout, with what the layout needs; values are escaped."""
+    path: str = call.request.scope["path"]
+    return part(
+        call,
+        template,
+        status,
+        title=title,
+        here=path,
+        menu=[(name, address, path == address) for name, address in call.menu],
+        is_local=call.is_local,
+        place=call.principal.place,
+        is_signed_in=bool(call.principal.key_id),
+        version=__version__,
+        **values,
+    )
+
+
+def part(call: PageCall, template: str, status: int = 200, **values: Any) -> Response:
+    """A template without the layout, for a part of a page."""
+    return Response(render(call, template, **values), status, media_type="text/html")
+
+
+def render(call: PageCall, template: str, **values: Any) -> Html:
+    """The markup of a template; `csrf` and `may` are known in each."""
+    text = _environment().render_template(
+        template, csrf=call.session.new_token(), may=call.may, **values
+    )
+    return Html(text)  # type: ignore[unescaped]
+
+
+def see(address: str) -> Response:
+    """The answer to a form that did something: the browser goes to another page."""
+    return Response(status_code=SEE_OTHER, headers={"Location": address})
+
+
+def run_address(run_id: str) -> str:
+    """The address of a run."""
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def task_address(run_id: str, task_id: str) -> str:
+    """The address of a task of a run, with its trace; steps are fragments of it."""
+    return f"{run_address(run_id)}/tasks/{quote(task_id, safe='')}"
+
+
+def read_form(raw: bytes) -> dict[str, list[str]]:
+    """The fields of a form; raises `ValueError` for too many."""
+    text = raw.decode("utf-8", "replace")
+    return parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+
+
+# Templates.
+
+
+@cache
+def _environment() -> Environment:
+    folder = files("evalwright.host.web") / "templates"
+    pages = [each for each in folder.iterdir() if each.name.endswith(".html")]
+    return Environment(
+        templates={each.name: each.read_text(encoding="utf-8") for each in pages},
+        auto_escape_callback=lambda _: "html",
+        undefined_behavior="strict",
+        finalizer=_visible,
+        globals={
+            "static": lambda name: _href(address_of(name)),
+            "run_address": lambda run_id: _href(run_address(run_id)),
+            "task_address": lambda run_id, task_id: _href(task_address(run_id, task_id)),
+        },
+        filters={
+            "href": _href,
+            "when": lambda at_us: as_markup(time_html(at_us)),
+            "dollars": figures.dollars,
+            "percent": lambda share: figures.percent(share, 1),
+            "count": lambda number: f"{number:,}",
+        },
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _href(address: str) -> object:
+    """An address for an attribute; slashes, which the templates would write as numbers, stay."""
+    return as_markup(Html(escape(display_text(address))))  # type: ignore[unescaped]
+
+
+def _visible(value: Any) -> Any:
+    """A text with its hidden characters written out; markup is no plain text."""
+    return display_text(value) if type(value) is str else value
+
+
+def time_html(at_us: int, now_s: float | None = None) -> Html:
+    """A time, told from now on; the script adds the local time, and keeps the words true."""
+    moment = quoted_html(iso_time(at_us))
+    words = quoted_html(time_words(at_us / 1_000_000, time.time() if now_s is None else now_s))
+    return Html(f'<time datetime="{moment}" title="{moment}">{words}</time>')
+
+
+def time_words(at_s: float, now_s: float) -> str:
+    """How long ago something was; after a month, its day."""
+    ago = max(0.0, now_s - at_s)
+    if ago < _MINUTE:
+        return "just now"
+    if ago < _HOUR:
+        return f"{ago // _MINUTE:.0f} min ago"
+    if ago < _DAY:
+        return f"{ago // _HOUR:.0f} h ago"
+    if ago < _MONTH:
+        days = int(ago // _DAY)
+        return "1 day ago" if days == 1 else f"{days} days ago"
+    return iso_time(int(at_s * 1_000_000))[:10]

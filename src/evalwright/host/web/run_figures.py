@@ -1,0 +1,91 @@
+"""Figures of a run for lists: how many tasks passed, and what they cost; kept once it has ended."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from evalwright.contracts.events import RunCompleted
+from evalwright.reports.html.markup import NO_HTML, Html, text_html
+from evalwright.scoring.statistics import wilson
+from evalwright.store.protocol import EventLog, RunFacts
+
+MOST_KEPT = 20_000
+_WIDTH, _HEIGHT = 100, 20
+
+
+class RunFigures(NamedTuple):
+    """What the summary of a completed run says."""
+
+    tasks: int
+    passed: int
+    cost_usd: float | None
+
+    @property
+    def rate(self) -> float:
+        """The share of tasks that passed."""
+        return self.passed / self.tasks if self.tasks else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of that share."""
+        return wilson(self.passed, self.tasks) if self.tasks else (0.0, 1.0)
+
+
+class _Figures(msgspec.Struct, rename="camel"):
+    task_count: int
+    passed_count: int
+    total_cost_usd: float | None = None
+
+
+class _FiguredOutputs(msgspec.Struct, rename="camel"):
+    eval_summary: _Figures | None = None
+
+
+class _FiguredEnd(msgspec.Struct):
+    outputs: _FiguredOutputs | None = None
+
+
+class FiguresCache:
+    """Figures of runs that have ended, the last that were asked for."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, RunFigures | None] = {}
+
+    def of(self, log: EventLog, run: RunFacts) -> RunFigures | None:
+        """The figures of a run; None if it has no summary."""
+        if run.ended_us is None or run.score is None:
+            return None
+        key = f"{run.tenant} {run.run_id}"
+        if key not in self._kept:
+            self._kept[key] = _read(log, run.run_id)
+            if len(self._kept) > MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        return self._kept.get(key)
+
+
+def _read(log: EventLog, run_id: str) -> RunFigures | None:
+    last = log.edges(run_id)[-1]
+    if last.type != RunCompleted.TYPE:
+        return None
+    outputs = msgspec.json.decode(last.body, type=_FiguredEnd).outputs
+    found = outputs.eval_summary if outputs else None
+    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd) if found else None
+
+
+def spark_html(scores: Sequence[float]) -> Html:
+    """A line of scores, oldest first, from 0 to 1; the words beside it say what it shows."""
+    if len(scores) < 2:
+        return NO_HTML
+    step = _WIDTH / (len(scores) - 1)
+    points = text_html(" ".join(_points(scores, step)))
+    words = text_html(", ".join(f"{score:.2f}" for score in scores))
+    return Html(
+        f'<svg class="spark" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img"'
+        f' aria-label="Scores so far: {words}"><polyline points="{points}"/></svg>'
+    )
+
+
+def _points(scores: Sequence[float], step: float) -> Iterable[str]:
+    for number, score in enumerate(scores):
+        yield f"{number * step:.1f},{_HEIGHT - 1 - score * (_HEIGHT - 2):.1f}"

@@ -1,0 +1,221 @@
+"""The runs: a page of them with filters, which are all in the address."""
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.host.web.page import PageCall, page, part
+from evalwright.host.web.run_figures import RunFigures, spark_html
+from evalwright.reports.html.markup import as_markup
+from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
+
+AT_ONCE = 40
+SCANNED_AT_ONCE = 500
+MOST_SCANNED = 20_000  # runs, for a filter that no index helps
+KNOWN_FROM = 300  # runs whose suites, agents and tags are suggested
+TREND = 12  # runs in a sparkline
+
+SPANS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
+SPAN_WORDS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
+STATUS_WORDS = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "no result",
+    "open": "not ended",
+    "cancelled": "cancelled",
+}
+_LOG_STATUS = {"passed": "completed", "failed": "completed", "error": "failed"}
+# What of a run is shown first: tone and words, with a sign, as colours alone say nothing to many.
+_VERDICTS = {
+    "failed": ("bad", "✗ No result"),
+    "cancelled": ("warn", "⊘ Cancelled"),
+    "paused": ("warn", "‖ Paused"),
+    "waiting-approval": ("warn", "‖ Waiting"),
+    "cancelling": ("warn", "… Cancelling"),
+}
+
+
+class RunsAsked(NamedTuple):
+    """The filters in an address."""
+
+    suite: str = ""
+    agent: str = ""
+    status: str = ""
+    tag: str = ""
+    since: str = ""
+    text: str = ""
+    before: str = ""
+
+    @classmethod
+    def of(cls, call: PageCall) -> "RunsAsked":
+        """Those of a request; what is not known counts as not given."""
+        asked = cls(*map(call.asked, cls._fields))
+        return asked._replace(
+            status=asked.status if asked.status in STATUS_WORDS else "",
+            since=asked.since if asked.since in SPANS else "",
+        )
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some runs may be left out."""
+        return any(self._replace(before=""))
+
+    def address(self, **changed: str) -> str:
+        """The address of the same filters, but for what is changed."""
+        given = {name: value for name, value in (self._asdict() | changed).items() if value}
+        return f"/?{urlencode(given)}" if given else "/"
+
+    def as_filter(self) -> RunFilter:
+        """What of it an index finds."""
+        status = _LOG_STATUS.get(self.status) or (
+            "cancelled" if self.status == "cancelled" else None
+        )
+        return RunFilter(
+            status=status,
+            suite=self.suite or None,
+            agent=self.agent or None,
+            tag=self.tag or None,
+            has_ended=False if self.status == "open" else None,
+        )
+
+    def fits(self, run: RunFacts) -> bool:
+        """Whether the rest of it holds for a run."""
+        if self.status in ("passed", "failed") and run.passed is not (self.status == "passed"):
+            return False
+        told = (run.run_id, run.suite or run.workflow, run.agent or "", *run.tags)
+        return not self.text or self.text.lower() in "\n".join(told).lower()
+
+
+async def show(call: PageCall) -> Response:
+    """The page, or only its table when the filters change."""
+    asked = RunsAsked.of(call)
+    found = await call.beside(lambda: _listed(call, asked))
+    if call.is_part:
+        return part(call, "runs_table.html", **found)
+    if not found["rows"] and not asked.is_filtered and not asked.before:
+        return page(call, "first_visit.html", title="Welcome", has_demo=False)
+    known = await call.beside(lambda: _known(call.log))
+    return page(
+        call,
+        "runs.html",
+        title="Runs",
+        statuses=list(STATUS_WORDS.items()),
+        spans=list(SPAN_WORDS.items()),
+        **found,
+        **known,
+    )
+
+
+def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
+    runs, next_before = _found(call.log, asked)
+    trends = _Trends(call.log, asked.before or None)
+    return {
+        "asked": asked._asdict(),
+        "is_filtered": asked.is_filtered,
+        "rows": [_row(call, run, trends) for run in runs],
+        "older": asked.address(before=next_before) if next_before else "",
+        "newest": asked.address(before="") if asked.before else "",
+    }
+
+
+def _found(log: EventLog, asked: RunsAsked) -> tuple[list[RunFacts], str]:
+    """The runs of a page, and where the next begins; a page may be short where few runs fit."""
+    wanted, found, scanned = asked.as_filter(), list[RunFacts](), 0
+    earliest = (time.time() - SPANS[asked.since]) * 1_000_000 if asked.since else 0
+    before = asked.before or None
+    while scanned < MOST_SCANNED:
+        try:
+            runs = log.find_runs(
+                wanted, SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1, before
+            )
+        except RunNotFound:  # that the address names; it may have been deleted
+            return [], ""
+        for run in runs:
+            if run.started_us < earliest:
+                return found, ""
+            if not asked.fits(run):
+                continue
+            if len(found) == AT_ONCE:
+                return found, found[-1].run_id
+            found.append(run)
+        if len(runs) < SCANNED_AT_ONCE:
+            return found, ""
+        scanned, before = scanned + len(runs), runs[-1].run_id
+    return found, before or ""
+
+
+class _Trends:
+    """The scores of the runs of a suite and an agent, read once for a page."""
+
+    def __init__(self, log: EventLog, before: str | None) -> None:
+        self._log = log
+        self._before = before
+        self._known: dict[tuple[str, str], list[RunFacts]] = {}
+
+    def up_to(self, run: RunFacts) -> list[float]:
+        """The scores up to a run, oldest first."""
+        if run.suite is None or run.agent is None:
+            return []
+        pair = (run.suite, run.agent)
+        if pair not in self._known:
+            wanted = RunFilter(suite=run.suite, agent=run.agent, has_ended=True)
+            self._known[pair] = self._log.find_runs(wanted, AT_ONCE + TREND, self._before)
+        scores = [each.score for each in self._known[pair] if each.run_id <= run.run_id]
+        return [score for score in scores if score is not None][:TREND][::-1]
+
+
+def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
+    status = call.host.runs.status_of(run)
+    tone, verdict = verdict_of(run, status)
+    figures = call.host.figures.of(call.log, run)
+    return {
+        "run_id": run.run_id,
+        "suite": run.suite or run.workflow,
+        "agent": run.agent or "",
+        "tags": run.tags,
+        "tone": tone,
+        "verdict": verdict,
+        "score": run.score,
+        "started_us": run.started_us,
+        "spark": as_markup(spark_html(trends.up_to(run))),
+        **_figures(figures),
+    }
+
+
+def _figures(figures: RunFigures | None) -> dict[str, Any]:
+    if figures is None:
+        return {"rate": None, "cost": None}
+    low, high = figures.interval
+    return {
+        "rate": figures.rate,
+        "interval": f"{100 * low:.0f}\N{EN DASH}{100 * high:.0f} %",
+        "of": f"{figures.passed:,} of {figures.tasks:,}",
+        "cost": figures.cost_usd,
+    }
+
+
+def verdict_of(run: RunFacts, status: str) -> tuple[str, str]:
+    """The verdict of a run, or its state: a tone, and words with a sign."""
+    if status == "completed":
+        if run.passed is None:
+            return "info", "✓ Completed"
+        return ("good", "✓ Passed") if run.passed else ("bad", "✗ Failed")
+    return _VERDICTS.get(status, ("info", "● Running"))
+
+
+def _known(log: EventLog) -> dict[str, Any]:
+    """The suites, agents and tags of the latest runs, for the fields of the filters."""
+    runs = log.find_runs(ALL_RUNS, KNOWN_FROM)
+    return {
+        "suites": _distinct(run.suite for run in runs),
+        "agents": _distinct(run.agent for run in runs),
+        "tags": _distinct(tag for run in runs for tag in run.tags),
+    }
+
+
+def _distinct(names: Iterator[str | None]) -> list[str]:
+    return sorted({name for name in names if name})[:50]

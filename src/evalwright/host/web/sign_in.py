@@ -1,0 +1,41 @@
+"""Signing in with a key, and out again."""
+
+from starlette.responses import Response
+
+from evalwright.host.errors import ApiError
+from evalwright.host.web.doors import own_address, set_cookie, sign_in_form
+from evalwright.host.web.page import PageCall, see
+from evalwright.host.web.sessions import sign_in, sign_out
+
+
+async def show(call: PageCall) -> Response:
+    """The form."""
+    if call.principal.key_id:
+        return see("/")
+    return sign_in_form(call, 200, next_page=own_address(call.asked("next") or "/"))
+
+
+async def enter(call: PageCall) -> Response:
+    """Exchange a key for a session, whose id no browser has had before."""
+    host, next_page = call.host, own_address(call.field("next"))
+    client = call.request.client
+    try:
+        session = await call.beside(
+            lambda: sign_in(host.records, call.field("key"), host.settings.session_s)
+        )
+    except ApiError as refusal:
+        host.rates.take_address(client.host if client else "")
+        message = "This is not a valid key." if refusal.code == "unauthenticated" else ""
+        return sign_in_form(call, 401, message or refusal.message, next_page=next_page)
+    response = see(next_page)
+    set_cookie(response, call.request, session.id, int(host.settings.session_s))
+    set_cookie(response, call.request, "", 0, "form")
+    return response
+
+
+async def leave(call: PageCall) -> Response:
+    """End the session, here and on every other host over the same database."""
+    await call.beside(lambda: sign_out(call.host.records, call.session))
+    response = see("/")
+    set_cookie(response, call.request, "", 0)
+    return response

@@ -1,0 +1,197 @@
+"""The site: finds the page of a request, lets the visitor in, and answers in every case.
+
+Whatever a page holds, no script but the site's own is run, nothing is loaded from elsewhere, no
+other page can frame it, and no cache keeps it.
+"""
+
+import gzip
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from starlette.responses import Response
+
+from evalwright.host.app import error_response, known_error
+from evalwright.host.errors import ApiError
+from evalwright.host.routing import ApiCall, RouteTable, read_raw
+from evalwright.host.web.doors import Door, cookie_name
+from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form
+from evalwright.host.web.sessions import WebSession
+from evalwright.host.web.static_files import PREFIX, file_at
+from evalwright.host.web.table import KEY_PAGES, PAGES
+
+if TYPE_CHECKING:
+    from evalwright.host.host import Host
+
+MOST_FORM_BYTES = 1024 * 1024
+PACKED_FROM = 1024  # bytes, from which on a page is compressed
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+TITLES = {
+    400: "This cannot be done",
+    401: "Sign in again",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not now",
+    429: "Too many requests",
+    503: "Not available",
+}
+
+
+class Site:
+    """All pages behind one door."""
+
+    def __init__(self, host: "Host", door: Door) -> None:
+        self._host = host
+        self._door = door
+        self._pages = RouteTable(PAGES if door.is_local else [*PAGES, *KEY_PAGES])
+
+    async def __call__(self, asked: ApiCall) -> Response:
+        """Answer a request for an address that is not of the API."""
+        call = PageCall(
+            self._host, asked.request, asked.correlation_id, is_local=self._door.is_local
+        )
+        try:
+            with ExitStack() as held:
+                held.enter_context(self._host.requests.hold())
+                response = await self._answer(call, held)
+        except Exception as error:  # noqa: BLE001 - every failure gets a page
+            response = _failure(call, error)
+        asked.principal = call.principal
+        asked.path = call.path
+        return _sealed(call, response)
+
+    async def _answer(self, call: PageCall, held: ExitStack) -> Response:
+        self._door.refuse_address(call.request)
+        path: str = call.request.scope["path"]
+        is_static = path.startswith(PREFIX)
+        if is_static and not self._door.is_local:
+            return _static(call, path, is_public=True)
+        found = self._pages.find(call.request.method, path)
+        refusal = await self._let_in(call)
+        if not call.principal.key_id and (
+            isinstance(found, ApiError) or found[0].scopes is not OPEN
+        ):
+            if call.is_part:
+                raise refusal or ApiError(401, "unauthenticated", "the session has ended")
+            return self._door.turn_away(call, refusal)
+        if is_static:
+            return _static(call, path, is_public=False)
+        if isinstance(found, ApiError):
+            raise _unknown(found)
+        entry, call.path = found
+        await self._admit(call, entry, held)
+        response = await entry.handler(call)
+        return self._host.response_budget.counted(response, call.principal.tenant)
+
+    async def _let_in(self, call: PageCall) -> ApiError | None:
+        """Find out who the visitor is; returns why a session has ended."""
+        try:
+            session = await self._door.find(call)
+        except ApiError as refusal:
+            if refusal.status != 401:
+                raise
+            return refusal
+        if session is not None:
+            call.session, call.principal = session, session.principal
+            call.menu = _menu(call)
+        return None
+
+    async def _admit(self, call: PageCall, entry: WebPage, held: ExitStack) -> None:
+        """Count the request, and check scopes and, of a form, its token, in this order."""
+        visitor = call.principal
+        if visitor.key_id:
+            self._host.rates.take(visitor.key_id, visitor.tenant)
+            held.enter_context(self._host.requests.hold_for(visitor.tenant))
+        if entry.scopes and not any(map(call.may, entry.scopes)):
+            needed = " or ".join(entry.scopes)
+            raise ApiError(403, "forbidden", f"your key lacks the scope {needed}")
+        if entry.method != "GET":
+            _refuse_foreign(call)
+            call.raw = await read_raw(call.request, MOST_FORM_BYTES)
+            call.form = read_form(call.raw)
+            _check_token(call)
+
+
+def _menu(call: PageCall) -> list[tuple[str, str]]:
+    return [
+        (entry.menu, entry.path)
+        for entry in PAGES
+        if entry.menu and any(map(call.may, entry.scopes or ()))
+    ]
+
+
+def _static(call: PageCall, path: str, *, is_public: bool) -> Response:
+    found = file_at(path)
+    if found is None:
+        raise ApiError(404, "not_found", "there is no such file")
+    accepted = call.request.headers.get("accept-encoding", "")
+    return found.response(accepted, is_public=is_public)
+
+
+def _unknown(found: ApiError) -> ApiError:
+    if found.status == 405:
+        return found
+    return ApiError(404, "not_found", "there is no such page")
+
+
+def _refuse_foreign(call: PageCall) -> None:
+    """Refuse a form that another site has sent."""
+    headers = call.request.headers
+    origin = headers.get("origin")
+    is_ours = origin is None or urlsplit(origin).netloc == headers.get("host")
+    if not is_ours or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise ApiError(403, "forbidden", "another site has sent this form; open the page and retry")
+
+
+def _check_token(call: PageCall) -> None:
+    session = call.session
+    if not call.principal.key_id:  # signing in: the token is that of a cookie
+        given = call.request.cookies.get(cookie_name(call.request, "form"), "")
+        session = WebSession(given, call.principal)
+    token = call.request.headers.get("x-csrf-token") or call.field("csrf")
+    if not session.id or not session.accepts(token):
+        raise ApiError(403, "forbidden", "the form is out of date; open the page and retry")
+
+
+def _failure(call: PageCall, error: Exception) -> Response:
+    """A page for a failure; a message where a script asked, and JSON where a program did."""
+    known = known_error(error, call.correlation_id)
+    if "application/json" in call.request.headers.get("accept", ""):
+        return error_response(known, call.correlation_id)
+    title = TITLES.get(known.status, "Something went wrong")
+    told: dict[str, Any] = {
+        "message": known.message,
+        "correlation_id": call.correlation_id if known.status >= 500 else "",
+    }
+    if call.is_part:
+        response = part(call, "failure_note.html", known.status, **told)
+    else:
+        response = page(call, "failure.html", title=title, status=known.status, **told)
+    response.headers.update(known.headers or {})
+    return response
+
+
+def _sealed(call: PageCall, response: Response) -> Response:
+    """The response with the headers that all have; a long page is compressed."""
+    response.headers.update(HEADERS)
+    if "cache-control" not in response.headers:
+        response.headers["Cache-Control"] = "no-store"
+    body = getattr(response, "body", b"")
+    is_text = response.headers.get("content-type", "").startswith("text/html")
+    accepted = call.request.headers.get("accept-encoding", "")
+    if is_text and len(body) >= PACKED_FROM and "gzip" in accepted:
+        response.body = gzip.compress(body, 5, mtime=0)
+        response.headers["Content-Length"] = str(len(response.body))
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    return response

@@ -1,0 +1,68 @@
+// All behaviour of the pages that the server cannot render. No page has a script of its own.
+"use strict";
+(() => {
+  const $ = (selector, from = document) => from.querySelector(selector);
+  const token = () => $('meta[name="csrf"]')?.content ?? "";
+  const state = $("#state");
+
+  function tell(text, link) {
+    if (!state) return;
+    state.replaceChildren(text);
+    if (link) {
+      const anchor = document.createElement("a");
+      anchor.href = link.href;
+      anchor.textContent = link.text;
+      state.append(" ", anchor);
+    }
+    state.hidden = false;
+  }
+  function clear() { if (state) state.hidden = true; }
+
+  // Every request of a script proves that it comes from a page of this session.
+  document.addEventListener("htmx:config:request", (event) => {
+    event.detail.ctx.request.headers["X-CSRF-Token"] = token();
+  });
+
+  // States: the session has ended, the host fails, the connection is lost, and it is back.
+  function failed(status) {
+    if (status === 401) tell("Your session has ended.", { href: location.href, text: "Sign in again" });
+    else if (status >= 500) tell("The host cannot answer at the moment.", { href: location.href, text: "Try again" });
+  }
+  document.addEventListener("htmx:after:request", (event) => {
+    const status = event.detail.ctx?.response?.status;
+    if (status) failed(status);
+  });
+  document.addEventListener("htmx:error", () => { if (!navigator.onLine) offline(); });
+  function offline() { tell("The connection is lost; what is shown may be out of date."); }
+  addEventListener("offline", offline);
+  addEventListener("online", clear);
+  document.addEventListener("htmx:sse:error", (event) => {
+    if (event.detail.status === 401) failed(401);
+    else tell("The connection is lost; trying to reconnect.");
+  });
+  document.addEventListener("htmx:sse:after:connection", clear);
+
+  // Times: told from now on, with the local time beside them.
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  function words(at, now) {
+    const ago = Math.max(0, (now - at) / 1000);
+    if (ago < 60) return "just now";
+    if (ago < 3600) return `${Math.floor(ago / 60)} min ago`;
+    if (ago < 86400) return `${Math.floor(ago / 3600)} h ago`;
+    const days = Math.floor(ago / 86400);
+    if (days < 30) return days === 1 ? "1 day ago" : `${days} days ago`;
+    return null;
+  }
+  function times(root) {
+    const now = Date.now();
+    for (const each of root.querySelectorAll("time[datetime]")) {
+      const at = Date.parse(each.dateTime);
+      const text = words(at, now);
+      if (text && each.textContent !== text) each.textContent = text;
+      each.title = format.format(at);
+    }
+  }
+  times(document);
+  setInterval(() => times(document), 30000);
+  document.addEventListener("htmx:after:swap", () => times(document));
+})();

@@ -1,0 +1,164 @@
+"""All pages: headers, caches, errors, scopes, static files, sizes."""
+
+import gzip
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import evalwright
+from evalwright.host.web.page import NOBODY, time_html, time_words
+from evalwright.host.web.sessions import WebSession
+from evalwright.host.web.static_files import address_of, file_at
+from evalwright.host.web.table import KEY_PAGES, PAGES
+from host.server import ServedHost
+from host.web.visitor import Visitor
+
+STATIC = files("evalwright.host.web") / "static"
+SOURCE = Path(evalwright.__file__).parent
+COLOUR = re.compile(r"(?<!&)#[0-9a-fA-F]{3,8}\b|\b(?:rgb|hsl|oklch)a?\(")
+
+
+def test_no_page_can_be_framed_cached_or_made_to_load_something(visitor: Visitor):
+    for path in ("/", "/nothing", "/sign-in"):
+        headers = visitor.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_a_page_that_does_not_exist_says_so(visitor: Visitor):
+    answer = visitor.get("/nothing")
+    assert answer.status == 404
+    assert "there is no such page" in answer.text
+
+
+def test_a_program_gets_errors_as_json(visitor: Visitor):
+    answer = visitor.get("/nothing", Accept="application/json")
+    assert (answer.status, json.loads(answer.text)["error"]) == (404, "not_found")
+
+
+def test_a_script_gets_a_message_and_no_whole_page(visitor: Visitor, lasting: ServedHost):
+    answer = visitor.get("/nothing", HX_Request="true")
+    assert answer.status == 404
+    assert answer.text.startswith('<p class="note bad"')
+    answer = Visitor(lasting.url).get("/", HX_Request="true")
+    assert answer.status == 401
+    assert "<html" not in answer.text
+
+
+def test_scopes_decide_what_is_in_the_menu(with_scopes: Callable[..., Visitor]):
+    visitor = with_scopes("scoped", "suites:read")
+    answer = visitor.get("/")
+    assert answer.status == 403
+    assert "your key lacks the scope runs:read" in answer.text
+    assert 'aria-label="Pages"' not in answer.text
+    assert visitor.post("/sign-out").status == 303
+
+
+def test_every_page_names_its_scopes_or_is_open_on_purpose():
+    assert [entry.path for entry in PAGES if not entry.scopes] == []
+    assert {entry.path for entry in KEY_PAGES if entry.scopes is None} == {"/sign-in"}
+    writes = [entry for entry in (*PAGES, *KEY_PAGES) if entry.method != "GET"]
+    assert {entry.method for entry in writes} <= {"POST"}
+
+
+def test_static_files_are_kept_for_good_and_sent_compressed(lasting: ServedHost):
+    for name in ("app.js", "htmx.js", "uplot.js", "uplot.css", "style.css", "icon.svg"):
+        answer = Visitor(lasting.url).get(address_of(name), Accept_Encoding="gzip")
+        assert answer.status == 200
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["content-encoding"] == "gzip"
+    assert Visitor(lasting.url).get("/static/app.000000000000.js").status == 404
+    assert Visitor(lasting.url).get("/static/../page.py").status == 404
+
+
+def test_the_name_of_a_static_file_changes_with_its_content():
+    found = file_at(address_of("app.js"))
+    assert found is not None
+    assert hashlib.sha256(found.content).hexdigest()[:12] in found.path
+
+
+def test_the_first_page_with_all_that_it_needs_is_small(visitor: Visitor):
+    html = visitor.get("/", Accept_Encoding="gzip").text
+    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', html)
+    assert len(named) == 4
+    files_at = [found for found in map(file_at, named) if found is not None]
+    total = len(gzip.compress(html.encode())) + sum(len(each.packed) for each in files_at)
+    assert total <= 100_000
+
+
+def test_vendored_files_are_those_of_their_packages():
+    listed = tomllib.loads((STATIC / "vendor" / "vendored.toml").read_text())
+    hashes = {name: due for package in listed.values() for name, due in package["sha256"].items()}
+    licences = {package["licence_file"] for package in listed.values()}
+    found = {each.name: each.read_bytes() for each in (STATIC / "vendor").iterdir()}
+    assert found.keys() == hashes.keys() | licences | {"vendored.toml"}
+    assert {name: hashlib.sha256(found[name]).hexdigest() for name in hashes} == hashes
+
+
+def test_colours_are_defined_once():
+    """One design system: no other style, script or template of ours names a colour."""
+    paths = [
+        path
+        for kind in ("*.css", "*.js", "*.html")
+        for path in SOURCE.rglob(kind)
+        if "vendor" not in path.parts
+        and path.relative_to(SOURCE).as_posix() != "reports/html/style.css"
+    ]
+    assert len(paths) > 10
+    named = {
+        path.name: COLOUR.findall(path.read_text()) for path in paths if "{" in path.read_text()
+    }
+    assert {name: found for name, found in named.items() if found} == {}
+
+
+def test_templates_hold_no_script_and_no_style():
+    for path in (SOURCE / "host" / "web" / "templates").glob("*.html"):
+        text = path.read_text()
+        assert not re.search(
+            r"<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=|hx-on|js:", text
+        ), path
+
+
+def test_hidden_characters_of_a_text_are_written_out(visitor: Visitor):
+    answer = visitor.get("/?text=%E2%80%AEevil%3Cscript%3E")
+    assert "<script>" not in answer.text
+    assert "⟦U+202E⟧evil" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "just now"),
+        (59, "just now"),
+        (60, "1 min ago"),
+        (7199, "1 h ago"),
+        (90_000, "1 day ago"),
+        (3 * 86_400, "3 days ago"),
+        (60 * 86_400, "1969-11-02"),
+    ],
+)
+def test_times_are_told_from_now_on(seconds: int, words: str):
+    assert time_words(-seconds, 0) == words
+    assert words in time_html(-seconds * 1_000_000, 0)
+
+
+def test_a_token_is_good_for_its_session_only_and_never_the_same():
+    mine, other = WebSession("a", NOBODY), WebSession("b", NOBODY)
+    first, second = mine.new_token(), mine.new_token()
+    assert first != second
+    assert mine.accepts(first)
+    assert not other.accepts(first)
+    assert not mine.accepts(first[:-1])

@@ -1,0 +1,65 @@
+"""`evalwright view`: the link that it prints is the only way in."""
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from host.web.visitor import Visitor
+from subjects.command import Evalwright
+
+
+class Viewed:
+    """A running `evalwright view`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.link = process.stdout.readline().decode().rstrip("\n")
+        self.url, _, self.token = self.link.partition("/?token=")
+
+
+@pytest.fixture
+def viewed(evalwright: Evalwright) -> Iterator[Viewed]:
+    process = evalwright.start(
+        "view", "--db", str(evalwright.folder / "evals.db"), "--no-browser",
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield Viewed(process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b"", "the address is the only line"
+        process.stdout.close()
+
+
+def test_the_link_lets_one_browser_in_and_every_other_address_is_refused(viewed: Viewed):
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{40,}", viewed.link)
+    stranger = Visitor(viewed.url)
+    for path in (
+        "/",
+        "/sign-in",
+        "/static/app.js",
+        "/v1/runs",
+        "/v1/openapi.json",
+        "/x",
+        "/?token=x",
+    ):
+        assert stranger.get(path).status in (401, 403)
+    owner = Visitor(viewed.url)
+    answer = owner.get(f"/?token={viewed.token}")
+    assert (answer.status, answer.location) == (303, "/")
+    assert viewed.token not in answer.text + " ".join(answer.cookies)
+    first = owner.get("/")
+    assert first.status == 200
+    assert "No runs yet" in first.text
+    (script, *_) = re.findall(r'src="(/static/[^"]+)"', first.text)
+    assert owner.get(script).status == 200
+    assert stranger.get(script).status == 401
+    assert stranger.get(f"/?token={viewed.token}").status == 403, "it works once"
+    assert owner.get("/v1/runs").status == 404, "there is no API"
+    assert owner.get("/", Host="evil.example").status == 403, "another name was made to lead here"
