@@ -12,13 +12,14 @@ from engine.test_checked_runs import a_checked_task, of_checks, says
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.planning import RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite
+from evalwright.engine import own_checks
 from evalwright.engine.execution import Means, start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
 from subjects.judges import JUDGE, Judge, a_judge
-from subjects.runs import Recording, Workshop, as_agent
+from subjects.runs import TIME_LIMIT_S, Recording, Workshop, as_agent
 
 GREETS = {"judge": ["greets the customer", {"criterion": "states the carrier", "weight": 3}]}
 
@@ -121,15 +122,18 @@ class Own:
     def __init__(self, workshop: Workshop, folder: Path, code: str) -> None:
         self.workshop = workshop
         (folder / "checks.py").write_text(textwrap.dedent(code))
+        self._begun = folder / "begun"  # that a check will not end
         self.source = SuiteSource(str(folder), "sha256:0")
 
     def run(self, *checks: Any, agent: Any = None, **fields: Any) -> Recording:
         suite = a_suite([a_checked_task("task-1", *checks, **fields)], modes=["golden"])
         subject = as_agent(agent or says("Please wait."))
-        options = RunOptions(task_timeout_s=0.5)
+        options = RunOptions(task_timeout_s=TIME_LIMIT_S)
         plan = plan_run(suite, "evals.yaml", subject, options, source=self.source)
         log = self.workshop.log
-        return self.workshop._recorded(subject, lambda: start_run(log, subject, plan))
+        return self.workshop._recorded(
+            subject, lambda: start_run(log, subject, plan), self._begun.exists
+        )
 
     def result(self, *checks: Any, **fields: Any) -> dict[str, Any]:
         (checked,) = self.run(*checks, **fields).of("evalwright.checked")
@@ -140,7 +144,10 @@ class Own:
 def own(workshop: Workshop, tmp_path: Path) -> Own:
     code = """
         import asyncio, sys, time
+        from pathlib import Path
+        from evalwright.engine import own_checks
 
+        def begin(): Path(__file__).with_name("begun").touch()
         def is_polite(output):
             return "please" in output.lower()
 
@@ -156,13 +163,16 @@ def own(workshop: Workshop, tmp_path: Path) -> Own:
                 "soon", 0, 0.0, "task-1", [], "task-1")
         def raises(output): raise ValueError("no such thing")
         def exits(): sys.exit(0)
-        def hangs(): time.sleep(30)
-        async def hangs_too(): await asyncio.sleep(30)
-        async def blocks_its_loop(): time.sleep(30)
+        def hangs(): begin(); time.sleep(600)
+        async def hangs_too(): begin(); await asyncio.sleep(600)
+        async def blocks_its_loop(): begin(); time.sleep(600)
         loops = []
         async def blocks_third():
             loops.append(asyncio.get_running_loop())
-            if len(loops) == 3: time.sleep(30)
+            if len(loops) == 3:
+                own_checks.HEARTBEAT_S = 0.25
+                begin()
+                time.sleep(600)
             return loops[-1] is loops[0]
         def interrupts(): raise KeyboardInterrupt
         async def interrupts_too(): raise KeyboardInterrupt
@@ -210,9 +220,9 @@ def test_a_function_of_ones_own_decides(own: Own, check: Any, passed: Any, score
         ("exits_too", "SystemExit: 0"),
         ("interrupts", "KeyboardInterrupt"),
         ("interrupts_too", "KeyboardInterrupt"),
-        ("hangs", "did not return within 0.5 s"),
-        ("hangs_too", "did not return within 0.5 s"),
-        ("blocks_its_loop", "did not return within 0.5 s"),
+        ("hangs", "did not return within 60 s"),
+        ("hangs_too", "did not return within 60 s"),
+        ("blocks_its_loop", "did not return within 60 s"),
         ("odd", "not a bool"),
         ("unreadable", "what it returned cannot be read: RuntimeError('not now')"),
         ("several", "can only convert an array of size 1"),
@@ -249,7 +259,10 @@ def test_one_that_raises_fails_the_task_wherever_it_stands(own: Own, around: Any
     assert checked["checks"][0]["reason"].endswith("ValueError: no such thing")
 
 
-def test_async_checks_share_a_loop_until_one_blocks_it(own: Own) -> None:
+def test_async_checks_share_a_loop_until_one_blocks_it(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_checks, "HEARTBEAT_S", TIME_LIMIT_S)  # until it is blocked
     recording = own.run({"python": "checks.py:blocks_third"}, repeat=4)
     checks = [each["checks"][0] for each in recording.of("evalwright.checked")]
     assert [check["passed"] for check in checks] == [True, True, False, False]

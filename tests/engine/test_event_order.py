@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from builders import a_suite, a_task
 from evalwright.agents import ToolError
 from evalwright.engine.validation import check_events
 from subjects import logs
-from subjects.runs import AGENT_ID, Recording, Workshop
+from subjects.runs import AGENT_ID, TIME_LIMIT_S, Recording, Workshop
+from subjects.waiting import eventually
 
 SCHEMAS = Path(__file__).parents[2].parent / "shared" / "openwop" / "schemas"
 
@@ -170,12 +170,16 @@ def every_kind_of_log(workshop: Workshop) -> list[list[dict[str, Any]]]:
     def broken(task: Any) -> None:
         raise ConnectionError("nobody there")
 
+    limit: dict[str, Any] = {
+        "run_timeout_s": TIME_LIMIT_S,
+        "time_is_up": lambda: workshop.scored_tasks() == {"task-1"},
+    }
     try:
         return [
             workshop.run(everything(), busy, concurrency=5, tags=("ci",)).events,
             (failed := workshop.run(everything(2), broken)).events,
             workshop.resume(failed.run_id, busy).events,
-            (late := workshop.run(everything(3), stuck, run_timeout_s=0.2)).events,
+            (late := workshop.run(everything(3), stuck, **limit)).events,
             workshop.resume(late.run_id, busy).events,
         ]
     finally:
@@ -259,12 +263,12 @@ def test_the_start_of_a_long_invocation_is_in_the_log_while_it_lasts(workshop: W
 
     def answer(task: Any) -> str:
         run_id = task._invocation.run_id
-        for _ in range(200):  # as long as it takes, but not for ever
-            time.sleep(0.01)
-            types = [event.type for event in workshop.log.read(run_id)]
-            if "agent.invocation.started" in types:
-                break
-        seen.append(types)
+
+        def types() -> list[str]:
+            return [event.type for event in workshop.log.read(run_id)]
+
+        eventually(lambda: "agent.invocation.started" in types(), "the start")
+        seen.append(types())
         return "yes"
 
     assert workshop.run(a_suite(), answer).summary.passed

@@ -2,6 +2,7 @@
 
 import asyncio
 import enum
+import inspect
 import sys
 import threading
 from collections import OrderedDict, namedtuple
@@ -12,7 +13,7 @@ import pytest
 
 from builders import a_suite, a_task
 from subjects import logs
-from subjects.runs import Recording, Workshop
+from subjects.runs import TIME_LIMIT_S, Recording, Workshop
 from subjects.waiting import DEADLINE_SECONDS, eventually
 
 Behaviour = Callable[[], Any]
@@ -239,12 +240,32 @@ def test_what_is_json_in_all_but_its_type_is_an_answer(
 # Timeouts.
 
 
+def run_late(workshop: Workshop, agent: Callable[[Any], Any]) -> Recording:
+    """A run of an agent that never answers task-2: time is up when the others have their scores."""
+    begun = threading.Event()
+
+    def watched(task: Any) -> Any:
+        if task.id == "task-2":
+            begun.set()
+        return agent(task)
+
+    async def watched_in_the_loop(task: Any) -> Any:
+        return await watched(task)
+
+    return workshop.run(
+        a_suite(tasks=3),
+        watched_in_the_loop if inspect.iscoroutinefunction(agent) else watched,
+        task_timeout_s=TIME_LIMIT_S,
+        time_is_up=lambda: begun.is_set() and workshop.scored_tasks() == {"task-1", "task-3"},
+    )
+
+
 def test_a_sync_agent_that_is_too_slow_fails_its_task(workshop: Workshop) -> None:
     release = threading.Event()
-    recording = workshop.run(a_suite(tasks=3), failing_on_task_2(release.wait), task_timeout_s=0.05)
+    recording = run_late(workshop, failing_on_task_2(release.wait))
     release.set()
     error = assert_only_task_2_failed(recording, "agent_timeout")
-    assert error["message"] == "no answer within 0.05 s"
+    assert error["message"] == f"no answer within {TIME_LIMIT_S:g} s"
 
 
 def test_an_async_agent_that_is_too_slow_is_cancelled_and_fails_its_task(
@@ -260,7 +281,7 @@ def test_an_async_agent_that_is_too_slow_is_cancelled_and_fails_its_task(
             ends.append(task.id)
         return "yes"
 
-    recording = workshop.run(a_suite(tasks=3), agent, task_timeout_s=0.05)
+    recording = run_late(workshop, agent)
     assert_only_task_2_failed(recording, "agent_timeout")
     assert sorted(ends) == ["task-1", "task-2", "task-3"]
 
@@ -277,7 +298,7 @@ def test_an_async_agent_that_swallows_its_cancellation_and_answers_is_too_slow(
                 return late
         return "yes"
 
-    recording = workshop.run(a_suite(tasks=3), agent, task_timeout_s=0.05)
+    recording = run_late(workshop, agent)
     assert_only_task_2_failed(recording, "agent_timeout")
 
 
@@ -290,19 +311,20 @@ def test_an_async_agent_that_raises_when_cancelled_is_too_slow(workshop: Worksho
                 raise ValueError("I did not expect that") from None
         return "yes"
 
-    recording = workshop.run(a_suite(tasks=3), agent, task_timeout_s=0.05)
+    recording = run_late(workshop, agent)
     assert_only_task_2_failed(recording, "agent_timeout")
 
 
 def test_a_sync_agent_that_goes_on_after_its_timeout_records_nothing_more(
     workshop: Workshop,
 ) -> None:
-    timed_out = threading.Event()
+    begun, timed_out = threading.Event(), threading.Event()
     refusals: list[str] = []
 
     def agent(task: Any) -> str:
         if task.id != "task-1":
             return "yes"
+        begun.set()
         timed_out.wait(DEADLINE_SECONDS)
         for deed in (
             lambda: task.call_tool("shop:orders.get"),
@@ -314,7 +336,13 @@ def test_a_sync_agent_that_goes_on_after_its_timeout_records_nothing_more(
                 refusals.append(str(refusal))
         return "yes"
 
-    recording = workshop.run(a_suite(tasks=3), agent, task_timeout_s=0.05, concurrency=3)
+    recording = workshop.run(
+        a_suite(tasks=3),
+        agent,
+        task_timeout_s=TIME_LIMIT_S,
+        time_is_up=lambda: begun.is_set() and workshop.scored_tasks() == {"task-2", "task-3"},
+        concurrency=3,
+    )
     timed_out.set()
     eventually(lambda: len(refusals) == 2)
     again = Recording(workshop.log, recording.outcome, None)

@@ -13,7 +13,7 @@ from evalwright.engine.continuation import resume_run
 from evalwright.engine.history import read_history
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
-from subjects.runs import AGENT_ID, Workshop
+from subjects.runs import AGENT_ID, TIME_LIMIT_S, Recording, Workshop
 
 
 def broken(task: Any) -> str:
@@ -56,12 +56,17 @@ def test_one_answer_is_enough_to_score_every_failure(workshop: Workshop, answere
 
 
 def test_rubbish_and_timeouts_count_as_failed_invocations(workshop: Workshop) -> None:
+    begun = threading.Event()
+
     async def agent(task: Any) -> Any:
         if task.id == "task-1":
             return b"rubbish"
+        begun.set()
         return await asyncio.Event().wait()
 
-    recording = workshop.run(a_suite(tasks=2), agent, task_timeout_s=0.05)
+    recording = workshop.run(
+        a_suite(tasks=2), agent, task_timeout_s=TIME_LIMIT_S, time_is_up=begun.is_set
+    )
     assert recording.failure is not None
     assert recording.failure.code == "agent_unavailable"
 
@@ -103,27 +108,39 @@ class HalfStuck:
     """Answers the first tasks and never the others."""
 
     def __init__(self, answered: int) -> None:
-        self.asked: list[str] = []
+        self.waiting: list[str] = []
         self.release = threading.Event()
         self._answered = answered
 
     def __call__(self, task: Any) -> str:
-        self.asked.append(task.id)
         if int(task.id.removeprefix("task-")) > self._answered:
+            self.waiting.append(task.id)
             self.release.wait()
         return "yes"
 
+    def run(self, workshop: Workshop, suite: Any, agent: Any = None) -> Recording:
+        """A run whose time is up when nothing is left but what is never answered."""
+        late = workshop.run(
+            suite,
+            agent or self,
+            concurrency=2,
+            run_timeout_s=TIME_LIMIT_S,
+            time_is_up=lambda: (
+                bool(self.waiting) and len(workshop.scored_tasks()) == self._answered
+            ),
+        )
+        self.release.set()
+        return late
+
 
 def test_a_run_that_takes_too_long_tells_the_limit_and_fails(workshop: Workshop) -> None:
-    agent = HalfStuck(answered=2)
-    recording = workshop.run(a_suite(tasks=5), agent, concurrency=2, run_timeout_s=0.3)
-    agent.release.set()
+    recording = HalfStuck(answered=2).run(workshop, a_suite(tasks=5))
     assert recording.failure is not None
     assert recording.failure.code == "run_timeout"
     assert logs.types(recording.events)[-1] == "run.failed"
     (breach,) = recording.of("cap.breached")
-    assert (breach["kind"], breach["limit"]) == ("run-duration", 300)
-    assert breach["observed"] >= 300
+    assert (breach["kind"], breach["limit"]) == ("run-duration", TIME_LIMIT_S * 1000)
+    assert breach["observed"] >= breach["limit"]
     (failed,) = recording.of("run.failed")
     assert failed["error"]["code"] == "run_timeout"
     assert logs.scored_tasks(recording.events) == {"task-1", "task-2"}
@@ -131,9 +148,7 @@ def test_a_run_that_takes_too_long_tells_the_limit_and_fails(workshop: Workshop)
 
 
 def test_resuming_it_asks_only_for_what_has_no_score(workshop: Workshop) -> None:
-    agent = HalfStuck(answered=2)
-    late = workshop.run(a_suite(tasks=5), agent, concurrency=2, run_timeout_s=0.3)
-    agent.release.set()
+    late = HalfStuck(answered=2).run(workshop, a_suite(tasks=5))
     asked: list[str] = []
 
     def repaired(task: Any) -> str:
@@ -175,9 +190,7 @@ class DyingLog:
 def test_a_continuation_that_is_killed_at_once_still_knows_what_has_its_score(
     workshop: Workshop, appends: int
 ) -> None:
-    stuck = HalfStuck(answered=2)
-    late = workshop.run(a_suite(tasks=4), stuck, concurrency=2, run_timeout_s=0.3)
-    stuck.release.set()
+    late = HalfStuck(answered=2).run(workshop, a_suite(tasks=4))
     asked: list[str] = []
 
     def repaired(task: Any) -> str:
@@ -197,16 +210,18 @@ def test_a_continuation_that_is_killed_at_once_still_knows_what_has_its_score(
 
 def test_a_run_that_is_out_of_time_waits_for_no_thread(workshop: Workshop) -> None:
     """A sync agent cannot be stopped; the run ends all the same, and its log stays closed."""
-    over = threading.Event()
+    over, calls = threading.Event(), list[str]()
 
     def tireless(task: Any) -> str:
         while not over.wait(0.0005):
-            task.call_tool("shop:orders.get")
+            calls.append(task.call_tool("shop:orders.get"))
         return "yes"
 
     fixtures = {"toolResponses": [{"tool": "shop:orders.get", "response": 1}]}
     suite = a_suite([a_task(f"task-{n}", fixtures=fixtures) for n in (1, 2)])
-    recording = workshop.run(suite, tireless, run_timeout_s=0.2)
+    recording = workshop.run(
+        suite, tireless, run_timeout_s=TIME_LIMIT_S, time_is_up=lambda: len(calls) > 100
+    )
     over.set()
     assert recording.failure is not None
     assert recording.failure.code == "run_timeout"
@@ -232,8 +247,7 @@ def test_a_continued_run_counts_what_the_failed_one_spent(workshop: Workshop) ->
         return stuck(task)
 
     suite = a_suite(tasks=2, max_cost_usd=8)
-    late = workshop.run(suite, spending, concurrency=2, run_timeout_s=0.3)
-    stuck.release.set()
+    late = stuck.run(workshop, suite, spending)
     resumed = workshop.resume(late.run_id, spending)
     assert resumed.summary.total_cost_usd == 9
     assert not resumed.summary.passed
