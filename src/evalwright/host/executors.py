@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Protocol
 
 import msgspec
@@ -13,6 +13,7 @@ from evalwright.contracts.events import RunCancelled, RunPaused
 from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Execution, Means
 from evalwright.engine.history import History
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.turns import Turns
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
@@ -47,6 +48,17 @@ class RunExecutor(Protocol):
 
     async def close(self) -> None:
         """Release connections and the like."""
+
+
+class RunningRun:
+    """A run that is being executed here; it counts as running until it ends."""
+
+    def __init__(self, run: RunHandle, executor: RunExecutor, counted: ExitStack) -> None:
+        self.run = run
+        self.executor = executor
+        self.counted = counted
+        self.task: asyncio.Task[None] | None = None
+        self.cancelled: RunCancelled | None = None  # how it is to end
 
 
 class Pace:

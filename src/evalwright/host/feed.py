@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from evalwright.contracts.events import TERMINAL_TYPES, Event
-from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.protocol import EventLog, NewEvent, News
 
 Listener = Callable[[str, list[Event]], None]
 
@@ -53,6 +53,11 @@ class Subscriber:
             self._lost, self._events = True, []
         elif not self._lost:
             self._events += events
+        self.wake()
+
+    def look(self) -> None:
+        """Let it read the log: another process has appended to it."""
+        self._lost = True
         self.wake()
 
     def tell(self, notice: Notice) -> None:
@@ -108,6 +113,7 @@ class Feed:
     def __init__(self) -> None:
         self._subscribers: dict[str, set[Subscriber]] = {}
         self._listeners: list[Listener] = []
+        self._hearers: list[News] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._arriving = threading.Lock()  # guards the next two
         self._arrived: dict[str, list[Event]] = {}  # by run, in the order of their first events
@@ -118,10 +124,15 @@ class Feed:
         """Start to observe the log, on the running event loop."""
         self._loop = asyncio.get_running_loop()
         log.observe(self._observe)
+        log.hear(self._hear)
 
     def listen(self, listener: Listener) -> None:
         """Add a listener to the events of every run."""
         self._listeners.append(listener)
+
+    def hear(self, hearer: News) -> None:
+        """Add a hearer of what other processes append; it is called on the event loop."""
+        self._hearers.append(hearer)
 
     @contextmanager
     def follow(self, run_id: str) -> Iterator[Subscriber]:
@@ -164,6 +175,19 @@ class Feed:
             was_due, self._is_due = self._is_due, True
         if not was_due:
             loop.call_soon_threadsafe(self._deliver_some, loop)
+
+    def _hear(self, run_ids: Sequence[str] | None) -> None:
+        """Called on a thread of the log, when other processes have appended to it."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._look, run_ids)
+
+    def _look(self, run_ids: Sequence[str] | None) -> None:
+        for run_id in self._subscribers.keys() if run_ids is None else run_ids:
+            for subscriber in tuple(self._subscribers.get(run_id, ())):
+                subscriber.look()
+        for hearer in self._hearers:
+            hearer(run_ids)
 
     def _deliver_some(self, loop: asyncio.AbstractEventLoop) -> None:
         """Deliver events for a while, and the others when the loop has seen to the rest."""

@@ -27,6 +27,7 @@ from evalwright.host.limits import (
     Rate,
     RateLimits,
 )
+from evalwright.host.orders import RunOrders
 from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
@@ -139,6 +140,7 @@ class Host:
         )
         limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
         self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
+        self.orders = RunOrders(self.log, self.runs)
         self.recovery = Recovery(self.log, maker, self.runs, self._adopt)
 
     def _measure(self) -> None:
@@ -186,7 +188,9 @@ class Host:
         await asyncio.to_thread(self._seal_secrets)
         await self.webhooks.start()
         await self.recovery.recover()
-        background = [asyncio.create_task(work()) for work in (self._sweep, self.key_watch.run)]
+        self.feed.hear(self.orders.hear)
+        works = (self._sweep, self.key_watch.run, self.orders.run, self.recovery.run)
+        background = [asyncio.create_task(work()) for work in works]
         self.is_ready = True
         try:
             yield

@@ -3,13 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
+from evalwright.contracts.errors import StoreError
 from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.store.protocol import EventLog
+
+LOOK_SECONDS = 1.5
 
 _logger = logging.getLogger(__name__)
 
@@ -25,12 +29,26 @@ class Recovery:
         self._runs = runs
         self._announce = announce
 
-    async def recover(self) -> int:
-        """Resume the runs that a crash or a stop interrupted; returns how many."""
-        count = 0
-        for run_id, partition in await asyncio.to_thread(self._log.open_runs):
-            count += await self._take_up(RunHandle.find(self._log, partition, run_id))
-        return count
+    async def recover(self) -> None:
+        """Resume the runs that a crash or a stop of this host interrupted."""
+        if self._log.records.is_near:
+            for run_id, partition in await asyncio.to_thread(self._log.open_runs):
+                await self._take_up(RunHandle.find(self._log, partition, run_id))
+
+    async def run(self) -> None:
+        """Take up runs of hosts that have ended, again and again.
+
+        A run counts as abandoned when it is so twice in a row: it may have just been created.
+        """
+        before: set[tuple[str, str]] = set()
+        while not self._log.records.is_near:
+            with suppress(StoreError):
+                found = await asyncio.to_thread(self._log.upkeep.abandoned_runs)
+                for run_id, partition in found:
+                    if (run_id, partition) in before and not self._runs.knows(run_id):
+                        await self._take_up(RunHandle.find(self._log, partition, run_id))
+                before = set(found)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _take_up(self, run: RunHandle) -> bool:
         if not await run.beside(lambda: self._is_interrupted(run)):

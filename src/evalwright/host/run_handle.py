@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted, Event
+from evalwright.host.errors import ApiError
 from evalwright.host.principal import tenant_of
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
@@ -17,6 +18,14 @@ EndStatus = Literal["completed", "failed", "cancelled"]
 Status = OpenStatus | Literal["cancelling"] | EndStatus
 
 ENDED: tuple[EndStatus, ...] = get_args(EndStatus)
+
+
+class ExecutedElsewhere(ApiError):
+    """Another process executes the run."""
+
+    def __init__(self) -> None:
+        message = "the run is being executed by another process"
+        super().__init__(409, "conflict", message, {"runStatus": "running"})
 
 
 class RunHandle(NamedTuple):

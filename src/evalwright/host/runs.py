@@ -36,11 +36,11 @@ from evalwright.engine.recorder import Recorder
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.evaluation import PlannedEvaluation
 from evalwright.host.executor_maker import ExecutorMaker
-from evalwright.host.executors import RunExecutor
+from evalwright.host.executors import RunningRun
 from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.outages import StrandedRuns
 from evalwright.host.reading import claimed
-from evalwright.host.run_handle import ENDED, RunHandle, Status
+from evalwright.host.run_handle import ENDED, ExecutedElsewhere, RunHandle, Status
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent, RunFacts
 from evalwright.store.records import RecordChange
@@ -51,17 +51,6 @@ BREAK_OFF_SECONDS = 2  # that runs have to end when they are broken off
 CANCEL_SECONDS = 2  # that a request waits for the end of the run it cancels
 
 _logger = logging.getLogger(__name__)
-
-
-class _Running:
-    """A run that is being executed here; it counts as running until it ends."""
-
-    def __init__(self, run: RunHandle, executor: RunExecutor, counted: ExitStack) -> None:
-        self.run = run
-        self.executor = executor
-        self.counted = counted
-        self.task: asyncio.Task[None] | None = None
-        self.cancelled: RunCancelled | None = None  # how it is to end
 
 
 class Runs:
@@ -80,7 +69,7 @@ class Runs:
         self._redactor = redactor
         self._clock = clock
         self._limit = limit
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, RunningRun] = {}
         self._waking: set[str] = set()  # paused runs that are about to be running again
         self._stranded = StrandedRuns(self._take_up)
         self._is_stopping = False
@@ -112,7 +101,7 @@ class Runs:
                 unused.pop_all()  # the executor closes the agent too
                 unused.push_async_callback(executor.close)
                 await executor.open(facts, changes)
-                self._execute(_Running(run, executor, counted.pop_all()))
+                self._execute(RunningRun(run, executor, counted.pop_all()))
                 unused.pop_all()
 
     async def start_workflow(
@@ -124,7 +113,7 @@ class Runs:
             await recorder.create([started], (), changes)
             executor = await self._maker.workflow(run, started)
             assert executor is not None, "only workflows of the host are started"
-            self._execute(_Running(run, executor, counted.pop_all()))
+            self._execute(RunningRun(run, executor, counted.pop_all()))
 
     def _counted(self, run: RunHandle) -> ExitStack:
         """Count a run of a tenant; raises `ApiError` if there are too many, or the host stops."""
@@ -134,12 +123,12 @@ class Runs:
             held.enter_context(self._limit.hold_for(run.tenant))
             return held.pop_all()
 
-    def _execute(self, running: _Running) -> None:
+    def _execute(self, running: RunningRun) -> None:
         run_id = running.run.run_id
         self._running[run_id] = running
         running.task = asyncio.create_task(self._attend(running), name=run_id)
 
-    async def _attend(self, running: _Running) -> None:
+    async def _attend(self, running: RunningRun) -> None:
         """Execute a run until it ends or the host stops."""
         run, is_stranded = running.run, False
         try:
@@ -158,7 +147,7 @@ class Runs:
                 self._stranded.forget(run.run_id)
             await running.executor.close()
 
-    async def _run_to_end(self, running: _Running) -> None:
+    async def _run_to_end(self, running: RunningRun) -> None:
         try:
             await running.executor.run()
         except asyncio.CancelledError:
@@ -187,6 +176,14 @@ class Runs:
         """End a run that cannot go on, as soon as that can be recorded."""
         event = self._event(run, RunFailure(detail))
         await run.keep(NewEvent(event.type, None, event.at_us, event.body))
+
+    def executes(self, run_id: str) -> bool:
+        """Whether this process executes a run."""
+        return run_id in self._running
+
+    def knows(self, run_id: str) -> bool:
+        """Whether this process executes a run, or is about to do so again."""
+        return run_id in self._running or run_id in self._stranded
 
     async def finish(self, run: RunHandle) -> None:
         """Wait until a run is no longer executed here."""
@@ -228,8 +225,7 @@ class Runs:
             async with claimed(run.log, run.run_id):
                 await self._record(run, ending)
         except RunBusy:
-            message = "the run is being executed by another process"
-            raise _conflict(message, "running") from None
+            raise ExecutedElsewhere from None
 
     async def pause(
         self, run: RunHandle, reason: str | None, *, immediately: bool = False
@@ -263,7 +259,7 @@ class Runs:
     def _not_here(self, run: RunHandle) -> ApiError:
         if run.run_id in self._stranded:
             return unavailable("the run is about to be taken up again", TAKE_UP_RETRY_SECONDS)
-        return _conflict("the run is being executed by another process", "running")
+        return ExecutedElsewhere()
 
     async def resume(self, run: RunHandle, reason: str | None) -> Event:
         """Resume a paused run; raises `ApiError` 409 for any other."""
@@ -284,7 +280,11 @@ class Runs:
     async def _wake(self, run: RunHandle, resumed: RunResumed) -> Event:
         """Resume a run that was paused when an earlier process ended."""
         with self._awake(run), self._counted(run) as counted:
-            recorded = await self._record(run, resumed)
+            try:
+                async with claimed(run.log, run.run_id):
+                    recorded = await self._record(run, resumed)
+            except RunBusy:
+                raise ExecutedElsewhere from None
             await self._go_on(run, counted)
         return recorded
 
@@ -351,7 +351,7 @@ class Runs:
         except EvalwrightError as error:
             await self._fail(run, ErrorDetail("cannot_resume", str(error), None, True))
             return False
-        self._execute(_Running(run, executor, counted.pop_all()))
+        self._execute(RunningRun(run, executor, counted.pop_all()))
         return True
 
     async def _take_up(self, run: RunHandle) -> None:

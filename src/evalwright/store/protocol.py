@@ -62,6 +62,7 @@ ALL_RUNS = RunFilter()
 
 Watcher = Callable[[Sequence[NewEvent]], None]
 Observer = Callable[[str, int, Sequence[NewEvent]], None]  # run, first sequence, events
+News = Callable[[Sequence[str] | None], None]  # runs; None: perhaps any, as some was missed
 Companion = Callable[[str, str, Sequence[NewEvent]], Sequence[RecordChange]]  # tenant, run, events
 
 
@@ -134,6 +135,16 @@ class EventLog(EventSink, Protocol):
 
     def observe(self, observer: Observer) -> None:
         """Call the observer, like a watcher, with the events of every run in this view."""
+
+    def hear(self, news: News) -> None:
+        """Call with the runs that other processes have appended to, once that is durable.
+
+        It is called by a thread of the log, and may be called once for many appends. A log in a
+        file hears nothing of others.
+        """
+
+    def tell(self, run_ids: Sequence[str]) -> None:
+        """Let other processes hear of runs of which they are to look at something else."""
 
     def accompany(self, companion: Companion) -> None:
         """Write the documents that the companion gives for each new run with its first events.

@@ -18,6 +18,7 @@ from evalwright.store.protocol import (
     ALL_RUNS,
     Companion,
     NewEvent,
+    News,
     Observer,
     RunFacts,
     RunFilter,
@@ -226,6 +227,12 @@ class SqliteLog:
     def observe(self, observer: Observer) -> None:
         """Call the observer with every run's events once they are durable."""
         self._database.writer.observe(observer, self._tenant)
+
+    def hear(self, news: News) -> None:
+        """Nothing is heard of other processes: whoever follows a run reads the log now and then."""
+
+    def tell(self, run_ids: Sequence[str]) -> None:
+        """Nobody hears it."""
 
     def accompany(self, companion: Companion) -> None:
         """Write the documents that the companion gives for each new run with its first events."""

@@ -12,6 +12,7 @@ import msgspec
 from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.times import iso_time
 from evalwright.store import schema
+from evalwright.store.claims import is_claimed
 from evalwright.store.location import BUSY_SECONDS, clear_errors, connect, primary_code
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ class Tombstone(NamedTuple):
 
 class Upkeep(Protocol):
     """What else can be asked of a log, and done to it; restricted to a tenant as the log is."""
+
+    def abandoned_runs(self) -> list[tuple[str, str]]:
+        """The runs that neither ended nor wait, and that no process executes, with their tenants.
+
+        Oldest first. Those that workers execute task by task are not among them.
+        """
 
     def mentioning(self, run_id: str) -> list[str]:
         """The runs that may refer to this run: their first events or their last one name it."""
@@ -88,6 +95,21 @@ class SqliteUpkeep:
         self._database = database
         self._tenant = tenant
         self._mine = "" if tenant is None else " AND {table}.tenant = :tenant"
+
+    def abandoned_runs(self) -> list[tuple[str, str]]:
+        """The runs that neither ended nor wait, and that no process executes."""
+        rows = self._database.query(
+            "SELECT run, run_id, run_facts.tenant FROM run_facts JOIN runs USING (run)"  # noqa: S608
+            " WHERE ended_us IS NULL AND status = 'running'"
+            f"{self._mine.format(table='run_facts')} ORDER BY run",
+            {"tenant": self._tenant},
+        )
+        with clear_errors(self._database.place):
+            return [
+                (run_id, tenant)
+                for run, run_id, tenant in rows
+                if not is_claimed(self._database.lock_file, run)
+            ]
 
     def mentioning(self, run_id: str) -> list[str]:
         """The runs that may refer to this run: their first events or their last one name it."""

@@ -159,7 +159,7 @@ async def _cancelled(call: ApiCall, run: RunHandle) -> str:
             return "cancelled"
     except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
-    return await call.host.runs.cancel(run, reason, call.principal.principal)
+    return await call.host.orders.cancel(run, reason, call.principal.principal)
 
 
 async def bulk_cancel(call: ApiCall) -> Response:
@@ -195,7 +195,7 @@ async def pause(call: ApiCall) -> Response:
     """Pause a run: running tasks end, and no new ones start."""
     run, is_immediate = call.run, call.body.get("drainPolicy") == "immediate"
     try:
-        event = await call.host.runs.pause(run, call.body.get("reason"), immediately=is_immediate)
+        event = await call.host.orders.pause(run, call.body.get("reason"), immediately=is_immediate)
     except ApiError as refusal:
         if (refusal.details or {}).get("runStatus") == "paused":
             paused_at = await run.beside(lambda: _paused_at(run))
@@ -213,7 +213,7 @@ def _paused_at(run: RunHandle) -> dict[str, str]:
 
 async def resume(call: ApiCall) -> Response:
     """Resume a paused run."""
-    event = await call.host.runs.resume(call.run, call.body.get("reason"))
+    event = await call.host.orders.resume(call.run, call.body.get("reason"))
     body = {"runId": call.run.run_id, "status": "running", "resumedAt": iso_time(event.at_us)}
     return json_response(body, 202)
 

@@ -1,0 +1,157 @@
+"""Cancelling, pausing and resuming runs, whichever host executes them.
+
+A host that does not execute a run leaves an order beside the log, and waits until the log says that
+it was carried out. The host that executes the run hears of the order, or finds it a moment later.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
+
+import msgspec
+
+from evalwright.contracts.errors import EvalwrightError, StoreError
+from evalwright.contracts.events import Event, RunPaused, RunResumed
+from evalwright.host.errors import ApiError, unavailable
+from evalwright.host.run_handle import ENDED, ExecutedElsewhere, RunHandle, Status
+from evalwright.host.runs import CANCEL_SECONDS, Runs
+from evalwright.store.protocol import EventLog
+from evalwright.store.records import RecordChange, RecordConflict
+
+KIND = "run_order"
+LOOK_SECONDS = 1.0  # between two looks for orders that were not heard of
+WAIT_SECONDS = 5.0  # that a request waits until a run is paused or resumed
+RETRY_SECONDS = 1
+_STEP_SECONDS = 0.05
+
+_logger = logging.getLogger(__name__)
+
+Action = Literal["cancel", "pause", "resume"]
+_RECORDED = {"pause": RunPaused.TYPE, "resume": RunResumed.TYPE}
+
+
+class RunOrder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the host that executes a run is to do with it."""
+
+    action: Action
+    id: str  # of the request, so that no two orders are the same
+    reason: str | None = None
+    by: str = ""
+    is_immediate: bool = False
+
+
+class RunOrders:
+    """Changes runs that this host executes, and lets other hosts change theirs."""
+
+    def __init__(self, log: EventLog, runs: Runs) -> None:
+        self._log = log
+        self._runs = runs
+        self._is_alone = log.records.is_near  # a log in a file has one host
+        self._came = asyncio.Event()
+
+    async def cancel(self, run: RunHandle, reason: str | None, by: str) -> Status:
+        """Cancel a run; raises `ApiError` 409 if it has ended."""
+        try:
+            return await self._runs.cancel(run, reason, by)
+        except ExecutedElsewhere:
+            if self._is_alone:
+                raise
+        await self._order(run, RunOrder("cancel", secrets.token_hex(8), reason, by), CANCEL_SECONDS)
+        status = await self._runs.status(run)
+        return status if status in ENDED else "cancelling"
+
+    async def pause(
+        self, run: RunHandle, reason: str | None, *, immediately: bool = False
+    ) -> Event:
+        """Pause a running run; raises `ApiError` 409 for any other."""
+        try:
+            return await self._runs.pause(run, reason, immediately=immediately)
+        except ExecutedElsewhere:
+            if self._is_alone:
+                raise
+        order = RunOrder("pause", secrets.token_hex(8), reason, is_immediate=immediately)
+        return await self._recorded(run, order)
+
+    async def resume(self, run: RunHandle, reason: str | None) -> Event:
+        """Resume a paused run; raises `ApiError` 409 for any other."""
+        try:
+            return await self._runs.resume(run, reason)
+        except ExecutedElsewhere:
+            if self._is_alone:
+                raise
+        return await self._recorded(run, RunOrder("resume", secrets.token_hex(8), reason))
+
+    async def _recorded(self, run: RunHandle, order: RunOrder) -> Event:
+        """The event that an order led to."""
+        kind = _RECORDED[order.action]
+        last = (await run.look())[-1].sequence
+        await self._order(run, order, WAIT_SECONDS)
+        found = await run.beside(lambda: list(run.log.read(run.run_id, (kind,), last)))
+        if not found:
+            raise unavailable("the host that executes the run has not answered", RETRY_SECONDS)
+        return found[-1]
+
+    async def _order(self, run: RunHandle, order: RunOrder, seconds: float) -> None:
+        """Leave an order, and wait until it is gone: carried out, or refused."""
+        records, place = self._log.records, (KIND, run.partition, run.run_id)
+        body = msgspec.json.encode(order)
+        await asyncio.wrap_future(records.write([RecordChange(*place, body)]))
+        self._log.tell([run.run_id])
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while loop.time() < until:
+            await asyncio.sleep(_STEP_SECONDS)
+            if await run.beside(lambda: records.get(*place)) != body:
+                return
+        if order.action != "cancel":  # nobody is told later that it was done
+            with suppress(RecordConflict):
+                await asyncio.wrap_future(records.write([RecordChange(*place, None, body)]))
+
+    # The host that executes a run.
+
+    def hear(self, run_ids: Sequence[str] | None) -> None:
+        """Look for orders, if others wrote of a run that is executed here."""
+        if run_ids is None or any(self._runs.executes(run_id) for run_id in run_ids):
+            self._came.set()
+
+    async def run(self) -> None:
+        """Carry out orders, again and again."""
+        while not self._is_alone:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._came.wait()
+            self._came.clear()
+            with suppress(StoreError):  # it can be read again later
+                await self._carry_out()
+
+    async def _carry_out(self) -> None:
+        records = self._log.records
+        reading = self._log.beside("", lambda: records.of_all_tenants(KIND))
+        for partition, record in await asyncio.wrap_future(reading):
+            run = RunHandle.find(self._log, partition, record.key)
+            if self._runs.executes(run.run_id) or await self._has_ended(run):
+                order = msgspec.json.decode(record.body, type=RunOrder)
+                try:
+                    await self._obey(run, order)
+                except (ApiError, EvalwrightError) as refusal:
+                    _logger.info("run %s is not changed: %s", run.run_id, type(refusal).__name__)
+                removal = RecordChange(KIND, partition, record.key, None, record.body)
+                with suppress(RecordConflict):  # another order has come
+                    await asyncio.wrap_future(records.write([removal]))
+
+    async def _has_ended(self, run: RunHandle) -> bool:
+        with suppress(EvalwrightError):
+            return (await run.beside(lambda: run.log.facts(run.run_id))).ended_us is not None
+        return True
+
+    async def _obey(self, run: RunHandle, order: RunOrder) -> None:
+        match order.action:
+            case "cancel":
+                await self._runs.cancel(run, order.reason, order.by)
+            case "pause":
+                await self._runs.pause(run, order.reason, immediately=order.is_immediate)
+            case "resume":
+                await self._runs.resume(run, order.reason)
