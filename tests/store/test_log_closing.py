@@ -23,7 +23,7 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import StoreError
-from evalwright.store import sqlite, writer
+from evalwright.store import sqlite, sqlite_writer, writer
 from evalwright.store.sqlite import SqliteLog
 
 
@@ -212,12 +212,12 @@ def test_threads_that_begin_together_share_one_writer(
 ) -> None:
     started: list[str] = []
 
-    class CountedWriter(writer.Writer):
+    class CountedWriter(sqlite_writer.SqliteWriter):
         def __init__(self, connection: sqlite3.Connection, place: str, *rest: Any) -> None:
             started.append(place)
             super().__init__(connection, place, *rest)
 
-    monkeypatch.setattr(sqlite, "Writer", CountedWriter)
+    monkeypatch.setattr(sqlite, "SqliteWriter", CountedWriter)
     began = threading.Barrier(8)
 
     def work() -> None:

@@ -4,7 +4,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -279,6 +279,18 @@ def explain_refusal(place: str, run_id: str | None, error: Exception) -> StoreEr
 def blames_the_place(error: Exception) -> bool:
     """Whether the file or its disk failed, rather than what was to be written."""
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _BAD_VALUES)
+
+
+class Faults(NamedTuple):
+    """What the errors of a database mean."""
+
+    may_pass: Callable[[Exception], bool]
+    unavailable: Callable[[str, Exception], StoreUnavailable]
+    blames_the_place: Callable[[Exception], bool]
+    explain_refusal: Callable[[str, str | None, Exception], StoreError]
+
+
+SQLITE_FAULTS = Faults(may_pass, unavailable, blames_the_place, explain_refusal)
 
 
 def log_exists(db: str | None) -> bool:

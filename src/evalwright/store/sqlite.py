@@ -26,7 +26,7 @@ from evalwright.store.protocol import (
 )
 from evalwright.store.record_table import RecordTable
 from evalwright.store.records import TRIAL, RecordChange, Records
-from evalwright.store.writer import Writer
+from evalwright.store.sqlite_writer import SqliteWriter
 from evalwright.store.writes import Write
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Database(RecordTable):
         self.lock_file = self.path.with_name(self.path.name + "-claims")
         self.notes = f"{self.path}-notes-"  # and the number of a run
         self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
-        self._writer: Writer | None = None
+        self._writer: SqliteWriter | None = None
         self._closed = False
         self._change = threading.Lock()  # guards the two above
         self._idle: list[sqlite3.Connection] = []  # those that no query uses
@@ -92,14 +92,14 @@ class Database(RecordTable):
         return waiting.count + waiting.in_hand if waiting else 0
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> SqliteWriter:
         """The thread that writes; started when it is first needed."""
         if self._writer is None:
             with self._change, clear_errors(self.place):
                 self.refuse_closed()
                 if self._writer is None:  # another thread may have started it meanwhile
                     self.anchor.check()
-                    self._writer = Writer(
+                    self._writer = SqliteWriter(
                         connect(self.path), self.place, self._patience, self.anchor, self.remember
                     )
         return self._writer

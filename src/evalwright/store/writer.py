@@ -1,37 +1,28 @@
 """The one thread that writes: it gathers what has come in and commits it as a group."""
 
 import logging
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
 from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store import location, records
-from evalwright.store.facts import Growth
-from evalwright.store.location import Anchor, Outage, Patience, WrongTenant, blames_the_place
+from evalwright.store import records
+from evalwright.store.location import Faults, Outage, Patience, WrongTenant
 from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
 from evalwright.store.records import LOCAL_TENANT, RecordChange
-from evalwright.store.schema import ENTER_RUN
 from evalwright.store.writes import Flush, View, WaitingWrites, Write, due_flushes
 
 MOST_BROKEN = 10_000  # runs known to take no more; their writers have had the error
-CHECKPOINT_PAGES = 2000  # of 4 KB that wait to be moved into the file, which stops all writes
 GATHER_SECONDS = 0.005  # how long an append waits for others when nobody waits for it
-
-_POSITION = (
-    "SELECT run, (SELECT coalesce(max(seq) + 1, 0) FROM events WHERE events.run = runs.run), tenant"
-    " FROM runs WHERE run_id = ?"
-)
-
 
 _logger = logging.getLogger(__name__)
 
 
-class _Position(NamedTuple):
+class Position(NamedTuple):
     """A run as far as it is written: its number, its next sequence, and its tenant."""
 
     run: int
@@ -39,7 +30,7 @@ class _Position(NamedTuple):
     tenant: str
 
 
-class Writer:
+class Writer(ABC):
     """Takes appends from any thread; its own thread assigns sequences and commits.
 
     Whoever queues something sets `_arrived` afterwards, and the thread clears `_arrived` before it
@@ -49,22 +40,10 @@ class Writer:
     tried again: requests and appends for as long as the patience with them lasts.
     """
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        place: str,
-        patience: Patience,
-        anchor: Anchor,
-        entered: Callable[[View, int], None],
-    ) -> None:
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute(f"PRAGMA busy_timeout = {location.ATTEMPT_SECONDS * 1000:.0f}")
-        self._connection = connection
+    def __init__(self, place: str, patience: Patience, faults: Faults) -> None:
         self._place = place
         self._patience = patience
-        self._anchor = anchor
-        self._entered = entered  # called with the number of a run that has new events
+        self._faults = faults
         self.outage: Outage | None = None  # while writes fail
         self._queue = threading.Lock()  # guards the next three
         self.waiting = WaitingWrites()
@@ -73,7 +52,7 @@ class Writer:
         self._arrived = threading.Event()
         self._hurry = threading.Event()
         self._broken: dict[View, StoreError] = {}  # runs that lost events
-        self._positions: dict[str, _Position] = {}
+        self._positions: dict[str, Position] = {}
         self._watchers: dict[View, Watcher] = {}
         self._observers: list[tuple[str | None, Observer]] = []  # with the tenant they see
         self._companions: list[Companion] = []
@@ -144,7 +123,7 @@ class Writer:
         self._hurry.set()
         self._arrived.set()
         self._thread.join()
-        self._connection.close()
+        self._disconnect()
 
     def mend(self, run_id: str, tenant: str | None) -> None:
         """Let a run take events again: whoever executes it now has read what is in the log."""
@@ -200,11 +179,11 @@ class Writer:
         try:
             starts = self._transact(writes)
         except Exception as error:  # noqa: BLE001 - the thread outlives whatever it is given
-            if location.may_pass(error):
+            if self._faults.may_pass(error):
                 self.outage = self.outage or Outage(began)
-                self.outage.go_on(location.unavailable(self._place, error))
+                self.outage.go_on(self._faults.unavailable(self._place, error))
                 return writes
-            if len(writes) > 1 and not blames_the_place(error):
+            if len(writes) > 1 and not self._faults.blames_the_place(error):
                 return self._commit_singly(writes)
             self._break(writes, error)
             return []
@@ -241,70 +220,30 @@ class Writer:
                 _settle(write.done, StoreUnavailable(str(error), error.reason))
         return [write for write in writes if not write.is_request]
 
-    def _transact(self, writes: list[Write]) -> list[_Position | None]:
+    @abstractmethod
+    def _transact(self, writes: list[Write]) -> list[Position | None]:
         """Write all in one transaction; returns where each write's run was before it."""
-        self._anchor.check()
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            positions: dict[str, _Position] = {}
-            starts: list[_Position | None] = []
-            growth = Growth(self._connection)
-            self._gather(writes, positions, starts, growth)
-            growth.write()
-            for write in writes:
-                for change in write.changes:
-                    records.apply_change(self._connection, change)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        self._positions.update(positions)
-        for run_id, position in positions.items():
-            self._entered((position.tenant, run_id), position.run)
-        return starts
 
-    def _gather(
-        self,
-        writes: list[Write],
-        positions: dict[str, _Position],
-        starts: list[_Position | None],
-        growth: Growth,
-    ) -> None:
-        """Add the events of writes; leaves in `positions` where their runs are afterwards."""
-        for run_id, events, _, tenant, _, _ in writes:
-            if run_id is None:
-                starts.append(None)
-                continue
-            start = positions.get(run_id) or self._positions.get(run_id)
-            if start is None:
-                owner = LOCAL_TENANT if tenant is None else tenant
-                self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
-                start = _Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
-                if self._companions and start.following == 0 and events:
-                    self._add_companions(run_id, start, events)
-            run, sequence, owner = start
-            if tenant not in (None, owner):
-                raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
-            starts.append(start)
-            if events:  # else the run may have ended, and nothing would remove the position again
-                growth.add(start, events)
-                positions[run_id] = _Position(run, sequence + len(events), owner)
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close the connection; nothing will be written any more."""
 
-    def _add_companions(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
+    def _companion_changes(
+        self, run_id: str, start: Position, events: Sequence[NewEvent]
+    ) -> list[RecordChange]:
+        """The documents that belong to a run, which begins with these events."""
+        changes: list[RecordChange] = []
         for companion in self._companions:
             try:
-                changes = companion(start.tenant, run_id, events)
+                changes += companion(start.tenant, run_id, events)
             except Exception:
                 _logger.exception("run %s begins without documents that belong to it", run_id)
-                continue
-            for change in changes:
-                records.apply_change(self._connection, change)
+        return changes
 
     def _break(self, writes: list[Write], error: Exception) -> None:
         """Let runs that lost events take no more: what follows would hide the loss."""
         for write in writes:
-            reason = location.explain_refusal(self._place, write.run_id, error)
+            reason = self._faults.explain_refusal(self._place, write.run_id, error)
             is_lost = not (write.is_request and isinstance(error, StoreUnavailable))
             for view in self._broken_views(write, error) if is_lost else ():
                 self._broken[view] = reason
@@ -324,7 +263,7 @@ class Writer:
         owner = position.tenant if position else write.tenant or LOCAL_TENANT
         return [(None, write.run_id), (owner, write.run_id)]
 
-    def _notify(self, writes: list[Write], starts: list[_Position | None]) -> None:
+    def _notify(self, writes: list[Write], starts: list[Position | None]) -> None:
         """Report durable writes to waiters, watchers and observers."""
         watched: dict[View, list[NewEvent]] = {}
         ended: list[View] = []
@@ -354,7 +293,7 @@ class Writer:
                 _logger.exception("a watcher of run %s failed and is not called again", view[1])
                 self._watchers.pop(view, None)
 
-    def _call_observers(self, run_id: str, start: _Position, events: Sequence[NewEvent]) -> None:
+    def _call_observers(self, run_id: str, start: Position, events: Sequence[NewEvent]) -> None:
         for tenant, observer in tuple(self._observers):
             if tenant not in (None, start.tenant):
                 continue
