@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from evalwright.contracts.errors import DamagedEventLog
 SHARED_BYTES = 4096  # parts from this size on are kept once
 FRAME_EVENTS = 8  # only what a run begins with has parts that other runs have too
 MOST_CACHED_BYTES = 32 * 1024 * 1024
+
+
+Key = TypeVar("Key")  # of a part
 
 
 class Part(NamedTuple):
@@ -71,17 +74,17 @@ def read_part(query: Callable[[str, Sequence[int]], list[Any]], place: str, cont
     return bytes(rows[0][0])
 
 
-class ContentCache:
-    """Parts that were read a short time ago; a part never changes, and its number is not reused."""
+class ContentCache(Generic[Key]):
+    """Parts that were read a short time ago; a part never changes, and its key is not reused."""
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
+    def __init__(self, read: Callable[[Key], bytes]) -> None:
         self._read = read
         self._using = threading.Lock()
-        self._parts: OrderedDict[int, bytes] = OrderedDict()
+        self._parts: OrderedDict[Key, bytes] = OrderedDict()
         self._bytes = 0
 
-    def get(self, content: int) -> bytes:
-        """A part, by its number."""
+    def get(self, content: Key) -> bytes:
+        """A part, by its key."""
         with self._using:
             part = self._parts.pop(content, None)
             if part is None:

@@ -158,9 +158,20 @@ class Outage:
 
 def open_log(url: str | None = None, patience: Patience | None = None) -> "EventLog":
     """Open the log that `--db` names, else the user's own."""
+    address = chosen_address(url)
+    if address is not None:
+        from evalwright.store.postgres.log import PostgresLog
+
+        return PostgresLog(address, patience=patience)
     from evalwright.store.sqlite import SqliteLog
 
     return SqliteLog(chosen_path(url), patience=patience)
+
+
+def chosen_address(url: str | None = None) -> str | None:
+    """The address of the PostgreSQL database that `--db` or `EVALWRIGHT_DB` names, if one does."""
+    url = url if url is not None else os.environ.get(VARIABLE, "")
+    return url if url.startswith(("postgresql://", "postgres://")) else None
 
 
 def chosen_path(url: str | None = None) -> Path:

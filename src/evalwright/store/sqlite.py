@@ -143,7 +143,7 @@ class Database(RecordTable):
                 connection.close() if self._closed else self._idle.append(connection)
 
     @cached_property
-    def parts(self) -> contents.ContentCache:
+    def parts(self) -> contents.ContentCache[int]:
         """The parts of events that are kept once."""
         return contents.ContentCache(partial(contents.read_part, self.query, self.place))
 

@@ -1,0 +1,171 @@
+"""The address of a PostgreSQL database: how it is shown, and what its errors mean."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from evalwright.contracts.errors import (
+    BadInput,
+    LogConflict,
+    MissingExtra,
+    StoreError,
+    StoreUnavailable,
+)
+from evalwright.store.location import Faults, WrongTenant
+from evalwright.store.postgres.schema import ROLE
+from evalwright.store.records import RecordConflict
+
+if TYPE_CHECKING:
+    from asyncpg import Connection
+
+CONNECT_SECONDS = 5.0
+
+# Whatever the size of a table, its rows are found by an index. A plan that was made while the table
+# was empty would scan it later, too.
+_SETTINGS = {
+    "application_name": "evalwright",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "timezone": "UTC",
+    # What a process that vanished has locked is free again soon.
+    "idle_in_transaction_session_timeout": "5s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+}
+
+# SQLSTATE classes and codes of what may pass: connections, resources, a server that stops or is
+# read-only, deadlocks, locks.
+_PASSING_CLASSES = ("08", "53", "57", "58")
+_PASSING_CODES = ("25006", "25P03", "40001", "40P01", "55P03", "55006")
+_LOST_CLASSES = ("08", "57")
+_CANCELLED = "57014"
+_REMEDIES = {
+    "28": "check the user and the password in the address",
+    "3D": "create the database, or name another one with --db",
+    "42501": f"let an administrator run: GRANT {ROLE} TO the user of the address",
+}
+
+
+class EventRefused(Exception):
+    """The log does not take what was to be written; the message says why."""
+
+
+def masked(address: str) -> str:
+    """The address as it may be shown: without its password and its parameters."""
+    parts = urlsplit(address)
+    user, at, hosts = parts.netloc.rpartition("@")
+    name = unquote(user.partition(":")[0])
+    return f"postgresql://{name}{at}{hosts}{parts.path}"
+
+
+async def connect(address: str, *, as_login: bool = False) -> "Connection":
+    """A connection that has taken the restricted role, unless it is to migrate."""
+    asyncpg = driver()
+    settings = _SETTINGS if as_login else {**_SETTINGS, "role": ROLE}
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await asyncpg.connect(
+                address, server_settings=settings, timeout=CONNECT_SECONDS, ssl=None
+            )
+    except (asyncpg.ClientConfigurationError, ValueError) as error:
+        raise BadInput(f"{masked(address)}: not an address of PostgreSQL: {error}") from None
+
+
+def driver() -> Any:
+    """The module that speaks to PostgreSQL, which is in an extra."""
+    try:
+        import asyncpg
+    except ImportError:
+        raise MissingExtra(
+            "a log in PostgreSQL needs an extra: pip install 'evalwright[postgres]'"
+        ) from None
+    return asyncpg
+
+
+def state(error: BaseException) -> str:
+    """The SQLSTATE of what the server said; empty for any other error."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same may succeed later."""
+    code = state(error)
+    if code:
+        return code.startswith(_PASSING_CLASSES) or code in _PASSING_CODES
+    return isinstance(error, OSError | TimeoutError | EOFError) or _is_lost_in_the_driver(error)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, and nobody knows what the server did last."""
+    code = state(error)
+    if code:
+        return code.startswith(_LOST_CLASSES) and code != _CANCELLED
+    return isinstance(error, OSError | TimeoutError | EOFError) or _is_lost_in_the_driver(error)
+
+
+def is_rolled_back(error: BaseException, *, by_itself: bool) -> bool:
+    """Whether the server has certainly not done what failed so: a statement, or a transaction."""
+    if isinstance(error, ValueError):  # a value that cannot be sent
+        return True
+    return not is_lost(error) and (bool(state(error)) or not by_itself)
+
+
+def _is_lost_in_the_driver(error: BaseException) -> bool:
+    asyncpg = driver()
+    kinds = (asyncpg.InterfaceError, asyncpg.InternalClientError)
+    return isinstance(error, kinds) and not isinstance(error, ValueError)
+
+
+def unavailable(place: str, error: BaseException) -> StoreUnavailable:
+    """The error to raise for a log that cannot be used now."""
+    reason = _words(error)
+    return StoreUnavailable(f"{place}: the event log cannot be used: {reason}", reason)
+
+
+def explain(place: str, error: BaseException) -> StoreError:
+    """The error to raise for a log that cannot be read or written."""
+    if isinstance(error, StoreError):
+        return error
+    if may_pass(error):
+        return unavailable(place, error)
+    code = state(error)
+    remedy = _REMEDIES.get(code) or _REMEDIES.get(code[:2])
+    message = f"{place}: the event log cannot be used: {_words(error)}"
+    return StoreError(f"{message}; {remedy}" if remedy else message)
+
+
+def _words(error: BaseException) -> str:
+    """What an error says; a few say nothing."""
+    if isinstance(error, TimeoutError):
+        return "the server does not answer"
+    return str(error) or type(error).__name__
+
+
+def _blames_the_place(error: Exception) -> bool:
+    """Whether the database failed, rather than what was to be written."""
+    code = state(error)
+    return bool(code) and not code.startswith(("21", "22", "23", "44"))
+
+
+def _explain_refusal(place: str, run_id: str | None, error: Exception) -> StoreError:
+    """The error for what was not written: events of a run, or a document."""
+    if isinstance(error, StoreUnavailable):
+        return StoreUnavailable(str(error), error.reason)
+    if _blames_the_place(error):
+        return explain(place, error)
+    if isinstance(error, RecordConflict):
+        return RecordConflict(str(error))  # the one caught holds on to all that was written
+    if run_id is None:
+        return StoreError(f"{place} refused a document: {error!r}")
+    why = str(error) if isinstance(error, WrongTenant) else repr(error)
+    if isinstance(error, EventRefused) or state(error).startswith("23"):
+        why = f"{error}; is another process executing the same run?"
+    return LogConflict(f"run {run_id} in {place} refused an event: {why}")
+
+
+FAULTS = Faults(may_pass, unavailable, _blames_the_place, _explain_refusal)

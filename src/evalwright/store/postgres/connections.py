@@ -1,0 +1,154 @@
+"""The connections that read: on an event loop of their own, for threads that wait for rows."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from evalwright.contracts.errors import EvalwrightError, StoreError
+from evalwright.store.postgres import address
+from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
+
+if TYPE_CHECKING:
+    from asyncpg import Connection
+
+T = TypeVar("T")
+
+MOST_READING = 8  # connections
+READ_SECONDS = 60.0  # after which a read is given up
+
+Tenants = str  # the value of SETTING: an array of tenants, or EVERY_TENANT
+
+
+def tenants_of(names: Iterable[str | None]) -> Tenants:
+    """The setting with which the rows of these tenants are seen; of all, if one is None."""
+    found = set(names)
+    if None in found:
+        return EVERY_TENANT
+    escaped = (name.replace("\\", "\\\\").replace('"', '\\"') for name in map(str, found))
+    return "{" + ",".join(f'"{name}"' for name in sorted(escaped)) + "}"
+
+
+class TenantConnection:
+    """A connection, and whose rows it sees at present."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+        self._tenants: Tenants | None = None
+
+    async def see(self, tenants: Tenants) -> "Connection":
+        """The connection, which sees the rows of these tenants from now on."""
+        if tenants != self._tenants:
+            self._tenants = None
+            await self.connection.execute(f"SET {SETTING} = {quoted(tenants)}")
+            self._tenants = tenants
+        return self.connection
+
+
+def quoted(text: str) -> str:
+    """A literal of SQL."""
+    if "\0" in text:
+        raise StoreError("PostgreSQL keeps no text with a null character")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop, of the faster kind where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class Connections:
+    """A few connections to a database, for any thread."""
+
+    def __init__(self, url: str, place: str) -> None:
+        self.url = url
+        self.place = place
+        self._change = threading.Lock()  # guards the next two
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._idle: list[TenantConnection] = []
+        self._free = asyncio.Semaphore(MOST_READING)
+
+    def refuse_closed(self) -> None:
+        """Raise if the log has been closed."""
+        if self._closed:
+            raise StoreError(f"{self.place}: the event log is closed")
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the loop of the connections, and wait for it."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+        except EvalwrightError:
+            raise
+        except Exception as error:
+            raise address.explain(self.place, error) from error
+        finally:
+            work.close()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, whose thread is started when it is first needed."""
+        with self._change:
+            self.refuse_closed()
+            if self._loop is None:
+                self._loop = new_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="event-log-connections", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def query(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
+        """All rows of a statement."""
+        return self.run(self.fetch(tenants, statement, *values))
+
+    async def fetch(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
+        """All rows of a statement that may be executed twice: a connection may have been lost."""
+        async with self._free, asyncio.timeout(READ_SECONDS):
+            while True:
+                was_idle = bool(self._idle)
+                held = self._idle.pop() if was_idle else await self._connected()
+                try:
+                    rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
+                except BaseException as error:
+                    if address.is_lost(error) or held.connection.is_closed():
+                        held.connection.terminate()
+                        if was_idle and isinstance(error, Exception):
+                            continue  # perhaps it was lost long ago
+                    else:
+                        self._idle.append(held)
+                    raise
+                self._idle.append(held)
+                return rows
+
+    async def _connected(self) -> TenantConnection:
+        return TenantConnection(await address.connect(self.url))
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        with self._change:
+            self._closed = True
+            loop, self._loop = self._loop, None
+        if loop is None or self._thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._disconnect(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join()
+        loop.close()
+
+    async def _disconnect(self) -> None:
+        while self._idle:
+            connection = self._idle.pop().connection
+            try:
+                await connection.close(timeout=1)
+            except Exception:  # noqa: BLE001 - it is of no use any more
+                connection.terminate()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,80 @@
+"""What a transaction adds to a log in PostgreSQL, as the arrays that its statement takes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from evalwright.store import contents
+from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
+from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
+from evalwright.store.postgres.statements import FACTS
+from evalwright.store.protocol import NewEvent
+from evalwright.store.writer import Position
+
+Rows = list[tuple[Any, ...]]
+_tags = msgspec.json.Decoder(list[str]).decode
+
+
+@dataclass
+class RunGrowth:
+    """What is added to one run."""
+
+    start: Position
+    owner: str | None  # the tenant through whose view it is written
+    facts: Changes = field(default_factory=dict)
+    events: Rows = field(default_factory=list)
+    parts: Rows = field(default_factory=list)
+    size: int = 0
+
+    def add(self, events: Sequence[NewEvent]) -> int:
+        """Add events; returns how many were there before them."""
+        before = len(self.events)
+        run, following, _ = self.start
+        self.facts.setdefault("started_us", events[0].at_us)
+        for place, event in enumerate(events, before + 1):
+            kind, task_id, at_us, body = event
+            body.decode()  # raises for what is no text
+            self.size += len(body)
+            if kind in SOURCE_TYPES:
+                self.facts |= changes_by(event)
+            content = at = None
+            if len(body) >= SHARED_BYTES and following + place <= FRAME_EVENTS:
+                part = contents.cut(body)
+                if part is not None:
+                    content, at, body = sha256(part.body).digest(), part.at, part.rest
+                    self.parts.append((run, content, part.body))
+            self.events.append((run, place, kind, task_id, at_us, body, content, at))
+        return before
+
+    def row(self, claims: dict[int, int]) -> tuple[Any, ...]:
+        """What changes in the row of the run."""
+        run = self.start.run
+        facts = (self.facts.get(name) for name in FACTS)
+        return (run, self.owner, claims.get(run), len(self.events), self.size, *facts)
+
+    def tags(self) -> Rows:
+        """The tags that the run gets."""
+        return [(self.start.run, tag) for tag in _tags(self.facts.get("tags") or "[]")]
+
+
+def arrays(runs: Sequence[RunGrowth], claims: dict[int, int]) -> Iterator[Sequence[Any]]:
+    """The columns of all rows, in the order in which the statement takes them."""
+    tables: list[tuple[int, Rows]] = [
+        (5 + len(FACTS), [each.row(claims) for each in runs]),
+        (8, [row for each in runs for row in each.events]),
+        (3, [row for each in runs for row in each.parts]),
+        (2, [row for each in runs for row in each.tags()]),
+    ]
+    for width, rows in tables:
+        yield from zip(*rows, strict=True) if rows else [()] * width
+
+
+def chunks(runs: Sequence[RunGrowth], most: int) -> Iterator[list[RunGrowth]]:
+    """A few runs at a time, in an order that all keep: nobody locks their rows crosswise."""
+    ordered = iter(sorted(runs, key=lambda each: each.start.run))
+    while part := list(islice(ordered, most)):
+        yield part

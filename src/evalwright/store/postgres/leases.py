@@ -1,0 +1,79 @@
+"""Who executes a run: a claim that its holder prolongs, and that lapses when the holder dies.
+
+Every claim has a number of its own, which is kept with the run. What the holder appends carries the
+number, and the log refuses it once another process has taken the run over.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from evalwright.contracts.errors import RunBusy
+from evalwright.store.postgres.connections import Connections
+from evalwright.store.postgres.schema import EVERY_TENANT
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+LEASE_SECONDS = 10.0  # after which a claim that nobody prolongs lapses
+BEATS_PER_LEASE = 4
+
+_CLAIM = (
+    "UPDATE runs SET claim = nextval('claims'),"
+    " claimed_until = clock_timestamp() + make_interval(secs => $2)"
+    " WHERE run = $1 AND (claimed_until IS NULL OR claimed_until < clock_timestamp())"
+    " RETURNING claim"
+)
+_PROLONG = (
+    "UPDATE runs SET claimed_until = clock_timestamp() + make_interval(secs => $3)"
+    " FROM unnest($1::bigint[], $2::bigint[]) AS held (run, claim)"
+    " WHERE runs.run = held.run AND runs.claim = held.claim RETURNING runs.run"
+)
+_RELEASE = "UPDATE runs SET claimed_until = NULL WHERE run = $1 AND claim = $2"
+_IS_CLAIMED = "SELECT claimed_until >= clock_timestamp() FROM runs WHERE run = $1"
+
+_logger = logging.getLogger(__name__)
+
+
+class Leases:
+    """The claims of one process."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self.held: dict[int, int] = {}  # the number of the claim, by that of the run
+        self._beating: Future[None] | None = None
+
+    def claim(self, run: int, run_id: str) -> None:
+        """Take the right to execute a run; raises `RunBusy`."""
+        rows = self._connections.query(EVERY_TENANT, _CLAIM, run, LEASE_SECONDS)
+        if not rows:
+            raise RunBusy(f"run {run_id} is already being executed; wait until it ends")
+        self.held[run] = rows[0][0]
+        if self._beating is None:
+            self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._connections.loop)
+
+    def release(self, run: int) -> None:
+        """Give up the right to execute a run."""
+        claim = self.held.pop(run)
+        self._connections.query(EVERY_TENANT, _RELEASE, run, claim)
+
+    def is_claimed(self, run: int) -> bool:
+        """Whether any process, this one or another, holds the right to execute the run."""
+        rows = self._connections.query(EVERY_TENANT, _IS_CLAIMED, run)
+        return bool(rows and rows[0][0])
+
+    async def _beat(self) -> None:
+        """Prolong all claims again and again."""
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / BEATS_PER_LEASE)
+            held = dict(self.held)
+            if not held:
+                continue
+            values = [*held], [*held.values()], LEASE_SECONDS
+            try:
+                kept = await self._connections.fetch(EVERY_TENANT, _PROLONG, *values)
+            except Exception as error:  # noqa: BLE001 - the next beat may succeed
+                _logger.warning("%s: claims are not prolonged: %s", self._connections.place, error)
+                continue
+            for run in held.keys() - {run for (run,) in kept}:
+                _logger.warning("the claim of run number %d was lost to another process", run)

@@ -1,0 +1,363 @@
+"""The event log in a PostgreSQL database."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import Any, TypeVar
+
+from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
+from evalwright.contracts.events import Event
+from evalwright.store import contents, facts
+from evalwright.store.location import Patience
+from evalwright.store.postgres import address, migration
+from evalwright.store.postgres.connections import Connections, tenants_of
+from evalwright.store.postgres.leases import Leases
+from evalwright.store.postgres.queries import (
+    CONTENT,
+    EDGES,
+    FACTS_OF_RUN,
+    OPEN_RUNS,
+    RUN,
+    RUN_IDS,
+    events_of,
+    runs_with,
+)
+from evalwright.store.postgres.records import PostgresRecords
+from evalwright.store.postgres.upkeep import PostgresUpkeep
+from evalwright.store.postgres.writer import PostgresWriter
+from evalwright.store.protocol import (
+    ALL_RUNS,
+    Companion,
+    NewEvent,
+    Observer,
+    RunFacts,
+    RunFilter,
+    Watcher,
+)
+from evalwright.store.readers import LogReading
+from evalwright.store.records import TRIAL, RecordChange, Records
+from evalwright.store.upkeep import Upkeep
+from evalwright.store.writes import Write
+
+T = TypeVar("T")
+
+MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
+_NO_BOUND = 2**63 - 1
+_FIRST_PAGE, _LARGEST_PAGE = 32, 1024  # events
+_PAGE_BYTES = 1024 * 1024  # of bodies, after which pages do not grow any more
+
+
+class PostgresDatabase:
+    """The database of a log, shared by the views of all its tenants."""
+
+    def __init__(self, url: str, patience: Patience | None = None) -> None:
+        self.place = address.masked(url)
+        self._url = url
+        self._patience = patience or Patience()
+        self.connections = Connections(url, self.place)
+        self.leases = Leases(self.connections)
+        self.records = PostgresRecords(self.connections, lambda: self.writer)
+        self.reading = LogReading()
+        self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
+        self._writer: PostgresWriter | None = None
+        self._is_closing = False
+        self._change = threading.Lock()  # guards the two above
+        try:
+            self.connections.run(_open(url, self.place))
+        except BaseException:
+            self.connections.close()
+            raise
+
+    @property
+    def writer(self) -> PostgresWriter:
+        """The thread that writes; started when it is first needed."""
+        if self._writer is None:
+            with self._change:
+                if self._is_closing:
+                    raise StoreError(f"{self.place}: the event log is closed")
+                if self._writer is None:  # another thread may have started it meanwhile
+                    self._writer = PostgresWriter(
+                        self._url, self.place, self._patience, self.remember, self.leases.held
+                    )
+        return self._writer
+
+    @property
+    def backlog(self) -> int:
+        """How many appends are not written yet."""
+        waiting = self._writer.waiting if self._writer else None
+        return waiting.count + waiting.in_hand if waiting else 0
+
+    def remember(self, view: tuple[str | None, str], number: int) -> None:
+        """Remember the number of a run as a tenant sees it; it never changes."""
+        if len(self.run_numbers) >= MOST_REMEMBERED:
+            self.run_numbers.clear()
+        self.run_numbers[view] = number
+
+    @cached_property
+    def parts(self) -> contents.ContentCache[tuple[str, bytes]]:
+        """The parts of events that are kept once, by tenant and hash."""
+        return contents.ContentCache(self._read_part)
+
+    def _read_part(self, key: tuple[str, bytes]) -> bytes:
+        rows = self.connections.query(tenants_of(key[:1]), CONTENT, *key)
+        if not rows:
+            raise DamagedEventLog(f"{self.place}: a part of an event is missing")
+        body: bytes = rows[0][0]
+        return body
+
+    def close(self) -> None:
+        """Write what is queued and close all connections."""
+        with self._change:
+            self._is_closing = True
+        if self._writer:
+            self._writer.close()
+        self.reading.threads.close()
+        self.connections.close()
+
+
+async def _open(url: str, place: str) -> None:
+    """Refuse a database that this program does not know; an empty one gets its tables."""
+    try:
+        connection = await address.connect(url)
+    except Exception as error:
+        if address.state(error) != "22023":  # the server has no such role yet
+            raise
+        await migration.migrate(url)
+        connection = await address.connect(url)
+    try:
+        found = await migration.read_version(connection)
+        if found.version == 0:
+            await migration.migrate(url)
+            found = await migration.read_version(connection)
+        migration.refuse_unknown(place, found)
+    finally:
+        await connection.close(timeout=1)
+
+
+class PostgresLog:
+    """An event log kept in PostgreSQL, as one tenant sees it; without a tenant, all of it."""
+
+    def __init__(
+        self,
+        url: str,
+        tenant: str | None = None,
+        database: PostgresDatabase | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._url = url
+        self._database = database or PostgresDatabase(url, patience)
+        self._tenant = tenant
+        self._tenants = tenants_of([tenant])
+        self.place = self._database.place
+        self.records: Records = self._database.records
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What else can be asked of the log, and done to it."""
+        return PostgresUpkeep(self._database, self._tenant)
+
+    def for_tenant(self, tenant: str) -> "PostgresLog":
+        """The same log, restricted to the runs of one tenant."""
+        return PostgresLog(self._url, tenant, self._database)
+
+    @property
+    def backlog(self) -> int:
+        """How many appends are not written yet."""
+        return self._database.backlog
+
+    def append(
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
+    ) -> None:
+        """Queue events, in order and as one unit with changes of documents."""
+        self._database.writer.append(run_id, events, changes, self._tenant)
+
+    def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
+        """Queue events like `append`: there is no place nearer than the log."""
+        self.append(run_id, events)
+
+    @property
+    def fault(self) -> str | None:
+        """Why writes fail and are tried again, while they do."""
+        outage = self._database.writer.outage
+        return outage.error.reason if outage else None
+
+    def try_out(self) -> "Future[None]":
+        """Done when a document that means nothing has been written."""
+        return self._database.writer.submit(Write(None, (), [TRIAL], None, True))
+
+    def request(
+        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
+    ) -> "Future[None]":
+        """Write events like `append`, but soon or not at all; done when they are durable."""
+        return self._database.writer.submit(Write(run_id, events, changes, self._tenant, True))
+
+    def flush(self, run_id: str) -> "Future[None]":
+        """Done when everything appended so far is durable."""
+        return self._database.writer.flush(run_id, self._tenant)
+
+    def watch(self, run_id: str, watcher: Watcher) -> None:
+        """Call the watcher with this run's events once they are durable."""
+        self._database.writer.watch(run_id, watcher, self._tenant)
+
+    def observe(self, observer: Observer) -> None:
+        """Call the observer with every run's events once they are durable."""
+        self._database.writer.observe(observer, self._tenant)
+
+    def accompany(self, companion: Companion) -> None:
+        """Write the documents that the companion gives for each new run with its first events."""
+        self._database.writer.accompany(companion)
+
+    @contextmanager
+    def claim(self, run_id: str) -> Iterator[None]:
+        """Hold the sole right to execute a run."""
+        run = self._number(run_id)
+        if run is None:
+            with suppress(LogConflict):  # for whom it belongs to another, it is not there
+                self.append(run_id, ())
+                self.flush(run_id).result()
+            run = self._run(run_id)
+        self._database.leases.claim(run, run_id)
+        try:
+            yield
+        finally:
+            self._release(run, run_id)
+
+    def _release(self, run: int, run_id: str) -> None:
+        """Give the run up once all that was appended is written: until then, none may follow."""
+        with suppress(StoreError):  # the claim lapses
+            if run_id in self._database.writer.waiting:
+                self.flush(run_id).exception()
+            self._database.leases.release(run)
+
+    def mend(self, run_id: str) -> None:
+        """Let a run that lost events take others: it is executed anew, from what is in the log."""
+        self._database.writer.mend(run_id, self._tenant)
+
+    def is_claimed(self, run_id: str) -> bool:
+        """Whether this process or another one is executing the run."""
+        return self._database.leases.is_claimed(self._run(run_id))
+
+    def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
+        """Runs that have events, newest first: all, or at most `limit` older than `before`."""
+        bound = _NO_BOUND if before is None else self._run(before)
+        statement = f"{RUN_IDS}{self._mine(3)} ORDER BY run DESC LIMIT $2"
+        return [run_id for (run_id,) in self._query(statement, bound, limit)]
+
+    def find_runs(
+        self, wanted: RunFilter = ALL_RUNS, limit: int | None = None, before: str | None = None
+    ) -> list[RunFacts]:
+        """The facts of runs, newest first: at most `limit`, older than `before`."""
+        bound = _NO_BOUND if before is None else self._run(before)
+        statement, values = runs_with(wanted, self._tenant, bound, limit)
+        rows = self._database.connections.query(self._tenants, statement, *values)
+        return [facts.from_row(row) for row in rows]
+
+    def facts(self, run_id: str) -> RunFacts:
+        """The facts of one run; raises `RunNotFound`, also for a run without events."""
+        rows = self._query(f"{FACTS_OF_RUN}{self._mine(2)}", self._run(run_id))
+        if not rows:
+            raise self._not_found(run_id)
+        return facts.from_row(rows[0])
+
+    def open_runs(self) -> list[tuple[str, str]]:
+        """The runs that have not ended, oldest first, each with its tenant."""
+        rows = self._query(f"{OPEN_RUNS}{self._mine(1)} ORDER BY run")
+        return [(run_id, tenant) for run_id, tenant in rows]
+
+    def read(
+        self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
+    ) -> Iterator[Event]:
+        """The events of a run in order: of these types, after a sequence, at most `limit`.
+
+        The reader sees the run as it is when the first event is asked for.
+        """
+        run, last = self._look_up(run_id)
+        page = events_of(types, self._tenant)
+        left, most = _NO_BOUND if limit is None else limit, _FIRST_PAGE
+        asked = [list(types)] if types else []
+        while left > 0 and last > after:
+            rows = self._query(page, run, after, last, min(left, most), *asked)
+            if not rows:
+                self.upkeep.refuse_pruned(run_id)  # a part must not pass for the whole
+            yield from self._events(run_id, rows)
+            if len(rows) < min(left, most):
+                return
+            after, left = rows[-1][0], left - len(rows)
+            if sum(len(row[4]) for row in rows) < _PAGE_BYTES:
+                most = min(2 * most, _LARGEST_PAGE)
+            del rows  # one page is held at a time
+
+    def edges(self, run_id: str) -> list[Event]:
+        """The first two and the last two events of a run: enough to list it."""
+        known = self.known_edges(run_id)
+        if known is not None:
+            return known
+        run, last = self._look_up(run_id)
+        rows = self._query(f"{EDGES}{self._mine(3)} ORDER BY seq", run, last)
+        if not rows:
+            self.upkeep.refuse_pruned(run_id)
+        edges = list(self._events(run_id, rows))
+        self._database.reading.ended_runs.put(self._tenant, run_id, edges)
+        return edges
+
+    def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
+        for sequence, kind, task_id, at_us, body, content, at, tenant in rows:
+            if content is not None:
+                try:
+                    part = self._database.parts.get((tenant, content))
+                except DamagedEventLog:  # not if the run was pruned a moment ago
+                    self.upkeep.refuse_pruned(run_id)
+                    raise
+                body = contents.join(body, at, part)  # noqa: PLW2901
+            yield Event(run_id, sequence, kind, task_id, at_us, body)
+
+    def known_edges(self, run_id: str) -> list[Event] | None:
+        """The edges of a run that has ended, if they were read a moment ago."""
+        return self._database.reading.ended_runs.get(self._tenant, run_id)
+
+    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Read on a thread of the log."""
+        return self._database.reading.threads.submit(share, read)
+
+    def close(self) -> None:
+        """Write what is queued and close the log for good."""
+        self._database.close()
+
+    def _mine(self, place: int) -> str:
+        """The condition that a row is the tenant's, whose name comes in this place."""
+        return "" if self._tenant is None else f" AND tenant = ${place}"
+
+    def _query(self, statement: str, *values: Any) -> list[Any]:
+        """The rows of a statement, of this tenant alone."""
+        own = () if self._tenant is None else (self._tenant,)
+        return self._database.connections.query(self._tenants, statement, *values, *own)
+
+    def _look_up(self, run_id: str) -> tuple[int, int]:
+        """The number and the last sequence of a run; raises `RunNotFound`."""
+        rows = self._query(f"{RUN}{self._mine(2)}", run_id)
+        if not rows:
+            raise self._not_found(run_id)
+        run, last = rows[0]
+        self._database.remember((self._tenant, run_id), run)
+        return run, last
+
+    def _run(self, run_id: str) -> int:
+        """The number of a run; raises `RunNotFound`."""
+        number = self._number(run_id)
+        if number is None:
+            raise self._not_found(run_id)
+        return number
+
+    def _number(self, run_id: str) -> int | None:
+        """The number of a run, which never changes; looked up within the tenant."""
+        number = self._database.run_numbers.get((self._tenant, run_id))
+        if number is None:
+            with suppress(RunNotFound):
+                number, _ = self._look_up(run_id)
+        return number
+
+    def _not_found(self, run_id: str) -> RunNotFound:
+        self.upkeep.refuse_pruned(run_id)
+        return RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")

@@ -1,0 +1,112 @@
+"""Bringing a PostgreSQL database up to date, and refusing one that this program does not know."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalwright.contracts.errors import NotAnEventLog, StoreError
+from evalwright.store.postgres import address
+from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
+
+if TYPE_CHECKING:
+    from asyncpg import Connection
+
+_LOCK = 0x4556574C  # "EVWL": one process migrates at a time
+
+_SCHEMA_TABLE = """
+CREATE TABLE IF NOT EXISTS evalwright_schema (
+    id boolean PRIMARY KEY DEFAULT true CHECK (id),
+    version integer NOT NULL,
+    oldest integer NOT NULL
+)
+"""
+_CREATE_ROLE = f"""
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{ROLE}') THEN
+        CREATE ROLE {ROLE} NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS;
+    END IF;
+    IF NOT pg_has_role(current_user, '{ROLE}', 'MEMBER') THEN
+        GRANT {ROLE} TO CURRENT_USER;
+    END IF;
+END $$
+"""  # noqa: S608 - constants only
+
+
+class SchemaVersion(NamedTuple):
+    """The version of a database, and the oldest one that a program must know to work with it."""
+
+    version: int
+    oldest: int
+
+
+async def read_version(connection: "Connection") -> SchemaVersion:
+    """The version of the database, which is 0 if it holds no log."""
+    found = await connection.fetchval("SELECT to_regclass('evalwright_schema') IS NOT NULL")
+    if not found:
+        return SchemaVersion(0, 0)
+    return SchemaVersion(
+        *await connection.fetchrow("SELECT version, oldest FROM evalwright_schema")
+    )
+
+
+def refuse_unknown(place: str, found: SchemaVersion) -> None:
+    """Raise unless this program can work with the database."""
+    if found.oldest > VERSION:
+        raise NotAnEventLog(
+            f"{place}: written by a newer Evalwright (schema {found.version}, this one knows "
+            f"{VERSION}); update Evalwright or name another database with --db"
+        )
+    if found.version < VERSION:
+        raise StoreError(
+            f"{place}: the schema is {found.version}, and this Evalwright needs {VERSION}; "
+            "run `evalwright db migrate` with the same --db"
+        )
+
+
+async def migrate(url: str) -> tuple[int, int]:
+    """Bring the database to the version of this program; returns the versions before and after."""
+    place = address.masked(url)
+    connection = await address.connect(url, as_login=True)
+    try:
+        # Roles belong to the server: another database may be migrated at the same moment.
+        for attempt in range(10):
+            with suppress(*_busy_catalog(last=attempt == 9)):
+                await connection.execute(_CREATE_ROLE)
+                break
+            await asyncio.sleep(0.05)
+        async with connection.transaction():
+            await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            return await _migrate(connection, place)
+    finally:
+        await connection.close()
+
+
+def _busy_catalog(*, last: bool) -> tuple[type[Exception], ...]:
+    asyncpg = address.driver()
+    raced = (asyncpg.InternalServerError, asyncpg.UniqueViolationError)
+    return () if last else (*raced, asyncpg.DuplicateObjectError)
+
+
+async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
+    before = await read_version(connection)
+    if before.version > VERSION:
+        refuse_unknown(place, before)
+        return before.version, before.version
+    await connection.execute(_SCHEMA_TABLE)
+    schema = await connection.fetchval("SELECT quote_ident(current_schema())")
+    await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {ROLE}")
+    for migration in MIGRATIONS[before.version :]:
+        try:
+            await connection.execute(migration.script)
+        except address.driver().DuplicateTableError as error:
+            raise NotAnEventLog(
+                f"{place}: a database of another program ({error}); "
+                "name an empty database with --db"
+            ) from None
+    await connection.execute("DELETE FROM evalwright_schema")
+    await connection.execute(
+        "INSERT INTO evalwright_schema (version, oldest) VALUES ($1, $2)",
+        VERSION,
+        MIGRATIONS[-1].oldest,
+    )
+    return before.version, VERSION

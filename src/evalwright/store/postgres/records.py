@@ -1,0 +1,86 @@
+"""The documents that are kept with a log in PostgreSQL."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from evalwright.store.postgres.connections import Connections, tenants_of
+from evalwright.store.postgres.writer import PostgresWriter
+from evalwright.store.records import Forget, Record, RecordChange
+from evalwright.store.writes import Write
+
+_LISTED = (
+    "FROM records WHERE kind = $1 AND tenant = $2 AND key >= $4 AND key > $5{} ORDER BY key"
+    " LIMIT $3"
+)
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)  # which no text holds
+
+
+def end_of_prefix(prefix: str) -> str | None:
+    """The least text after all that begin with a prefix; None if there is none."""
+    while prefix:
+        following = ord(prefix[-1]) + 1
+        if following <= _LAST_CHARACTER:
+            return prefix[:-1] + chr(0xE000 if following in _SURROGATES else following)
+        prefix = prefix[:-1]
+    return None
+
+
+class PostgresRecords:
+    """Documents by kind, tenant and key."""
+
+    def __init__(self, connections: Connections, writer: Callable[[], PostgresWriter]) -> None:
+        self._query = connections.query
+        self._writer = writer
+
+    def get(self, kind: str, tenant: str, key: str) -> bytes | None:
+        """One document of a tenant."""
+        rows = self._query(
+            tenants_of([tenant]),
+            "SELECT body FROM records WHERE kind = $1 AND tenant = $2 AND key = $3",
+            kind,
+            tenant,
+            key,
+        )
+        return rows[0][0] if rows else None
+
+    def list(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[Record]:
+        """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
+        rows = self._listed("key, body, at_us", (kind, tenant, limit), prefix, after)
+        return [Record(*row) for row in rows]
+
+    def keys(
+        self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> Sequence[str]:
+        """The keys of the documents that `list` returns."""
+        rows = self._listed("key", (kind, tenant, limit), prefix, after)
+        return [key for (key,) in rows]
+
+    def _listed(
+        self, columns: str, place: tuple[str, str, int], prefix: str, after: str
+    ) -> Sequence[Any]:
+        end = end_of_prefix(prefix)
+        bound = "" if end is None else " AND key < $6"
+        ends = () if end is None else (end,)
+        statement = f"SELECT {columns} {_LISTED.format(bound)}"
+        return self._query(tenants_of([place[1]]), statement, *place, prefix, after, *ends)
+
+    def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
+        """Every document of a kind, with its tenant."""
+        rows = self._query(
+            tenants_of([None]),
+            "SELECT tenant, key, body, at_us FROM records WHERE kind = $1 ORDER BY tenant, key",
+            kind,
+        )
+        return [(tenant, Record(*rest)) for tenant, *rest in rows]
+
+    def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
+        """Write documents as one unit; a request is given up if it cannot be written soon."""
+        return self._writer().submit(Write(None, (), changes, None, is_request))
+
+    def forget(self, kind: str, before_us: int) -> "Future[None]":
+        """Delete the documents of a kind that were last written before a time."""
+        return self._writer().submit(Write(None, (), [Forget(kind, before_us)], None, True))

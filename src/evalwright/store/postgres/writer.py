@@ -1,0 +1,308 @@
+"""Writing to PostgreSQL: what the writer has gathered, in one statement or one transaction.
+
+Sequences come from the database, so any number of processes may append to a run. An append whose
+acknowledgement is lost with the connection is in doubt: before anything else is written, the log is
+asked for it (`_settle`), so nothing is lost and nothing is written twice.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from evalwright.store.location import Patience, WrongTenant
+from evalwright.store.postgres import address, statements
+from evalwright.store.postgres.address import EventRefused
+from evalwright.store.postgres.connections import TenantConnection, new_loop, tenants_of
+from evalwright.store.postgres.growth import RunGrowth, arrays, chunks
+from evalwright.store.records import ANY, LOCAL_TENANT, Forget, RecordChange, RecordConflict
+from evalwright.store.writer import Position, Writer
+from evalwright.store.writes import View, Write
+
+if TYPE_CHECKING:
+    from asyncpg import Connection
+
+ATTEMPT_SECONDS = 10.0  # after which a server that does not answer is given up
+MOST_RUNS = 32  # in one transaction
+
+_DIVISION_BY_ZERO = "22012"
+_MISSING_REFERENCE = "23503"
+_REASONS = {
+    "pruned": "the run was in the log, and was pruned",
+    "ended": "an event must be the next one of a run that has not ended",
+    "taken over": "the run was taken over, because this process did not prolong its claim in time",
+}
+
+Starts = list[Position | None]
+
+
+class PostgresWriter(Writer):
+    """The thread that writes to a database, on a connection and an event loop of its own."""
+
+    def __init__(
+        self,
+        url: str,
+        place: str,
+        patience: Patience,
+        entered: Callable[[View, int], None],
+        claims: dict[int, int],
+    ) -> None:
+        self._url = url
+        self._entered = entered  # called with the number of a run that has new events
+        self._claims = claims  # that this process holds: what proves them, by the number of the run
+        self._loop = new_loop()
+        self._held: TenantConnection | None = None
+        self._writer = uuid.uuid4()
+        self._appends = 0  # that are in the log
+        self._sent = 0  # since then
+        self._doubtful: list[Write] = []  # that the server may or may not have written
+        self._settled: dict[int, tuple[Write, Position | None]] = {}  # those it had, by `id`
+        super().__init__(place, patience, address.FAULTS)
+
+    def _disconnect(self) -> None:
+        if self._held is not None:
+            with suppress(Exception):
+                self._loop.run_until_complete(self._leave(self._held.connection))
+        self._loop.close()
+
+    async def _leave(self, connection: "Connection") -> None:
+        async with asyncio.timeout(1):
+            await connection.execute(statements.LEAVE, self._writer)
+            await connection.close()
+
+    def _transact(self, writes: list[Write]) -> Starts:
+        return self._loop.run_until_complete(self._attempt(writes))
+
+    async def _attempt(self, writes: list[Write]) -> Starts:
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                held = await self._connected()
+                if self._doubtful:
+                    await self._settle(held)
+                rest = [write for write in writes if id(write) not in self._settled]
+                written = dict(zip(map(id, rest), await self._write(held, rest), strict=True))
+        except Exception as error:
+            if self._held is not None and (
+                address.is_lost(error) or self._held.connection.is_closed()
+            ):
+                self._held.connection.terminate()
+                self._held = None
+            raise
+        settled, self._settled = self._settled, {}
+        known = {each: start for each, (_, start) in settled.items()} | written
+        return [known[id(write)] for write in writes]
+
+    async def _connected(self) -> TenantConnection:
+        if self._held is None or self._held.connection.is_closed():
+            connection = await address.connect(self._url)
+            await connection.execute(statements.REGISTER, self._writer, self._appends)
+            self._held = TenantConnection(connection)
+        return self._held
+
+    async def _settle(self, held: TenantConnection) -> None:
+        """Find out whether doubtful writes are in the log.
+
+        Taking their number makes sure that they are not written later, if they are not: the server
+        may still have them.
+        """
+        connection = await held.see(tenants_of([None]))
+        is_free = await connection.fetchval(statements.TAKE, self._writer, self._appends + 1)
+        if is_free:
+            self._appends += 1
+            self._doubtful = []
+            return
+        for write in self._doubtful:
+            start = await self._found(connection, write) if write.run_id else None
+            self._settled[id(write)] = write, start
+        self._appends = await connection.fetchval(statements.LAST_APPEND, self._writer)
+        self._doubtful = []
+
+    async def _found(self, connection: "Connection", write: Write) -> Position:
+        """Where the events of a write are, which must be in the log."""
+        assert write.run_id is not None
+        ((_, run, following, tenant),) = await self._enter(connection, {write.run_id: ""})
+        known = self._positions.get(write.run_id)
+        rows = await connection.fetch(
+            statements.EVENTS_AFTER, run, (known.following if known else 0) - 1
+        )
+        wanted = [(event.type, event.task_id, event.at_us) for event in write.events]
+        found = [(kind, task_id, at_us) for _, kind, task_id, at_us in rows]
+        for place, (first, *_) in enumerate(rows):
+            if found[place : place + len(wanted)] == wanted:
+                return Position(run, first, tenant)
+        return Position(run, following, tenant)
+
+    async def _write(self, held: TenantConnection, writes: list[Write]) -> Starts:
+        """Write all or nothing."""
+        if not writes:
+            return []
+        connection = await held.see(_tenants_of(writes))
+        self._doubtful, self._sent = writes, 0  # until the server says what became of them
+        is_alone = self._is_one_statement(writes)
+        try:
+            if is_alone:
+                starts, positions = await self._append(connection, writes)
+            else:
+                async with connection.transaction():
+                    starts, positions = await self._append(connection, writes)
+        except Exception as error:
+            if self._sent == 0 or address.is_rolled_back(error, by_itself=is_alone):
+                self._doubtful = []
+            if address.state(error) == _DIVISION_BY_ZERO:
+                raise await self._refusal(connection, writes) from None
+            if address.state(error) == _MISSING_REFERENCE:  # a part was pruned at this moment
+                raise address.driver().DeadlockDetectedError(str(error)) from error
+            raise
+        self._doubtful = []
+        self._appends += self._sent
+        self._positions |= positions
+        for run_id, position in positions.items():
+            self._entered((position.tenant, run_id), position.run)
+        return starts
+
+    def _is_one_statement(self, writes: list[Write]) -> bool:
+        """Whether a statement by itself is enough: to append to a few runs, without documents."""
+        runs = {write.run_id for write in writes}
+        if len(runs) > MOST_RUNS or any(write.changes for write in writes):
+            return False
+        return not self._companions or runs <= self._positions.keys()
+
+    async def _append(
+        self, connection: "Connection", writes: list[Write]
+    ) -> tuple[Starts, dict[str, Position]]:
+        """Send what is to be written; returns where runs were before each write, and are now."""
+        runs, changes = await self._gather(connection, writes)
+        offsets: list[tuple[RunGrowth, int] | None] = []
+        for write in writes:
+            run = runs.get(write.run_id or "")
+            offsets.append((run, run.add(write.events) if write.events else 0) if run else None)
+        before = await self._send(connection, [run for run in runs.values() if run.events])
+        if changes and not before:
+            await self._take(connection)
+        for change in changes:
+            await apply_change(connection, change)
+        starts: Starts = []
+        for each in offsets:
+            if each is None:
+                starts.append(None)
+                continue
+            (number, following, tenant), offset = each[0].start, each[1]
+            starts.append(Position(number, before.get(number, following) + offset, tenant))
+        return starts, {
+            run_id: Position(run.start.run, before[run.start.run] + len(run.events), run.start[2])
+            for run_id, run in runs.items()
+            if run.events
+        }
+
+    async def _gather(
+        self, connection: "Connection", writes: list[Write]
+    ) -> tuple[dict[str, RunGrowth], list[RecordChange | Forget]]:
+        """The runs that writes are for, which are entered if they are new, and the documents."""
+        unknown = {
+            write.run_id: LOCAL_TENANT if write.tenant is None else write.tenant
+            for write in reversed(writes)
+            if write.run_id is not None and write.run_id not in self._positions
+        }
+        found = {row[0]: Position(*row[1:]) for row in await self._enter(connection, unknown)}
+        runs: dict[str, RunGrowth] = {}
+        changes: list[RecordChange | Forget] = []
+        for run_id, events, changed, tenant, _, _ in writes:
+            changes += changed
+            if run_id is None:
+                continue
+            position = self._positions.get(run_id) or found.get(run_id)
+            if position is None:
+                raise EventRefused(_REASONS["pruned"])
+            if tenant not in (None, position.tenant):
+                raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
+            if run_id not in runs:
+                runs[run_id] = RunGrowth(position, tenant)
+                if self._companions and position.following == 0 and events:
+                    changes += self._companion_changes(run_id, position, events)
+        return runs, changes
+
+    async def _enter(self, connection: "Connection", owners: dict[str, str]) -> list[Any]:
+        """Number, next sequence and tenant of runs, which are entered unless they are there."""
+        if not owners:
+            return []
+        names = sorted(owners)
+        values = names, [owners[name] for name in names]
+        rows: list[Any] = await connection.fetch(statements.ENTER_RUNS, *values)
+        if len(rows) < len(names):  # another process may have entered one at this moment
+            rows = await connection.fetch(statements.ENTER_RUNS, *values)
+        return rows
+
+    async def _send(self, connection: "Connection", runs: list[RunGrowth]) -> dict[int, int]:
+        """Send the events of runs; returns the sequences that they begin with."""
+        before: dict[int, int] = {}
+        for part in chunks(runs, MOST_RUNS):
+            self._sent += 1
+            rows = await connection.fetch(
+                statements.APPEND,
+                self._writer,
+                self._appends + self._sent,
+                len(part),
+                *arrays(part, self._claims),
+            )
+            _assert_taken(rows[0]["taken"])
+            before |= {row["run"]: row["before"] + 1 for row in rows}
+        return before
+
+    async def _take(self, connection: "Connection") -> None:
+        self._sent += 1
+        number = self._appends + self._sent
+        _assert_taken(await connection.fetchval(statements.TAKE, self._writer, number))
+
+    async def _refusal(self, connection: "Connection", writes: list[Write]) -> Exception:
+        """Why a run takes no events; of several, each is asked once it is written alone."""
+        (run_id, *_), *others = writes
+        if others or run_id is None:
+            return EventRefused("one of several runs takes no events")
+        position = self._positions.pop(run_id, None)
+        token = self._claims.get(position.run) if position else None
+        reason = await connection.fetchval(statements.REFUSAL, run_id, token)
+        return EventRefused(_REASONS.get(reason, "the run is not in the log any more"))
+
+
+def _assert_taken(taken: int | None) -> None:
+    if not taken:
+        raise ConnectionError("the log does not know this process any more")
+
+
+def _tenants_of(writes: Sequence[Write]) -> str:
+    """The tenants whose rows writes change."""
+    tenants: set[str | None] = set()
+    for write in writes:
+        if write.run_id is not None:
+            tenants.add(write.tenant)
+        for change in write.changes:
+            tenants.add(None if isinstance(change, Forget) else change.tenant)
+    return tenants_of(tenants)
+
+
+async def apply_change(connection: "Connection", change: RecordChange | Forget) -> None:
+    """Make a change within a transaction; raises `RecordConflict`."""
+    if isinstance(change, Forget):
+        await connection.execute(statements.FORGET_RECORDS, *change)
+        return
+    kind, tenant, key, body, expected = change
+    place, at_us = (kind, tenant, key), time.time_ns() // 1000
+    match body, expected:
+        case None, _ if expected is ANY:
+            found = await connection.execute(statements.DROP_RECORD, *place)
+        case _, _ if expected is ANY:
+            found = await connection.execute(statements.PUT_RECORD, *place, body, at_us)
+        case None, None:
+            found = await connection.fetchval(statements.NO_RECORD, *place)
+        case _, None:
+            found = await connection.fetchval(statements.NEW_RECORD, *place, body, at_us)
+        case None, _:
+            found = await connection.fetchval(statements.DROP_KNOWN_RECORD, *place, expected)
+        case _:
+            found = await connection.fetchval(
+                statements.CHANGE_RECORD, *place, body, at_us, expected
+            )
+    if not found:
+        raise RecordConflict(f"the {kind} {key!r} has changed meanwhile")
