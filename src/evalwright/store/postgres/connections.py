@@ -61,7 +61,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-class Connections:
+class LogConnections:
     """A few connections to a database, for any thread."""
 
     def __init__(self, url: str, place: str) -> None:

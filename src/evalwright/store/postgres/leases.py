@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from evalwright.contracts.errors import RunBusy
-from evalwright.store.postgres.connections import Connections
+from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.schema import EVERY_TENANT
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 class Leases:
     """The claims of one process."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: LogConnections) -> None:
         self._connections = connections
         self.held: dict[int, int] = {}  # the number of the claim, by that of the run
         self._beating: Future[None] | None = None

@@ -12,7 +12,7 @@ from evalwright.contracts.events import Event
 from evalwright.store import contents, facts
 from evalwright.store.location import Patience
 from evalwright.store.postgres import address, migration
-from evalwright.store.postgres.connections import Connections, tenants_of
+from evalwright.store.postgres.connections import LogConnections, tenants_of
 from evalwright.store.postgres.leases import Leases
 from evalwright.store.postgres.queries import (
     CONTENT,
@@ -56,7 +56,7 @@ class PostgresDatabase:
         self.place = address.masked(url)
         self._url = url
         self._patience = patience or Patience()
-        self.connections = Connections(url, self.place)
+        self.connections = LogConnections(url, self.place)
         self.leases = Leases(self.connections)
         self.records = PostgresRecords(self.connections, lambda: self.writer)
         self.reading = LogReading()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from evalwright.store.postgres.connections import Connections, tenants_of
+from evalwright.store.postgres.connections import LogConnections, tenants_of
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.records import Forget, Record, RecordChange
 from evalwright.store.writes import Write
@@ -30,7 +30,7 @@ def end_of_prefix(prefix: str) -> str | None:
 class PostgresRecords:
     """Documents by kind, tenant and key."""
 
-    def __init__(self, connections: Connections, writer: Callable[[], PostgresWriter]) -> None:
+    def __init__(self, connections: LogConnections, writer: Callable[[], PostgresWriter]) -> None:
         self._query = connections.query
         self._writer = writer
 
