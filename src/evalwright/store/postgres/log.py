@@ -31,6 +31,7 @@ from evalwright.store.protocol import (
     ALL_RUNS,
     Companion,
     NewEvent,
+    News,
     Observer,
     RunFacts,
     RunFilter,
@@ -58,8 +59,8 @@ class PostgresDatabase:
         self._patience = patience or Patience()
         self.connections = LogConnections(url, self.place)
         self.leases = Leases(self.connections)
-        self.records = PostgresRecords(self.connections, lambda: self.writer)
         self.reading = LogReading()
+        self.records = PostgresRecords(self.connections, lambda: self.writer, self.reading)
         self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
         self._writer: PostgresWriter | None = None
         self._is_closing = False
@@ -204,6 +205,12 @@ class PostgresLog:
     def observe(self, observer: Observer) -> None:
         """Call the observer with every run's events once they are durable."""
         self._database.writer.observe(observer, self._tenant)
+
+    def hear(self, news: News) -> None:
+        """Call with the runs that other processes have appended to."""
+
+    def tell(self, run_ids: Sequence[str]) -> None:
+        """Let other processes hear of runs of which they are to look at something else."""
 
     def accompany(self, companion: Companion) -> None:
         """Write the documents that the companion gives for each new run with its first events."""

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from evalwright.store.postgres.connections import LogConnections, tenants_of
 from evalwright.store.postgres.writer import PostgresWriter
+from evalwright.store.readers import LogReading
 from evalwright.store.records import Forget, Record, RecordChange
 from evalwright.store.writes import Write
+
+T = TypeVar("T")
 
 _LISTED = (
     "FROM records WHERE kind = $1 AND tenant = $2 AND key >= $4 AND key > $5{} ORDER BY key"
@@ -30,9 +33,18 @@ def end_of_prefix(prefix: str) -> str | None:
 class PostgresRecords:
     """Documents by kind, tenant and key."""
 
-    def __init__(self, connections: LogConnections, writer: Callable[[], PostgresWriter]) -> None:
+    is_near = False
+
+    def __init__(
+        self, connections: LogConnections, writer: Callable[[], PostgresWriter], reading: LogReading
+    ) -> None:
         self._query = connections.query
         self._writer = writer
+        self._reading = reading
+
+    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        """Read on a thread of the log."""
+        return self._reading.threads.submit(share, read)
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
         """One document of a tenant."""

@@ -22,6 +22,15 @@ SELECT run_id FROM runs WHERE started_us IS NOT NULL AND run_id <> $1 AND EXISTS
     ))
 )
 """
+_ABANDONED = (
+    "SELECT run_id, tenant FROM runs WHERE started_us IS NOT NULL AND ended_us IS NULL"
+    " AND status = 'running' AND (claimed_until IS NULL OR claimed_until < now()){mine}"
+    " ORDER BY run"
+)
+_SCORED_AT = (
+    "SELECT task_id, seq FROM events WHERE type = 'eval.scored' AND task_id = ANY ($2::text[])"
+    " AND run = (SELECT run FROM runs WHERE run_id = $1{mine})"
+)
 _SIZES = """
 SELECT tenant, sum(runs)::bigint, sum(bytes)::bigint FROM (
     SELECT tenant, runs, bytes FROM tenant_sizes WHERE tenant >= $1{bound}
@@ -92,6 +101,16 @@ class PostgresUpkeep:
         """The runs that may refer to this run: their first events or their last one name it."""
         statement, values = self._mine(_MENTIONING + "{mine}", run_id, run_id.encode())
         return [other for (other,) in self._query(statement, *values)]
+
+    def abandoned_runs(self) -> list[tuple[str, str]]:
+        """The runs that neither ended nor wait, and that no process executes."""
+        statement, values = self._mine(_ABANDONED)
+        return [(run_id, tenant) for run_id, tenant in self._query(statement, *values)]
+
+    def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
+        """The sequences of the scores of tasks, of those that have one."""
+        statement, values = self._mine(_SCORED_AT, run_id, list(task_ids))
+        return dict(self._query(statement, *values))
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""
