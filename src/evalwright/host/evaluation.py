@@ -43,6 +43,7 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: RunOptions = RunOptions()
     agent_version: str | None = None
     agent_channel: str | None = None
+    judges: tuple[str, ...] = ()  # some of the operator's; all, if none is named
 
 
 class PlannedEvaluation(NamedTuple):
@@ -162,7 +163,8 @@ class Planner:
         self, suite: Suite, registered: RegisteredAgent, request: EvalRequest
     ) -> RunOptions:
         settings, options = self._settings, request.options
-        judges = settings.judges if is_judged(suite, options.modes) else ()
+        offered = request.judges or settings.judges
+        judges = offered if is_judged(suite, options.modes) else ()
         model = self._catalogue.model_of(registered)
         return msgspec.structs.replace(
             limited(options, settings.limits),

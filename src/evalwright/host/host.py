@@ -42,6 +42,7 @@ from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
 from evalwright.host.turns import PAGES_PER_ROUND, Arrivals, Turns
 from evalwright.host.vault import Vault
+from evalwright.host.web.progress import ProgressCache
 from evalwright.host.web.run_figures import FiguresCache
 from evalwright.host.web.sessions import forget_sessions
 from evalwright.host.webhooks.delivery import WebhookSender
@@ -154,6 +155,7 @@ class Host:
         self.snapshots = SnapshotCache()
         self.pages = PageCache()
         self.figures = FiguresCache()
+        self.progress = ProgressCache()
         self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
         self.arrivals = Arrivals()
         self.key_watch = KeyWatch(self.log)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -156,13 +156,20 @@ def _state_frame(run: RunHandle, key: SnapshotKey) -> bytes:
     return as_frame(key.sequence, "state.snapshot", msgspec.json.encode(state))
 
 
+class Chunks(Protocol):
+    """What a stream sends, part by part."""
+
+    def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
+        """The parts; an empty one only lets the stream look whether its client has left."""
+
+
 class EventStream(Response):
     """A stream that ends with its run, or when its client leaves."""
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, call: ApiCall, stream: Stream, held: ExitStack, subscriber: Subscriber
+        self, call: ApiCall, stream: Chunks, held: ExitStack, subscriber: Subscriber
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "Connection": "close"})
         del self.headers["content-length"]

@@ -90,7 +90,7 @@ def sign_in_form(
         call,
         "sign_in.html",
         title="Sign in",
-        status=status,
+        status_code=status,
         error=error,
         is_expired=is_expired,
         next_page=next_page or _here(call.request),

@@ -85,14 +85,14 @@ class WebPage(NamedTuple):
 
 
 def page(
-    call: PageCall, template: str, *, title: str, status: int = 200, **values: Any
+    call: PageCall, template: str, *, title: str, status_code: int = 200, **values: Any
 ) -> Response:
     """A template in the layout, with what the layout needs; values are escaped."""
     path: str = call.request.scope["path"]
     return part(
         call,
         template,
-        status,
+        status_code,
         title=title,
         here=path,
         menu=[(name, address, path == address) for name, address in call.menu],
@@ -104,9 +104,9 @@ def page(
     )
 
 
-def part(call: PageCall, template: str, status: int = 200, **values: Any) -> Response:
+def part(call: PageCall, template: str, status_code: int = 200, **values: Any) -> Response:
     """A template without the layout, for a part of a page."""
-    return Response(render(call, template, **values), status, media_type="text/html")
+    return Response(render(call, template, **values), status_code, media_type="text/html")
 
 
 def render(call: PageCall, template: str, **values: Any) -> Html:

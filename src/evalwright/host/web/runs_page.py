@@ -97,7 +97,7 @@ async def show(call: PageCall) -> Response:
     if call.is_part:
         return part(call, "runs_table.html", **found)
     if not found["rows"] and not asked.is_filtered and not asked.before:
-        return page(call, "first_visit.html", title="Welcome", has_demo=False)
+        return page(call, "first_visit.html", title="Welcome", has_demo=call.host.settings.bundled)
     known = await call.beside(lambda: _known(call.log))
     return page(
         call,
@@ -182,11 +182,12 @@ def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
         "score": run.score,
         "started_us": run.started_us,
         "spark": as_markup(spark_html(trends.up_to(run))),
-        **_figures(figures),
+        **figures_of(figures),
     }
 
 
-def _figures(figures: RunFigures | None) -> dict[str, Any]:
+def figures_of(figures: RunFigures | None) -> dict[str, Any]:
+    """The figures of a run as templates show them."""
     if figures is None:
         return {"rate": None, "cost": None}
     low, high = figures.interval

@@ -176,7 +176,7 @@ def _failure(call: PageCall, error: Exception) -> Response:
     if call.is_part:
         response = part(call, "failure_note.html", known.status, **told)
     else:
-        response = page(call, "failure.html", title=title, status=known.status, **told)
+        response = page(call, "failure.html", title=title, status_code=known.status, **told)
     response.headers.update(known.headers or {})
     return response
 

@@ -1,10 +1,19 @@
 """The table of pages: one entry for each; those with a name are in the menu, in this order."""
 
-from evalwright.host.web import runs_page, sign_in
+from evalwright.host.web import run_page, runs_page, sign_in, start_page
 from evalwright.host.web.page import OPEN, SIGNED_IN, WebPage
 
 PAGES = [
     WebPage("GET", "/", runs_page.show, ("runs:read",), "Runs"),
+    WebPage("GET", "/start", start_page.show, ("runs:create",)),
+    WebPage("POST", "/start", start_page.start, ("runs:create",)),
+    WebPage("POST", "/demo", start_page.demo, ("runs:create",)),
+    WebPage("GET", "/runs/{runId}", run_page.show, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/live", run_page.live, ("runs:read",)),
+    WebPage("POST", "/runs/{runId}/again", start_page.again, ("runs:create",)),
+    WebPage("POST", "/runs/{runId}/cancel", run_page.cancel, ("runs:cancel",)),
+    WebPage("POST", "/runs/{runId}/pause", run_page.pause, ("runs:cancel",)),
+    WebPage("POST", "/runs/{runId}/resume", run_page.resume, ("runs:cancel",)),
 ]
 KEY_PAGES = [  # only of a host: `evalwright view` has a door of its own
     WebPage("GET", "/sign-in", sign_in.show, OPEN),

@@ -42,6 +42,14 @@
   });
   document.addEventListener("htmx:sse:after:connection", clear);
 
+  // A run that is over has another page, with its scorecard.
+  document.addEventListener("run-over", () => location.reload());
+
+  document.addEventListener("submit", (event) => {
+    const ask = event.target.dataset.ask;
+    if (ask && !confirm(ask)) event.preventDefault();
+  });
+
   // Times: told from now on, with the local time beside them.
   const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   function words(at, now) {

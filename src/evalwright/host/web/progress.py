@@ -1,0 +1,174 @@
+"""The progress of a run that has not ended: a fold of its events, which goes on where it was."""
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from evalwright.contracts.events import (
+    TERMINAL_TYPES,
+    EvalScored,
+    Event,
+    InvocationCompleted,
+    InvocationStarted,
+    Planned,
+    ProviderUsage,
+    RunPaused,
+    RunResumed,
+)
+from evalwright.store.protocol import EventLog
+
+MOST_KEPT = 32  # runs
+MOST_CELLS = 400  # tasks that are all shown; of more, only some
+MOST_LISTED = 8
+
+TaskState = Literal["waiting", "running", "passed", "failed", "error"]
+
+_TYPES = (
+    *(InvocationStarted.TYPE, InvocationCompleted.TYPE, EvalScored.TYPE, ProviderUsage.TYPE),
+    *(RunPaused.TYPE, RunResumed.TYPE, *TERMINAL_TYPES),
+)
+
+
+class TaskProgress(msgspec.Struct):
+    """How far a task is."""
+
+    task_id: str
+    state: TaskState = "waiting"
+    latency_ms: int | None = None
+    has_failed: bool = False  # its last invocation
+
+
+class _OutlinedTask(msgspec.Struct, rename="camel"):
+    task_id: str
+
+
+class _OutlinedSuite(msgspec.Struct):
+    tasks: list[_OutlinedTask]
+
+
+class _OutlinedSettings(msgspec.Struct, frozen=True, rename="camel"):
+    max_cost_usd: float | None = None
+
+
+class _OutlinedPlan(msgspec.Struct):
+    """What is needed of a plan: those of large suites are long."""
+
+    suite: _OutlinedSuite
+    settings: _OutlinedSettings = _OutlinedSettings()
+
+
+class RunProgress:
+    """What has become of each task so far, and what it has cost."""
+
+    def __init__(self, plan: bytes) -> None:
+        outline = msgspec.json.decode(plan, type=_OutlinedPlan)
+        self.tasks = {each.task_id: TaskProgress(each.task_id) for each in outline.suite.tasks}
+        self.budget_usd = outline.settings.max_cost_usd
+        self.counts: dict[TaskState, int] = dict.fromkeys(
+            ("waiting", "running", "passed", "failed", "error"), 0
+        )
+        self.counts["waiting"] = len(self.tasks)
+        self.spent_usd = 0.0
+        self.unpriced = 0  # calls without a known price
+        self.latest_failures: list[str] = []
+        self.slowest: list[TaskProgress] = []
+        self.is_paused = False
+        self.is_over = False
+        self.last = -1  # the sequence of the last event that was taken
+        self.lock = threading.Lock()
+
+    @property
+    def scored(self) -> int:
+        """How many tasks have a score."""
+        return self.counts["passed"] + self.counts["failed"] + self.counts["error"]
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Go on with these events."""
+        for event in events:
+            self.last = event.sequence
+            take = _TAKERS.get(event.type)
+            if take is not None:
+                take(self, event)
+            elif event.type in TERMINAL_TYPES:
+                self.is_over = True
+
+    def _move(self, task: TaskProgress, state: TaskState) -> None:
+        self.counts[task.state] -= 1
+        self.counts[state] += 1
+        task.state = state
+
+    def _start(self, event: Event) -> None:
+        task = self.tasks.get(event.task_id or "")
+        if task is not None and task.state == "waiting":
+            self._move(task, "running")
+
+    def _answer(self, event: Event) -> None:
+        task = self.tasks.get(event.task_id or "")
+        if task is not None:
+            task.has_failed = event.decode(InvocationCompleted).outcome == "failed"
+
+    def _score(self, event: Event) -> None:
+        scored = event.decode(EvalScored)
+        task = self.tasks.get(scored.task_id)
+        if task is None:
+            return
+        task.latency_ms = scored.latency_ms
+        unsuccessful: TaskState = "error" if task.has_failed else "failed"
+        self._move(task, "passed" if scored.passed else unsuccessful)
+        if not scored.passed:
+            self.latest_failures = [task.task_id, *self.latest_failures[: MOST_LISTED - 1]]
+        self.slowest = sorted([*self.slowest, task], key=_latency, reverse=True)[:MOST_LISTED]
+
+    def _pay(self, event: Event) -> None:
+        cost = event.decode(ProviderUsage).cost_estimate_usd
+        self.unpriced += cost is None
+        self.spent_usd += cost or 0.0
+
+    def _pause(self, event: Event) -> None:
+        self.is_paused = event.type == RunPaused.TYPE
+
+
+_TAKERS: dict[str, Any] = {
+    InvocationStarted.TYPE: RunProgress._start,
+    InvocationCompleted.TYPE: RunProgress._answer,
+    EvalScored.TYPE: RunProgress._score,
+    ProviderUsage.TYPE: RunProgress._pay,
+    RunPaused.TYPE: RunProgress._pause,
+    RunResumed.TYPE: RunProgress._pause,
+}
+
+
+def _latency(task: TaskProgress) -> int:
+    return task.latency_ms or 0
+
+
+class ProgressCache:
+    """The progress of the runs that somebody watches; one fold for all who do."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, RunProgress] = {}
+        self._lock = threading.Lock()
+
+    def up_to_date(self, log: EventLog, run_id: str) -> RunProgress | None:
+        """The progress of an evaluation now; None of any other run. To be read under its lock."""
+        progress = self._find(log, run_id)
+        if progress is not None:
+            with progress.lock:
+                progress.take(log.read(run_id, _TYPES, progress.last))
+        return progress
+
+    def _find(self, log: EventLog, run_id: str) -> RunProgress | None:
+        with self._lock:
+            found = self._kept.get(run_id)
+        if found is not None:
+            return found
+        planned = next(log.read(run_id, (Planned.TYPE,), limit=1), None)
+        if planned is None:
+            return None
+        with self._lock:
+            found = self._kept.setdefault(run_id, RunProgress(planned.body))
+            if len(self._kept) > MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        return found

@@ -1,0 +1,224 @@
+"""A run: what it is, how far it is, and what can be done with it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Any
+
+from starlette.responses import Response
+
+from evalwright.contracts.events import RunFailure, RunStarted
+from evalwright.host.feed import Subscriber
+from evalwright.host.run_handle import ENDED
+from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
+from evalwright.host.web.page import PageCall, page, render, run_address, see
+from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
+from evalwright.host.web.runs_page import figures_of, verdict_of
+from evalwright.reports import figures
+from evalwright.reports.html.markup import Html, as_markup
+from evalwright.store.protocol import RunFacts
+
+READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
+LOOK_SECONDS = 1.0  # after which the log is looked at: another process may execute the run
+PAUSE_SECONDS = 0.3  # between two states of a page
+STREAM_SECONDS = 60.0  # after which the browser connects again, and its session is looked at
+
+# The signs and words for the states of tasks.
+SIGNS = {
+    "waiting": ("plain", "·", "waiting"),
+    "running": ("info", "●", "running"),
+    "passed": ("good", "✓", "passed"),
+    "failed": ("bad", "✗", "failed"),
+    "error": ("bad", "!", "error"),
+}
+
+
+async def show(call: PageCall) -> Response:
+    """The page of a run."""
+    head = await call.beside(lambda: _head(call))
+    live = NOT_READY if not head["is_over"] else None
+    if not head["is_over"]:
+        panel = asyncio.ensure_future(call.beside(lambda: _panel(call)))
+        done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
+        live = panel.result()[0] if done else NOT_READY
+    return page(
+        call,
+        "run.html",
+        title=f"{head['suite']} · {head['verdict']}",
+        live=as_markup(live) if live is not None else None,
+        **head,
+    )
+
+
+NOT_READY = Html('<p class="muted" role="status">Loading the progress of this run…</p>')
+
+
+def _head(call: PageCall) -> dict[str, Any]:
+    run_id = call.path["runId"]
+    run = call.log.facts(run_id)
+    status = call.host.runs.status_of(run)
+    tone, verdict = verdict_of(run, status)
+    found = call.host.figures.of(call.log, run)
+    return {
+        "run_id": run_id,
+        "suite": run.suite or run.workflow,
+        "agent": run.agent or "",
+        "tags": run.tags,
+        "modes": ", ".join(run.modes),
+        "tone": tone,
+        "verdict": verdict,
+        "is_over": status in ENDED,
+        "score": run.score,
+        "started_us": run.started_us,
+        "took": _took(run),
+        "reason": _reason(call, run),
+        "can": _offered(call, run, status, has_failed=found is None or found.passed < found.tasks),
+        **figures_of(found),
+    }
+
+
+def _took(run: RunFacts) -> str:
+    if run.ended_us is None:
+        return ""
+    ms = (run.ended_us - run.started_us) / 1000
+    return figures.duration(ms, ms)
+
+
+def _reason(call: PageCall, run: RunFacts) -> str:
+    """Why a run has no result."""
+    if run.status != "failed":
+        return ""
+    error = call.log.edges(run.run_id)[-1].decode(RunFailure).error
+    return f"{error.message} ({error.code})"
+
+
+def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) -> dict[str, bool]:
+    """What can be done with a run: what its state and the visitor's scopes allow.
+
+    A run of the command line is its process's own: nothing here can stop it or start it again.
+    """
+    is_ours = run.suite is not None and _is_of_host(call, run.run_id)
+    may_stop, may_start = call.may("runs:cancel"), call.may("runs:create")
+    return {
+        "cancel": is_ours and may_stop and status not in (*ENDED, "cancelling"),
+        "pause": is_ours and may_stop and status == "running",
+        "resume": is_ours and may_stop and status == "paused",
+        "again": is_ours and may_start and status in ENDED and has_failed,
+    }
+
+
+def _is_of_host(call: PageCall, run_id: str) -> bool:
+    return call.log.edges(run_id)[0].decode(RunStarted).owner is not None
+
+
+# The live part.
+
+
+async def live(call: PageCall) -> Response:
+    """The progress of a run as server-sent events: each is the whole panel as it stands."""
+    run = call.run
+    await run.look()
+    with ExitStack() as held:
+        held.enter_context(call.host.streams.hold())
+        held.enter_context(call.host.streams.hold_for(call.principal.tenant))
+        subscriber = held.enter_context(call.host.feed.follow(run.run_id))
+        return EventStream(call, LiveRun(call), held.pop_all(), subscriber)
+
+
+class LiveRun:
+    """The states of a run that a page is sent, until the run ends."""
+
+    def __init__(self, call: PageCall) -> None:
+        self._call = call
+
+    async def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
+        """A frame for each state; empty ones let the stream notice that its client has left."""
+        clock, feed = asyncio.get_running_loop().time, self._call.host.feed
+        began, sent_at, shown = clock(), clock(), -2
+        while not feed.is_stopped and subscriber.ended is None:
+            panel, last, is_over = await self._call.beside(lambda: _panel(self._call))
+            if last != shown:
+                shown, sent_at = last, clock()
+                yield frame(last, panel)
+            if is_over:
+                yield b"event: run-over\ndata: run-over\n\n"
+                return
+            if clock() - began > STREAM_SECONDS:
+                return
+            is_quiet = clock() - sent_at > KEEPALIVE_SECONDS
+            yield b":keepalive\n\n" if is_quiet else b""
+            await asyncio.sleep(PAUSE_SECONDS)
+            await subscriber.wait(LOOK_SECONDS)
+            subscriber.take()
+
+
+def frame(number: int, content: str) -> bytes:
+    """A server-sent event without a name, which htmx swaps in."""
+    lines = "".join(f"data: {line}\n" for line in content.splitlines())
+    return f"id: {max(number, 0)}\n{lines}\n".encode()
+
+
+def _panel(call: PageCall) -> tuple[Html, int, bool]:
+    """The live part as markup, the last event in it, and whether the run is over."""
+    run_id = call.path["runId"]
+    progress = call.host.progress.up_to_date(call.log, run_id)
+    if progress is None:
+        run = call.log.facts(run_id)
+        return Html('<p class="muted">This run is no evaluation.</p>'), -1, run.ended_us is not None
+    with progress.lock:
+        panel = render(call, "live.html", **_panel_values(run_id, progress))
+        return panel, progress.last, progress.is_over
+
+
+def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
+    tasks = len(progress.tasks)
+    cells = progress.tasks.values() if tasks <= MOST_CELLS else _few(progress)
+    return {
+        "run_id": run_id,
+        "tasks": tasks,
+        "scored": progress.scored,
+        "tenth": 10 * (10 * progress.scored // tasks) if tasks else 0,
+        "counts": progress.counts,
+        "cells": [(each.task_id, *SIGNS[each.state]) for each in cells],
+        "is_part": tasks > MOST_CELLS,
+        "spent": progress.spent_usd,
+        "unpriced": progress.unpriced,
+        "budget": progress.budget_usd,
+        "failures": progress.latest_failures,
+        "slowest": [
+            (each.task_id, figures.duration(each.latency_ms or 0, each.latency_ms or 0))
+            for each in progress.slowest
+            if each.latency_ms
+        ],
+    }
+
+
+def _few(progress: RunProgress) -> list[TaskProgress]:
+    """Of many tasks those that are running, and those that did not pass."""
+    wanted = ("running", "failed", "error")
+    return [each for each in progress.tasks.values() if each.state in wanted][:MOST_CELLS]
+
+
+# What can be done.
+
+
+async def cancel(call: PageCall) -> Response:
+    """Cancel a run."""
+    await call.host.runs.cancel(call.run, None, call.principal.principal)
+    return _back(call)
+
+
+async def pause(call: PageCall) -> Response:
+    """Let running tasks end, and start no others."""
+    await call.host.runs.pause(call.run, None)
+    return _back(call)
+
+
+async def resume(call: PageCall) -> Response:
+    """Go on with a paused run."""
+    await call.host.runs.resume(call.run, None)
+    return _back(call)
+
+
+def _back(call: PageCall) -> Response:
+    return see(run_address(call.path["runId"]))

@@ -1,0 +1,129 @@
+"""A run that has not ended: its progress, what can be done with it, the stream of its states."""
+
+import http.client
+import re
+
+import pytest
+
+from builders import a_score, a_suite, a_task, a_usage, an_event
+from evalwright.contracts.events import InvocationStarted
+from evalwright.host.web import run_page
+from evalwright.host.web.progress import RunProgress
+from host.caller import Caller
+from host.server import GATED, ServedHost
+from host.web.visitor import Visitor, signed_in
+from subjects.waiting import Journal, eventually
+
+WAITING = a_suite([a_task("quick", input="yes"), a_task("slow", input="wait")], pass_score=0.1)
+
+
+@pytest.fixture
+def watcher(served: ServedHost) -> Visitor:
+    return signed_in(served.url, served.key())
+
+
+def frames(visitor: Visitor, path: str, most: int) -> list[str]:
+    """The first frames of a stream, each as one text; fewer if the stream ends."""
+    connection = http.client.HTTPConnection(*visitor.address, timeout=20)
+    cookies = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
+    connection.request("GET", path, headers={"Cookie": cookies})
+    response = connection.getresponse()
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    found, lines = [], []
+    for raw in response:
+        line = raw.decode().rstrip("\n")
+        if line:
+            lines.append(line)
+        elif lines:
+            found.append("\n".join(lines))
+            lines = []
+            if len(found) == most:
+                break
+    response.close()
+    connection.close()
+    return found
+
+
+def test_a_page_shows_how_far_a_run_is_and_links_to_each_task(
+    watcher: Visitor, caller: Caller, gate: Journal
+):
+    run_id = caller.start(WAITING, GATED)
+    gate.wait_for(2)
+    text = eventually(
+        lambda: found if "1 of 2 tasks" in (found := watcher.get(f"/runs/{run_id}").text) else None
+    )
+    assert "● Running" in text
+    assert f'href="/runs/{run_id}/tasks/quick" title="quick: passed"' in text
+    assert f'href="/runs/{run_id}/tasks/slow" title="slow: running"' in text
+    assert f'hx-sse:connect="/runs/{run_id}/live"' in text
+
+
+def test_the_stream_sends_each_state_and_the_end(
+    watcher: Visitor, caller: Caller, gate: Journal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_page, "PAUSE_SECONDS", 0.01)
+    run_id = caller.start(WAITING, GATED)
+    gate.wait_for(2)
+    (first,) = frames(watcher, f"/runs/{run_id}/live", 1)
+    assert re.match(r"id: \d+\ndata: <p", first)
+    gate.open_gate()
+    caller.finish(run_id)
+    *states, end = frames(watcher, f"/runs/{run_id}/live", 9)
+    assert 'title="slow: passed"' in states[-1]
+    assert end == "event: run-over\ndata: run-over"
+
+
+def test_a_stream_ends_after_a_while_so_that_its_session_is_looked_at(
+    watcher: Visitor, caller: Caller, gate: Journal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_page, "STREAM_SECONDS", 0.05)
+    monkeypatch.setattr(run_page, "LOOK_SECONDS", 0.05)
+    run_id = caller.start(WAITING, GATED)
+    gate.wait_for(2)
+    sent = frames(watcher, f"/runs/{run_id}/live", 99)
+    assert not any(each.startswith("event: run-over") for each in sent)
+
+
+def test_a_run_is_paused_resumed_and_cancelled(watcher: Visitor, caller: Caller, gate: Journal):
+    run_id = caller.start(WAITING, GATED)
+    gate.wait_for(2)
+    watcher.get(f"/runs/{run_id}")
+    assert watcher.post(f"/runs/{run_id}/pause").location == f"/runs/{run_id}"
+    text = watcher.get(f"/runs/{run_id}").text
+    assert "‖ Paused" in text
+    assert f'action="/runs/{run_id}/resume"' in text
+    assert f'action="/runs/{run_id}/pause"' not in text
+    assert watcher.post(f"/runs/{run_id}/resume").status == 303
+    assert caller.snapshot(run_id)["status"] == "running"
+    assert watcher.post(f"/runs/{run_id}/cancel").status == 303
+    assert caller.snapshot(run_id)["status"] == "cancelled"
+    text = watcher.get(f"/runs/{run_id}").text
+    assert "⊘ Cancelled" in text
+    assert f'action="/runs/{run_id}/cancel"' not in text
+    answer = watcher.post(f"/runs/{run_id}/cancel")
+    assert answer.status == 409
+    assert "the run is cancelled" in answer.text
+
+
+def test_progress_is_a_fold_that_goes_on_where_it_was():
+    plan = (
+        b'{"suite":{"tasks":[{"taskId":"a","input":1},{"taskId":"b"},{"taskId":"c"}]},'
+        b'"settings":{"maxCostUsd":2.0},"more":1}'
+    )
+    progress = RunProgress(plan)
+    started = InvocationStarted("inv-0001", "acme.agent", "run-api")
+    progress.take([an_event(started, sequence=3, task_id="a")])
+    assert progress.counts["running"] == 1
+    progress.take(
+        [
+            an_event(a_usage(0.5), sequence=4, task_id="a"),
+            an_event(a_usage(), sequence=5, task_id="a"),
+            an_event(a_score("a", 1.0, passed=True, latency_ms=7), sequence=6, task_id="a"),
+            an_event(a_score("b", 0.0, passed=False, latency_ms=9), sequence=7, task_id="b"),
+        ]
+    )
+    assert (progress.scored, progress.last) == (2, 7)
+    assert progress.counts == {"waiting": 1, "running": 0, "passed": 1, "failed": 1, "error": 0}
+    assert (progress.spent_usd, progress.unpriced, progress.budget_usd) == (0.5, 1, 2.0)
+    assert progress.latest_failures == ["b"]
+    assert [each.task_id for each in progress.slowest] == ["b", "a"]
