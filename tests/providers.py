@@ -148,9 +148,9 @@ def fake_provider(*answers: Answer | Respond) -> Iterator[FakeProvider]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
-        runner = asyncio.run_coroutine_threadsafe(_start(provider), loop).result(30)
+        runner = asyncio.run_coroutine_threadsafe(_start(provider), loop).result(120)
         yield provider
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(120)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)

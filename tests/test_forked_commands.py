@@ -49,7 +49,7 @@ def test_a_forked_command_does_what_a_real_one_does(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert str(COMMAND) == evalwright.line(*arguments)[0]
@@ -101,4 +101,4 @@ def test_every_command_loads_what_it_needs_itself() -> None:
     names = [each.name for each in found if not each.name.endswith("__main__")]
     assert f"{cli.__name__}.run" in names
     line = [sys.executable, "-c", ALONE, *names]
-    subprocess.run(line, capture_output=True, check=True, timeout=120)
+    subprocess.run(line, capture_output=True, check=True, timeout=240)

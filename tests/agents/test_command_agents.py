@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from evalwright.contracts.errors import BadInput
 from subjects import logs
 from subjects.command import SUBJECTS, Evalwright
 from subjects.runs import Recording, Workshop
-from subjects.waiting import Journal, eventually
+from subjects.waiting import TIME_LIMIT_S, Journal, eventually
 
 FIXTURES = {
     "toolResponses": [{"tool": "shop:orders.get", "response": 1}],
@@ -35,10 +36,10 @@ def program(behaviour: str) -> str:
     return f"cmd:{shlex.join([sys.executable, str(SUBJECTS / 'program.py'), behaviour])}"
 
 
-def run(workshop: Workshop, behaviour: str, *, task_timeout_s: float = 20) -> Recording:
+def run(workshop: Workshop, behaviour: str, **options: Any) -> Recording:
     """Two tasks; the program behaves so on the first and answers the second."""
     agent = load_agent(program(behaviour), "acme.clerk")
-    return workshop.run(a_suite(tasks=2), agent, task_timeout_s=task_timeout_s)
+    return workshop.run(a_suite(tasks=2), agent, task_timeout_s=TIME_LIMIT_S, **options)
 
 
 def assert_first_failed(recording: Recording, code: str) -> str:
@@ -113,7 +114,10 @@ def test_a_program_that_answers_too_much_is_stopped(workshop: Workshop) -> None:
 
 
 def test_a_timeout_ends_the_program_and_its_children(workshop: Workshop, journal: Journal) -> None:
-    recording = run(workshop, "hang_with_a_child", task_timeout_s=1.5)
+    def time_is_up() -> bool:
+        return len(pids(journal)) == 2 and workshop.scored_tasks() == {"task-2"}
+
+    recording = run(workshop, "hang_with_a_child", time_is_up=time_is_up)
     assert_first_failed(recording, "agent_timeout")
     assert len(pids(journal)) == 2
     eventually(lambda: not any(map(is_running, pids(journal))), "the end of the processes")
@@ -132,7 +136,7 @@ def test_an_answer_counts_although_a_child_keeps_stdout_open(
     workshop: Workshop, journal: Journal
 ) -> None:
     """The program has ended; what it left behind has nothing to say."""
-    recording = run(workshop, "leave_a_child_with_our_stdout", task_timeout_s=3)
+    recording = run(workshop, "leave_a_child_with_our_stdout")
     assert recording.summary.passed_count == 2, recording.decision("task-1")
     assert len(pids(journal)) == 2
     eventually(lambda: not any(map(is_running, pids(journal))), "the end of the processes")
@@ -142,7 +146,7 @@ def test_an_answer_counts_although_a_child_keeps_stdout_open(
 def test_a_program_need_not_read_its_request(workshop: Workshop, behaviour: str) -> None:
     """Not even one that fills more than a pipe."""
     suite = a_suite([a_task("task-1", input="x" * 1_000_000), a_task("task-2")])
-    recording = workshop.run(suite, load_agent(program(behaviour)), task_timeout_s=20)
+    recording = workshop.run(suite, load_agent(program(behaviour)), task_timeout_s=TIME_LIMIT_S)
     assert recording.summary.passed_count == 2
 
 
@@ -154,7 +158,7 @@ def test_a_large_request_and_a_large_answer_do_not_block_each_other(workshop: Wo
     )
     agent = load_agent(f"cmd:{shlex.join([sys.executable, '-c', script])}")
     suite = a_suite([a_task(input=text, value=text)])
-    assert workshop.run(suite, agent, task_timeout_s=20).summary.passed
+    assert workshop.run(suite, agent, task_timeout_s=TIME_LIMIT_S).summary.passed
 
 
 @pytest.mark.parametrize(
@@ -193,12 +197,11 @@ def test_no_shell_is_involved(workshop: Workshop, tmp_path: Path) -> None:
     assert workshop.run(a_suite([a_task(value=words)]), agent).summary.passed
 
 
-def test_a_timeout_is_told_without_noise(evalwright: Evalwright, journal: Journal) -> None:
+def test_a_timeout_is_told_without_noise(evalwright: Evalwright) -> None:
     suite = evalwright.suite(a_suite(tasks=2))
-    ran = evalwright(
-        "run", suite, "--agent", program("hang_with_a_child"), "--timeout", "1.5", "--json",
-        env=journal.environment,
-    )  # fmt: skip
+    hang = """case "$(cat)" in *task-1*) sleep 600 & wait;; esac; echo '{"output": "yes"}'"""
+    agent = f"cmd:{shlex.join(['sh', '-c', hang])}"  # which takes no time to start
+    ran = evalwright("run", suite, "--agent", agent, "--timeout", "1.5", "--json")
     assert ran.code == 1
     assert ran.json()["passedCount"] == 1
     assert "Traceback" not in ran.err

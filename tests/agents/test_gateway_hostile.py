@@ -153,7 +153,7 @@ def test_a_client_that_never_ends_its_message_does_not_keep_the_gateway_open() -
         async with an_open_gateway() as scene:
             writer = await begin(scene, a_beginning(scene))
             await scene.send(PING)  # by now the other message is being read
-            await asyncio.wait_for(scene.gateway.close(), 30)
+            await asyncio.wait_for(scene.gateway.close(), 120)
             writer.transport.abort()
 
     asyncio.run(main())

@@ -16,6 +16,7 @@ from subjects import logs
 from subjects.command import Evalwright
 from subjects.endpoint import Reply, Request, answer, serving
 from subjects.runs import Recording, Workshop
+from subjects.waiting import TIME_LIMIT_S
 
 FIXTURES = {
     "toolResponses": [{"tool": "shop:orders.get", "response": {"status": "shipped"}}],
@@ -196,7 +197,9 @@ def one_bad_answer(workshop: Workshop, reply: Reply) -> tuple[Recording, list[Re
         return reply if request.body["taskId"] == "task-1" else answer("yes")
 
     with serving(respond) as endpoint:
-        recording = workshop.run(a_suite(tasks=2), load_agent(endpoint.url), task_timeout_s=20)
+        recording = workshop.run(
+            a_suite(tasks=2), load_agent(endpoint.url), task_timeout_s=TIME_LIMIT_S
+        )
     logs.assert_complete(recording.events)
     assert recording.outcome_of("task-1") == "failed"
     assert recording.score("task-1")["score"] == 0
@@ -245,15 +248,21 @@ def test_an_answer_that_is_too_long_fails_the_task(workshop: Workshop, sent_as: 
 
 
 def test_an_agent_that_is_too_slow_fails_its_task(workshop: Workshop) -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
 
     def respond(request: Request) -> Reply:
         if request.body["taskId"] == "task-1":
+            begun.set()
             release.wait()
         return answer("yes")
 
     with serving(respond) as endpoint:
-        recording = workshop.run(a_suite(tasks=2), load_agent(endpoint.url), task_timeout_s=0.2)
+        recording = workshop.run(
+            a_suite(tasks=2),
+            load_agent(endpoint.url),
+            task_timeout_s=TIME_LIMIT_S,
+            time_is_up=lambda: begun.is_set() and workshop.scored_tasks() == {"task-2"},
+        )
         release.set()
     logs.assert_complete(recording.events)
     assert recording.decision("task-1")["error"]["code"] == "agent_timeout"
@@ -320,7 +329,7 @@ def test_many_tasks_are_sent_at_once(workshop: Workshop) -> None:
     together = threading.Barrier(20)
 
     def respond(request: Request) -> Reply:
-        together.wait(20)
+        together.wait(120)
         return answer("yes")
 
     with serving(respond) as endpoint:

@@ -15,6 +15,7 @@ from tool_subjects import answer, call, failed, failure, refused, with_tools, wr
 from evalwright.agents import mcp_tools
 from evalwright.agents.toolbox import Toolbox
 from evalwright.contracts.errors import BadInput, CannotEvaluate
+from subjects.waiting import let_time_pass
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 PROGRAM = {"name": "orders", "command": [sys.executable, SERVER]}
@@ -123,11 +124,13 @@ def test_a_tool_that_fails_tells_why(program: Path, tool: str, arguments: Any, m
 
 def test_a_tool_that_hangs_is_given_up_and_the_server_goes_on(tmp_path: Path):
     async def use(toolbox: Toolbox) -> None:
-        error = await failure(toolbox, "mcp:orders.hang")
-        assert error.code == "tool_timeout"
+        hanging = asyncio.create_task(failure(toolbox, "mcp:orders.hang"))
+        assert await call(toolbox, "mcp:orders.greet", name="Bob") == "Hello Bob"
+        let_time_pass(60)
+        assert (await hanging).code == "tool_timeout"
         assert await call(toolbox, "mcp:orders.greet", name="Ada") == "Hello Ada"
 
-    with_tools(write_tools(tmp_path, mcp=[PROGRAM | {"timeout_s": 3}]), use)
+    with_tools(write_tools(tmp_path, mcp=[PROGRAM | {"timeout_s": 60}]), use)
 
 
 def test_a_program_that_dies_fails_the_call_and_is_started_again_for_the_next(program: Path):
@@ -353,8 +356,14 @@ def test_a_server_at_an_address_that_goes_away_fails_every_call(
 
 
 def test_a_hanging_tool_at_an_address_is_given_up(tmp_path: Path, http_server: HttpServer):
-    server = {"name": "orders", "url": http_server.url, "timeout_s": 2}
-    assert failed(write_tools(tmp_path, mcp=[server]), "mcp:orders.hang").code == "tool_timeout"
+    async def use(toolbox: Toolbox) -> None:
+        hanging = asyncio.create_task(failure(toolbox, "mcp:orders.hang"))
+        assert await call(toolbox, "mcp:orders.greet", name="Bob") == "Hello Bob"
+        let_time_pass(60)
+        assert (await hanging).code == "tool_timeout"
+
+    server = {"name": "orders", "url": http_server.url, "timeout_s": 60}
+    with_tools(write_tools(tmp_path, mcp=[server]), use)
 
 
 def test_an_address_where_nobody_listens_cannot_be_evaluated(tmp_path: Path):

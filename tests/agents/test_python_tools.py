@@ -9,6 +9,7 @@ from tool_subjects import answer, call, failed, failure, refused, with_tools, wr
 
 from evalwright.agents.toolbox import Toolbox, ToolDescription
 from evalwright.contracts.errors import BadInput, CannotEvaluate
+from subjects.waiting import let_time_pass
 
 FUNCTIONS = '''
 import asyncio, sys, threading
@@ -190,10 +191,13 @@ def test_a_function_that_hangs_is_given_up(tmp_path: Path):
 
 def test_a_function_that_ignores_being_cancelled_is_left_behind(tmp_path: Path):
     async def use(toolbox: Toolbox) -> None:
-        assert (await failure(toolbox, "stubborn")).code == "tool_timeout"
+        left_behind = asyncio.create_task(failure(toolbox, "stubborn"))
+        assert await call(toolbox, "later", text="x") == "X"
+        let_time_pass(60)
+        assert (await left_behind).code == "tool_timeout"
         await call(toolbox, "stop")  # so that the event loop of this test can end
 
-    with_tools(tools(tmp_path, "stubborn", "stop", timeout_s=0.05), use)
+    with_tools(tools(tmp_path, "stubborn", "later", "stop", timeout_s=60), use)
 
 
 def test_the_tools_of_one_file_share_its_module(tmp_path: Path):

@@ -12,7 +12,7 @@ from evalwright.agents.tool_files import load_tools
 from evalwright.agents.toolbox import Toolbox, ToolFailed
 from evalwright.contracts.errors import EvalwrightError
 
-LIMIT_SECONDS = 60  # nothing here takes as long, unless it hangs
+LIMIT_SECONDS = 240  # nothing here takes as long, unless it hangs
 
 
 def write_tools(folder: Path, *tools: dict[str, Any], mcp: Any = None) -> Path:

@@ -21,6 +21,7 @@ from evalwright.api.running import Options
 from evalwright.contracts.planning import RunOptions
 from evalwright.engine.selection import Wanted
 from subjects.command import Evalwright
+from subjects.waiting import TIME_LIMIT_S, let_time_pass
 
 SUITE = as_document(a_suite([a_task("greeting"), a_task("farewell")]))
 
@@ -233,8 +234,7 @@ async def slow(task):
     invoked.append(task.id)
     if len(invoked) == 1:
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-    await asyncio.sleep(0.3)
-    return "Hello"
+    await asyncio.Event().wait()
 
 async def main():
     ew.run({SUITE!r}, slow, db={str(db)!r}, concurrency=1)
@@ -242,11 +242,13 @@ async def main():
 try:
     {LOOPS[loop].format(suite=SUITE, db=str(db))}
 except KeyboardInterrupt:
-    time.sleep(0.5)
+    for _ in range(2000):  # the threads that end may take their time
+        if threading.active_count() > 1:
+            time.sleep(0.05)
     print(invoked, [thread.name for thread in threading.enumerate()])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True
     )
     assert done.stderr == ""
     return done.stdout
@@ -263,13 +265,14 @@ def test_an_agent_that_will_not_be_cancelled_does_not_hold_the_result_up(db):
     async def stubborn(task):
         if task.id == "greeting":
             return right(task)
+        let_time_pass(TIME_LIMIT_S)
         while True:
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(TIME_LIMIT_S)
             except asyncio.CancelledError:
                 continue
 
-    run = ew.run(SUITE, stubborn, db=db, task_timeout_s=0.1)
+    run = ew.run(SUITE, stubborn, db=db, task_timeout_s=TIME_LIMIT_S)
     assert run.tasks["greeting"].passed
     assert run.tasks["farewell"].error["code"] == "agent_timeout"
 

@@ -33,7 +33,7 @@ def typed(evalwright: Evalwright, *words: str) -> list[str]:
         env=evalwright.environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -58,7 +58,7 @@ def test_the_variable_of_the_library_gives_the_same_script(
         env=evalwright.environment({"_EVALWRIGHT_COMPLETE": f"{shell}_source"}),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     ).stdout
     assert "_EVALWRIGHT_COMPLETE" in asked
@@ -69,7 +69,7 @@ def test_the_variable_of_the_library_gives_the_same_script(
 def test_options_are_completed_without_loading_what_the_command_does(command: str) -> None:
     code = f"import sys, evalwright.cli.{command}; print(*sys.modules)"
     asked = [sys.executable, "-c", code]
-    loaded = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
+    loaded = subprocess.run(asked, capture_output=True, text=True, timeout=240, check=True).stdout
     assert f"evalwright.cli.{command}" in loaded
     assert "evalwright.engine" not in loaded
     assert "evalwright.store" not in loaded

@@ -49,7 +49,7 @@ def test_the_command_can_be_called_as_a_module(evalwright: Evalwright) -> None:
         env=evalwright.environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, f"evalwright {__version__}\n")
@@ -88,7 +88,7 @@ def test_nothing_heavy_is_imported_for(option: str, imported: str) -> None:
         [sys.executable, "-X", "importtime", str(COMMAND), option],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=240,
         check=True,
     )
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}

@@ -469,7 +469,7 @@ def test_the_command_works_without_a_stdout(evalwright: Evalwright) -> None:
         cwd=evalwright.folder,
         env=evalwright.environment(),
         capture_output=True,
-        timeout=30,
+        timeout=240,
         check=False,
     )
     assert b"Traceback" not in done.stderr

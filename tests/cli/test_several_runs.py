@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,6 +11,7 @@ import pytest
 from builders import a_suite, a_task
 from evalwright.engine.suite_files import find_suites
 from subjects.command import Evalwright
+from subjects.waiting import eventually
 
 AGENT = """
 def answer(task):
@@ -150,24 +150,24 @@ def test_agents_run_side_by_side(evalwright: Evalwright) -> None:
 
 def test_a_watched_run_is_run_again_on_change(evalwright: Evalwright) -> None:
     suites(evalwright)
-    watching = evalwright.start("run", "suites/good.json", "--agent", "agent.py:answer", "--watch")
+    told = evalwright.folder / "told.log"
+    with told.open("wb") as stderr:
+        watching = evalwright.start(
+            "run", "suites/good.json", "--agent", "agent.py:answer", "--watch", stderr=stderr
+        )
 
     def wait_for(runs: int) -> None:
-        deadline = time.monotonic() + 30
-        while len(evalwright.run_ids()) < runs and time.monotonic() < deadline:
-            time.sleep(0.1)
+        eventually(lambda: told.read_text().count("; Ctrl-C ends") == runs, "the end of a run")
 
     wait_for(1)
-    time.sleep(0.5)
-    (evalwright.folder / "agent.py").write_text(
-        AGENT.replace("return task.input\n", "return 'no'\n")
-    )
+    changed = evalwright.folder / "agent.new"
+    changed.write_text(AGENT.replace("return task.input\n", "return 'no'\n"))
+    changed.replace(evalwright.folder / "agent.py")
     wait_for(2)
-    time.sleep(0.5)
     watching.send_signal(signal.SIGINT)
     done = evalwright.finish(watching)
     assert done.code == 1
-    assert "agent.py changed" in done.err
+    assert "agent.py changed" in told.read_text()
     assert [line[:6] for line in done.out.splitlines() if line[:6] in ("PASSED", "FAILED")] == [
         "PASSED",
         "FAILED",

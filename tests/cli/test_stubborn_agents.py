@@ -7,7 +7,10 @@ import pytest
 from builders import a_suite, a_task
 from subjects import logs
 from subjects.command import Evalwright, subject
-from subjects.waiting import Journal
+from subjects.waiting import TIME_LIMIT_S, Journal
+
+LIMIT = f"{TIME_LIMIT_S:g}"
+TIME_PASSES = {"TIME_PASSES": "when the others have answered"}
 
 
 @pytest.mark.parametrize("agent", ["swallow_every_cancellation", "hang_in_a_thread_of_the_loop"])
@@ -16,8 +19,8 @@ def test_an_agent_that_never_stops_fails_its_task_and_the_run_ends(
 ) -> None:
     suite = evalwright.suite(a_suite([a_task("task-1", input="wait"), a_task("task-2")]))
     ran = evalwright(
-        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--timeout", "0.3", "--json",
-        env=journal.environment,
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--timeout", LIMIT, "--json",
+        env=journal.environment | TIME_PASSES,
     )  # fmt: skip
     assert ran.code == 1
     assert [task["passed"] for task in ran.json()["tasks"]] == [False, True]
@@ -34,8 +37,8 @@ def test_a_run_that_is_out_of_time_ends_although_its_agent_does_not(
 ) -> None:
     suite = evalwright.suite(a_suite([a_task("task-1", input="wait"), a_task("task-2")]))
     ran = evalwright(
-        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--run-timeout", "0.3",
-        env=journal.environment,
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--run-timeout", LIMIT,
+        env=journal.environment | TIME_PASSES,
     )  # fmt: skip
     assert ran.code == 3
     assert "run_timeout" in ran.err

@@ -109,7 +109,7 @@ def evalwright(extended: Path, tmp_path: Path) -> Evalwright:
             env={**os.environ, **log, **variables, "PYTHONPATH": str(extended)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 

@@ -19,7 +19,8 @@ from evalwright.engine.replay import replay_run
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
 from subjects.judges import JUDGE, Judge, a_judge
-from subjects.runs import TIME_LIMIT_S, Recording, Workshop, as_agent
+from subjects.runs import Recording, Workshop, as_agent
+from subjects.waiting import TIME_LIMIT_S
 
 GREETS = {"judge": ["greets the customer", {"criterion": "states the carrier", "weight": 3}]}
 

@@ -8,7 +8,8 @@ import pytest
 
 from builders import a_suite
 from evalwright.engine.clock import SystemClock
-from subjects.runs import TIME_LIMIT_S, Workshop
+from subjects.runs import Workshop
+from subjects.waiting import TIME_LIMIT_S
 
 MEETING_SECONDS = 120
 

@@ -14,8 +14,8 @@ from builders import a_suite, a_task
 from evalwright.agents import ToolError
 from evalwright.engine.validation import check_events
 from subjects import logs
-from subjects.runs import AGENT_ID, TIME_LIMIT_S, Recording, Workshop
-from subjects.waiting import eventually
+from subjects.runs import AGENT_ID, Recording, Workshop
+from subjects.waiting import TIME_LIMIT_S, eventually
 
 SCHEMAS = Path(__file__).parents[2].parent / "shared" / "openwop" / "schemas"
 

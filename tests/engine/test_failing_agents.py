@@ -13,8 +13,8 @@ import pytest
 
 from builders import a_suite, a_task
 from subjects import logs
-from subjects.runs import TIME_LIMIT_S, Recording, Workshop
-from subjects.waiting import DEADLINE_SECONDS, eventually
+from subjects.runs import Recording, Workshop
+from subjects.waiting import DEADLINE_SECONDS, TIME_LIMIT_S, eventually
 
 Behaviour = Callable[[], Any]
 

@@ -25,7 +25,7 @@ from evalwright.models.protocol import Finish, ModelError, Reply, Request
 
 TASK = a_rubric_task(weights=(0.5, 0.5))
 QUESTIONS = rubric_questions(TASK.expected.rubric or [])
-MEETING_SECONDS = 20
+MEETING_SECONDS = 120
 Script = Callable[[Request], Any]
 
 

@@ -13,7 +13,8 @@ from evalwright.engine.continuation import resume_run
 from evalwright.engine.history import read_history
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
-from subjects.runs import AGENT_ID, TIME_LIMIT_S, Recording, Workshop
+from subjects.runs import AGENT_ID, Recording, Workshop
+from subjects.waiting import TIME_LIMIT_S
 
 
 def broken(task: Any) -> str:
@@ -202,7 +203,7 @@ def test_a_continuation_that_is_killed_at_once_still_knows_what_has_its_score(
     with pytest.raises(PowerCut):
         workshop.resume(late.run_id, repaired)
     workshop.log = log
-    log.flush(log.run_ids()[0]).result(20)
+    log.flush(log.run_ids()[0]).result(120)
     assert log.run_ids()[0] != late.run_id
     workshop.resume(log.run_ids()[0], repaired)
     assert {"task-1", "task-2"}.isdisjoint(asked)

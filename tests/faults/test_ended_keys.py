@@ -17,7 +17,7 @@ from host.server import ECHO, GATED, TENANT, ServedHost, running_host
 from subjects.waiting import Journal, eventually
 
 SETTLING_SECONDS = 0.5  # in which a host fills all buffers
-PATIENCE = 30  # for broken code only
+PATIENCE = 120  # for broken code only
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_no_repetition_is_lost_or_made_twice_without_need(
     while True:
         process, before = evalwright.start("run", *begin, "--quiet", env=env), calls()
         if kills == scaled(2, 10):
-            assert process.wait(60) == 0
+            assert process.wait(240) == 0
             break
         eventually(lambda: calls() >= before + 4 or process.poll() is not None)  # noqa: B023
         time.sleep(chance.uniform(0, 0.03))

@@ -51,7 +51,7 @@ def assert_whole(path: Path, expected: list[old_logs.Row]) -> int:
     }
     assert sum(run.bytes for run in facts.values()) == sum(len(row[5]) for row in expected)
     log.append("run-2", [NewEvent("run.completed", None, 0, b"{}")])
-    log.flush("run-2").result(60)
+    log.flush("run-2").result(120)
     log.close()
     return version
 

@@ -64,7 +64,7 @@ class Ordeal(NamedTuple):
 
     def finish(self, *options: str, agent: str = "agent.py:answer") -> Finished:
         process = self.begin(*options, agent=agent)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         return Finished(process.returncode, out.decode(), err.decode())
 
     def kill(self, chance: random.Random, after: int, *options: str) -> bool:

@@ -16,7 +16,7 @@ from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput
 from subjects.command import COMMAND, Evalwright, subject
 
-SECONDS = 120  # for all commands of a test; one that waits would never end
+SECONDS = 400  # for all commands of a test; one that waits would never end
 AGENT = f"{subject('answers.py')}:yes"
 
 # Runs many commands in one process; each has 20 seconds, and one that needs them exits with 3.

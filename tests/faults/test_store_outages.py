@@ -264,7 +264,7 @@ def test_what_is_appended_meanwhile_is_written_in_order_and_told_once(
     heard: list[NewEvent] = []
     log.append("run", [an_event(0)])
     log.watch("run", heard.extend)
-    log.flush("run").result(20)
+    log.flush("run").result(120)
     with locked(tmp_path / "log.db"):
         for number in range(1, 200):
             log.append("run", [an_event(number)])
@@ -272,7 +272,7 @@ def test_what_is_appended_meanwhile_is_written_in_order_and_told_once(
         eventually(lambda: log.fault, "the fault")
         assert not flushed.done()
         assert log.backlog >= 1
-    flushed.result(20)
+    flushed.result(120)
     assert not log.fault
     assert [int(event.body) for event in log.read("run")] == list(range(200))
     assert [int(event.body) for event in heard] == list(range(200))[-len(heard) :]
@@ -280,37 +280,37 @@ def test_what_is_appended_meanwhile_is_written_in_order_and_told_once(
 
 def test_a_request_that_was_refused_is_not_written_later(log: SqliteLog, tmp_path: Path) -> None:
     log.append("run", [an_event(0)])
-    log.flush("run").result(20)
+    log.flush("run").result(120)
     note = RecordChange("note", "a", "key", b"text")
     with locked(tmp_path / "log.db"):
         waiting = [log.request("run", [an_event(1)]), log.records.write([note]), log.try_out()]
         for each in waiting:
             with pytest.raises(StoreUnavailable, match="database is locked"):
-                each.result(20)
+                each.result(120)
         with pytest.raises(StoreUnavailable):  # at once, now that it has lasted
             log.request("run", [an_event(1)])
         kept = log.records.write([note._replace(key="kept")], is_request=False)
-    kept.result(20)
+    kept.result(120)
     eventually(lambda: not log.fault, "the end of the fault")
-    log.request("run", [an_event(1)]).result(20)
+    log.request("run", [an_event(1)]).result(120)
     assert len(list(log.read("run"))) == 2
     assert log.records.keys("note", "a") == ["kept"]
 
 
 def test_a_log_is_never_split_over_two_files(log: SqliteLog, tmp_path: Path) -> None:
     log.append("run", [an_event(0)])
-    log.flush("run").result(20)
+    log.flush("run").result(120)
     db = tmp_path / "log.db"
     with moved(db):
         other = SqliteLog(db)
         other.append("run", [an_event(7)])
-        other.flush("run").result(20)
+        other.flush("run").result(120)
         with pytest.raises(StoreUnavailable, match=r"another file is in the place of its file"):
-            log.request("run", [an_event(1)]).result(20)
+            log.request("run", [an_event(1)]).result(120)
         with pytest.raises(StoreUnavailable), log.claim("run"):
             pass
         log.append("run", [an_event(1)])
         assert len(list(other.read("run"))) == 1
         other.close()
-    log.flush("run").result(20)
+    log.flush("run").result(120)
     assert [int(event.body) for event in log.read("run")] == [0, 1]

@@ -26,7 +26,7 @@ from subjects.waiting import Journal, eventually
 
 QUICK_RETRIES = "webhooks = { first_retry_s = 0.02, longest_retry_s = 0.1, max_attempts = 100 }"
 FEW_RETRIES = "webhooks = { first_retry_s = 0.01, longest_retry_s = 0.02, max_attempts = 3 }"
-PATIENCE_S = 20  # without any progress
+PATIENCE_S = 120  # without any progress
 ON_LOOPBACK = "egress = { allow_private = true }"
 
 

@@ -12,7 +12,7 @@ from builders import AGENT_ID, a_suite, as_document
 from evalwright.contracts.suite import Suite
 
 _OPTION = re.compile(rb"(?<![\w-])--[a-z][a-z-]+")
-PATIENCE_S = 60  # a bound for broken code only: nothing waits for it
+PATIENCE_S = 240  # a bound for broken code only: nothing waits for it
 
 
 class Reply(NamedTuple):

@@ -180,7 +180,7 @@ class HostProcess:
     def wait(self) -> int:
         """Its exit code, when it has ended."""
         assert self._process is not None
-        return self._process.wait(timeout=30)
+        return self._process.wait(timeout=240)
 
     def stop(self) -> int:
         """Ask it to stop; gives its exit code."""

@@ -27,7 +27,7 @@ from evalwright.models.protocol import Model
 from subjects.command import Evalwright
 
 STAND_IN = Path(__file__).parents[1] / "subjects" / "llama" / "xllamacpp.py"
-SOON_S = 20
+SOON_S = 120
 MANIFEST = {
     "agentId": "local.shop.desk",
     "persona": "desk",

@@ -16,7 +16,7 @@ from evalwright.models.transport import HttpAnswer
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, 30))
+    asyncio.run(asyncio.wait_for(scene, 120))
 
 
 def limiter(concurrency: int, per_minute: float | None = None) -> tuple[Limiter, Time]:

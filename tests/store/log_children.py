@@ -198,7 +198,7 @@ def run_out_of_space(path: Path, give_space: Callable[[], object]) -> None:
     try:
         for acknowledged in range(1, ENOUGH):
             log.append("run", padded(numbered(acknowledged - 1), "3000"))
-            log.flush("run").result(20)
+            log.flush("run").result(120)
     except StoreError as error:
         say(error)
     acknowledged -= 1

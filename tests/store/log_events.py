@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evalwright.store.protocol import EventLog, NewEvent
 
-PATIENCE = 20  # seconds, for what takes a moment: only a test that fails waits so long
+PATIENCE = 120  # seconds, for what takes a moment: only a test that fails waits so long
 UNUSUAL = 3600  # seconds, for a gathering time that no test would survive
 
 

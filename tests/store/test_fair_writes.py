@@ -89,5 +89,5 @@ def test_many_writes_of_many_runs_are_all_durable_when_flushed(log: SqliteLog) -
             kind = "run.started" if number == 0 else "note"
             log.append(name, [NewEvent(kind, None, number, b"{}")])
     for name in reversed(names):
-        log.flush(name).result(30)
+        log.flush(name).result(120)
         assert [event.at_us for event in log.read(name)] == list(range(100))

@@ -9,7 +9,7 @@ from evalwright.contracts.events import Event
 from evalwright.store import readers
 from evalwright.store.readers import EndedRuns, ReadingThreads
 
-PATIENCE = 30
+PATIENCE = 120
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ WITH_LOG = {"run", "runs", "show", "replay", "rescore", "diff", "demo", "compare
     "db",
     "baseline",
 }
-SECONDS = 60  # after which a command hangs
+SECONDS = 240  # after which a command hangs
 
 
 class Finished(NamedTuple):

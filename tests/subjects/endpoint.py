@@ -74,6 +74,7 @@ def serving(respond: Respond, host: str = "127.0.0.1") -> Iterator[Endpoint]:
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = 128
 
         def handle_error(self, *_: object) -> None:
             pass

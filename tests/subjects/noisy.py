@@ -34,6 +34,7 @@ def shout_after_the_timeout(task: Any) -> str:
             print("NOISE by a lost thread", flush=True)  # noqa: T201
             _shouted.set()
             _pause.wait(0.0005)
+    _shouted.wait()
     return "yes"
 
 

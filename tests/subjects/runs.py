@@ -23,10 +23,9 @@ from evalwright.engine.history import read_history
 from evalwright.engine.plan import merged, plan_run
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
-from subjects.waiting import POLL_SECONDS
+from subjects.waiting import POLL_SECONDS, TIME_LIMIT_S, let_time_pass
 
 AGENT_ID = "acme.clerk"
-TIME_LIMIT_S = 600.0  # that nothing reaches, however slow the machine, until time is let pass
 
 
 class Recording:
@@ -65,22 +64,6 @@ class Recording:
     def outcome_of(self, task_id: str) -> str:
         """The outcome of the last invocation for a task."""
         return str(self.of("agent.invocation.completed", task_id)[-1]["outcome"])
-
-
-class LeapingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time a test lets pass: no limit is reached because others are slow."""
-
-    leapt_s = 0.0
-
-    def time(self) -> float:
-        """As ever, and what was let pass."""
-        return super().time() + self.leapt_s
-
-    async def leap_when(self, condition: Callable[[], bool]) -> None:
-        """Let more time pass than `TIME_LIMIT_S`, once the condition holds."""
-        while not condition():  # noqa: ASYNC110 - it may come true in any thread
-            await asyncio.sleep(POLL_SECONDS)
-        self.leapt_s += 2 * TIME_LIMIT_S
 
 
 class Workshop:
@@ -141,20 +124,22 @@ class Workshop:
     def _recorded(
         self, agent: Agent, go: Callable[[], Any], time_is_up: Callable[[], bool] | None = None
     ) -> Recording:
-        async def main(loop: LeapingLoop) -> Outcome:
-            leap = asyncio.create_task(loop.leap_when(time_is_up)) if time_is_up else None
+        async def watch_the_time(is_up: Callable[[], bool]) -> None:
+            while not is_up():  # noqa: ASYNC110 - it may come true in any thread
+                await asyncio.sleep(POLL_SECONDS)
+            let_time_pass(2 * TIME_LIMIT_S)
+
+        async def main() -> Outcome:
+            watching = asyncio.create_task(watch_the_time(time_is_up)) if time_is_up else None
             try:
                 return await go()
             finally:
-                if leap is not None:
-                    leap.cancel()
+                if watching is not None:
+                    watching.cancel()
                 await agent.close()
 
         try:
-            with asyncio.Runner(loop_factory=LeapingLoop) as runner:
-                loop = runner.get_loop()
-                assert isinstance(loop, LeapingLoop)
-                return Recording(self.log, runner.run(main(loop)), None)
+            return Recording(self.log, asyncio.run(main()), None)
         except errors.RunFailed as failure:
             return Recording(self.log, None, failure)
         except BaseException as escaped:

@@ -11,16 +11,30 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from journal import note
+from waiting import TIME_LIMIT_S, let_time_pass
+
+_answered: list[str] = []
+
+
+async def _let_time_pass_after_the_others() -> None:
+    """If a test wants it: limits of `TIME_LIMIT_S` are reached when another task has an answer."""
+    if "TIME_PASSES" in os.environ:
+        while not _answered:  # noqa: ASYNC110 - other tasks of this loop
+            await asyncio.sleep(0)
+        let_time_pass(2 * TIME_LIMIT_S)
 
 
 async def swallow_every_cancellation(task: Any) -> str:
     """Go on whatever is said."""
     note(task.id)
+    if task.input == "wait":
+        await _let_time_pass_after_the_others()
     while task.input == "wait":
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             note("asked to stop")
+    _answered.append(task.id)
     return "yes"
 
 
@@ -57,7 +71,9 @@ async def exit_in_a_child(task: Any) -> str:
 async def hang_in_a_thread_of_the_loop(task: Any) -> str:
     """Wrap a blocking call as asyncio offers it; the call never returns."""
     if task.input == "wait":
+        await _let_time_pass_after_the_others()
         await asyncio.to_thread(threading.Event().wait)
+    _answered.append(task.id)
     return "yes"
 
 

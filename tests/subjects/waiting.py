@@ -1,5 +1,6 @@
 """Waiting for a condition, never for an amount of time."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TypeVar
 
 DEADLINE_SECONDS = 120  # of tests that hang: a busy machine takes its time
 POLL_SECONDS = 0.002
+TIME_LIMIT_S = 600.0  # that nothing reaches, however slow the machine, until time is let pass
 
 T = TypeVar("T")
 
@@ -20,6 +22,13 @@ def eventually(condition: Callable[[], T], what: str = "the condition") -> T:
             return value
         time.sleep(POLL_SECONDS)
     raise AssertionError(f"{what} did not come true within {DEADLINE_SECONDS} s")
+
+
+def let_time_pass(seconds: float) -> None:
+    """In an event loop of asyncio: what would come due meanwhile is due now."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    loop.time = lambda: now() + seconds  # type: ignore[method-assign]
 
 
 class Journal:

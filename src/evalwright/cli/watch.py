@@ -88,6 +88,7 @@ def _wait_for_change(places: Sequence[Path], results: Sequence[Path], before: St
     """The name of the first file that is not as it was, once nothing changes any more."""
     while (now := _stamps(places, results)) == before:
         time.sleep(POLL_SECONDS)
+    time.sleep(POLL_SECONDS)
     while (later := _stamps(places, results)) != now:  # an editor may still be writing
         now = later
         time.sleep(POLL_SECONDS)

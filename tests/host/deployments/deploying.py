@@ -141,7 +141,7 @@ class DeploymentDesk:
         """Write events to the log of a tenant."""
         log = self.log.for_tenant(partition)
         log.append(run_id, [NewEvent(e.type, e.task_id, e.at_us, e.body) for e in events])
-        log.flush(run_id).result(20)
+        log.flush(run_id).result(120)
 
     def events(self, run_id: str, partition: str = "acme") -> list[tuple[str, dict[str, Any]]]:
         """Type and payload of every event of a run."""

@@ -228,7 +228,7 @@ def test_of_two_hosts_that_count_the_last_vote_one_makes_the_promotion(desk):
             key = waiting.run_id
             body = desk.log.records.get("gate", "acme", key)
             changed = msgspec.json.encode(msgspec.json.decode(body) | {"grantedBy": ["key:cy"]})
-            desk.log.records.write([RecordChange("gate", "acme", key, changed)]).result(20)
+            desk.log.records.write([RecordChange("gate", "acme", key, changed)]).result(120)
 
     deployments = desk.deployments(other_host_counts, approval=ApprovalSettings())
     with pytest.raises(Conflict):
@@ -384,7 +384,7 @@ def test_a_run_that_was_ended_by_other_means_waits_no_longer(desk):
     log = desk.log.for_tenant("acme")
     assert RunHandle(log, "acme", waiting.run_id).open_status() == "waiting-approval"
     log.append(waiting.run_id, [NewEvent("run.cancelled", None, desk.clock.at_us, b"{}")])
-    log.flush(waiting.run_id).result(20)
+    log.flush(waiting.run_id).result(120)
     with pytest.raises(GateClosed):
         waiting.vote(ANN)
     assert waiting.record.approval_gate_id is None

@@ -173,7 +173,7 @@ def test_a_change_that_never_comes_through_is_given_up_with_nothing_written(desk
 
     def act():
         body = records.get("deployment", "acme", key)
-        records.write([RecordChange("deployment", "acme", key, body + b" ")]).result(20)
+        records.write([RecordChange("deployment", "acme", key, body + b" ")]).result(120)
 
     with pytest.raises(Conflict, match="try again"):
         asyncio.run(ask(desk.deployments(act)))
