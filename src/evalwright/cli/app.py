@@ -36,6 +36,8 @@ COMMANDS = {
     "db": "Look after the event log: check, back up, prune, move runs.",
     "view": "Open the log in the browser: runs, scorecards, traces.",
     "serve": "Serve evaluation runs over HTTP, for many tenants.",
+    "worker": "Work on the tasks of runs that were handed to the fleet.",
+    "cancel": "Cancel a run that has not ended.",
     "mcp": "Serve the log to coding agents, read-only, over MCP.",
     "completion": "Print the script that completes commands in a shell.",
     "init": "Write a small suite and agent that run as they are.",

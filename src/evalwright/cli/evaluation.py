@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 COLUMNS = ("inputs", "expected", "id", "checks")
+_IDENTITY = ("agent_id", "model_class", "allow_no_baseline", "workers")
 MOST_WARNINGS = 5
 GARBAGE_AT = 20_000  # objects; tasks leave hardly any, and looking for it takes time
 
@@ -65,6 +66,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     wanted: "Wanted | None" = None  # None: all tasks
     columns: Mapping[str, Any] = {}  # of a data file, by the names of `ColumnChoice`
     allow_no_baseline: bool = False
+    workers: bool = False  # the fleet executes it
 
 
 def start(given: dict[str, Any]) -> int:
@@ -102,7 +104,7 @@ def start(given: dict[str, Any]) -> int:
         summarised=bool(os.environ.get(STEP_SUMMARY)),
         **{name: given.pop(name) for name in ("quiet", "show_secrets", "github")},
     )
-    identity = {name: given.pop(name) for name in ("agent_id", "model_class", "allow_no_baseline")}
+    identity = {name: given.pop(name) for name in _IDENTITY}
     options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
     refuse_combinations(options, is_resumed=resume is not None)
     request = RunRequest(
@@ -272,12 +274,20 @@ class ProgressObserver:
         self._label = label  # which of several suites it is
         self._shown = ExitStack()
         self._run_id: str | None = None  # of the run that is being executed
+        self._watch = log.watch
 
     def run(self, session: Session, pending: "Sequence[Plan | History | Rescore]") -> list[Outcome]:
         """Execute all of them; the first that fails is the last."""
+        execute: Any = session.run
+        if self._request.workers:
+            from evalwright.cli.parameters import fleet_address
+            from evalwright.engine.fleet.following import HandedRuns
+
+            handed = HandedRuns(session, fleet_address(self._request.db), say)
+            execute, self._watch = handed.run, handed.watch
         with self._shown, _no_sudden_exit():
             try:
-                return run_until_interrupted(session.run(self._log, pending, self))
+                return run_until_interrupted(execute(self._log, pending, self))
             except (Interrupted, RunFailed, StoreError) as error:
                 if isinstance(error, RunFailed):
                     write_failure(self._request.results, self._log, error)
@@ -289,10 +299,15 @@ class ProgressObserver:
             return
         db = self._request.db
         where = f" --db {shlex.quote(db)}" if db else ""
-        more = ""
+        more = " --workers" if self._request.workers else ""
+        if self._request.workers and isinstance(error, Interrupted):
+            again = f"evalwright run --resume {self._run_id} --workers{where}"
+            error.add_note(f"the workers go on with run {self._run_id}; follow it again: {again}")
+            error.add_note(f"cancel it: evalwright cancel {self._run_id}{where}")
+            return
         if isinstance(error, RunFailed):
             error.add_note(f"see why: evalwright show {self._run_id}{where}")
-            more = " --max-cost MORE" if error.code == "budget_exhausted" else ""
+            more += " --max-cost MORE" if error.code == "budget_exhausted" else ""
         error.add_note(f"resume with: evalwright run --resume {self._run_id}{more}{where}")
 
     def run_begins(self, history: History) -> None:
@@ -323,7 +338,7 @@ class ProgressObserver:
             display = progress_for(Streams.err, count, done, passed, cost, quiet=quiet)
         self._shown.enter_context(display)
         if not quiet:
-            self._log.watch(history.run_id, display.take)
+            self._watch(history.run_id, display.take)
 
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
         """Close its display."""

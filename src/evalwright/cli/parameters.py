@@ -38,6 +38,22 @@ def configured_db(given: str | None, config: "Config | None" = None) -> str | No
     return (config or load_config()).run.db
 
 
+def postgres_address(db: str | None) -> str | None:
+    """The address of the log, if it is in PostgreSQL."""
+    address = db or os.environ.get("EVALWRIGHT_DB") or ""
+    return address if address.startswith(("postgresql://", "postgres://")) else None
+
+
+def fleet_address(db: str | None) -> str:
+    """The address of the database that workers share; raises `BadInput` for any other log."""
+    address = postgres_address(db)
+    if address is None:
+        from evalwright.contracts.errors import BadInput
+
+        raise BadInput("workers share a log in PostgreSQL: name it with --db postgresql://…")
+    return address
+
+
 _DB_HELP = (
     "The event log, a file or sqlite:///path; default: $EVALWRIGHT_DB, `db` of the settings file, "
     "or the data folder."

@@ -45,6 +45,7 @@ Examples:
   evalwright run suite.yaml --agent agent.py:answer --task 'order-*' --watch
   evalwright run suite.yaml --agent agent.json --model openai:gpt-4.1 --model openai:gpt-4.1-mini
   evalwright run suite.yaml --agent agent.py:answer --failed
+  evalwright run suite.yaml --agent shop.agent:answer --db postgresql://db.example/evals --workers
   evalwright run --resume latest
 """
 
@@ -227,6 +228,16 @@ Examples:
     "--resume",
     metavar="RUN",
     help="Resume a stopped or failed run; with --host, follow a run again.",
+)
+@click.option(
+    "--workers",
+    is_flag=True,
+    help="Hand the run to the workers of a log in PostgreSQL, and follow it.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(-1000, 1000),
+    help="Higher is sooner, among the runs of a tenant that share workers (with --workers).",
 )
 @click.option(
     "--watch", is_flag=True, help="Run again when the suite, its data or the agent change."

@@ -46,6 +46,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     record: bool = False  # calls that the cassette does not hold are made, and added to it
     fail_on: tuple[FailOn, ...] = ()
     flaky_as: Literal["fail", "warn"] | None = None
+    priority: int | None = None  # among the runs of a tenant that share workers; higher is sooner
 
 
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)

@@ -9,13 +9,33 @@ a task is expected to cost, so that the ceiling holds however often a run is sto
 """
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from evalwright.contracts.planning import RunSettings
 from evalwright.engine.history import History
-from evalwright.scoring.summary import Tally
-from evalwright.scoring.thresholds import decimal_sum, finite
+from evalwright.scoring.thresholds import Cost, decimal_sum, finite
+
+
+class RunSpending(Protocol):
+    """What a run has spent so far."""
+
+    @property
+    def spent(self) -> Cost:
+        """The cost of all calls."""
+
+    @property
+    def dearest(self) -> Decimal:
+        """The most that an attempt at a task has cost."""
+
+    @property
+    def cut_off(self) -> Sequence[Decimal]:
+        """What attempts had cost when their process was stopped."""
+
+    @property
+    def unpriced_verdicts(self) -> int:
+        """Calls of judges without a known price."""
 
 
 class Overspent(NamedTuple):
@@ -37,7 +57,7 @@ class Budget:
     def __init__(
         self,
         settings: RunSettings,
-        tally: Tally,
+        tally: RunSpending,
         *,
         unpriced_before: int = 0,
         is_cost_known: bool = False,
@@ -72,6 +92,15 @@ class Budget:
                 return False
             self._running += 1
             return True
+
+    def room(self, most: int) -> int:
+        """How many tasks may run at once, `most` at most; 0 if none fits any more."""
+        self._running = 0
+        self._is_refused = self._is_exceeded() or not self._fits()
+        if self._is_refused or not self._is_cost_known:
+            return 0 if self._is_refused else 1
+        left = self._limit - decimal_sum((self._tally.spent.known_usd,)) - self._unreported
+        return min(most, int(left / self._expected)) if self._expected else most
 
     def release(self) -> None:
         """A task that was admitted has ended, and all of its cost is counted."""

@@ -79,6 +79,29 @@ async def _continue_failed(
     clock: Clock,
     means: Means,
 ) -> Outcome:
+    history, facts = _taken_over(log, failed, clock)
+    with log.claim(failed.run_id), log.claim(history.run_id):
+        _refuse_twice(log, failed.run_id)
+        execution = Execution(log, agent, history, clock, means)
+        execution.open(failed.run_id, facts)
+        await execution.settle()  # so that its observers see only what is new
+        announce(history)
+        return await execution.run()
+
+
+def continued(log: EventLog, failed: History, clock: Clock) -> tuple[History, list[NewEvent]]:
+    """The run that continues a failed one, which is claimed, and the facts that it begins with."""
+    _refuse_twice(log, failed.run_id)
+    return _taken_over(log, failed, clock)
+
+
+def _refuse_twice(log: EventLog, run_id: str) -> None:
+    last = last_continuation(log, run_id)
+    if last != run_id:
+        raise RunBusy(f"run {run_id} has just been continued by {last}; resume that one")
+
+
+def _taken_over(log: EventLog, failed: History, clock: Clock) -> tuple[History, list[NewEvent]]:
     history = History(new_run_id(clock), failed.plan, clock.now_us())
     recall_answers(log, failed)
     history.awaiting, history.judged = failed.awaiting, failed.judged
@@ -86,17 +109,8 @@ async def _continue_failed(
     cut_off = _cut_off(log, failed.run_id)
     recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed, cut_off)]
     history.take_over(recorded)
-    with log.claim(failed.run_id), log.claim(history.run_id):
-        last = last_continuation(log, failed.run_id)
-        if last != failed.run_id:
-            message = f"run {failed.run_id} has just been continued by {last}; resume that one"
-            raise RunBusy(message)
-        execution = Execution(log, agent, history, clock, means)
-        facts = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in recorded]
-        execution.open(failed.run_id, facts)
-        await execution.settle()  # so that its observers see only what is new
-        announce(history)
-        return await execution.run()
+    facts = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in recorded]
+    return history, facts
 
 
 def _cut_off(log: EventLog, run_id: str) -> set[str | None]:

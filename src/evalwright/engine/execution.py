@@ -28,7 +28,13 @@ from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, 
 from evalwright.engine.judging import JudgeFailed, Panel, Review, Reviewed
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.verdict import closing, nobody_answered, reasons_to_fail, score_answer
+from evalwright.engine.verdict import (
+    closing,
+    no_verdicts,
+    nobody_answered,
+    reasons_to_fail,
+    score_answer,
+)
 from evalwright.engine.workers import run_workers
 from evalwright.models.protocol import Model
 from evalwright.store.protocol import EventLog, EventSink, NewEvent
@@ -333,13 +339,9 @@ class Execution:
             first = self._first_error.message if self._first_error else "unknown"
             message = nobody_answered(self._plan.agent, len(self._withheld), first)
             await self._fail("agent_unavailable", message)
-        task_id, failure = self._unjudged[0]
-        await self._fail(
-            "judge_failed",
-            f"{len(self._unjudged)} of {len(self._plan.suite.tasks)} tasks have no verdict; "
-            f"the first, {task_id}: {failure.message}",
-            {"unjudged": {each: failed.message for each, failed in self._unjudged}},
-        )
+        unjudged = [(task_id, failure.message) for task_id, failure in self._unjudged]
+        error = no_verdicts(unjudged, len(self._plan.suite.tasks))
+        await self._fail(error.code, error.message, error.details)
 
     async def _fail_for_money(self, over: Overspent) -> None:
         if over.code == "budget_exhausted":

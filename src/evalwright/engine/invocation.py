@@ -117,7 +117,7 @@ class Invoker:
         """Invoke the agent for one task; its failures are results, never exceptions."""
         recorder, agent_id = self._recorder, self._agent.agent_id
         deeds: list[Payload] = []
-        self._record_start(task.task_id, self._started(task, attempt_id))
+        self._record_start(task.task_id, self.started(task, attempt_id))
         record = recorder.for_task(task.task_id, lambda usage: self._count(usage, task.task_id))
 
         def record_and_keep(payload: Payload) -> None:
@@ -154,7 +154,8 @@ class Invoker:
             deeds += (decided, completed)
         return Done(answer, [decided, completed])
 
-    def _started(self, task: Task, attempt_id: str) -> InvocationStarted:
+    def started(self, task: Task, attempt_id: str) -> InvocationStarted:
+        """The first event of an attempt."""
         fixtures, live = task.fixtures, self._surroundings.live
         allowed = self._agent.allowed_tools
         surface: int | None = None  # how many tools the agent knows of, where that is known

@@ -221,16 +221,10 @@ class AssembledRun:
         return self._failure and f"{self._failure.code}: {self._failure.message}"
 
     def _is_answered(self, events: Iterable[NewEvent]) -> bool:
-        decision = None
-        for event in events:
-            if event.type == Decided.TYPE:
-                decision = msgspec.json.decode(event.body, type=Decided).decision
-            elif event.type == InvocationCompleted.TYPE:
-                if msgspec.json.decode(event.body, type=InvocationCompleted).outcome != "failed":
-                    return True
-                if self._first_error == "unknown" and decision:
-                    self._first_error = str(decision["error"]["message"])
-        return False
+        is_answered, error = first_answer(events)
+        if error is not None and self._first_error == "unknown":
+            self._first_error = error
+        return is_answered
 
     def _close_open(self) -> None:
         """End invocations that were cut off, and may have cost."""
@@ -263,3 +257,17 @@ class AssembledRun:
 
     def _duration_ms(self) -> int:
         return max(0, self._clock.now_us() - self.history.started_at_us) // 1000
+
+
+def first_answer(events: Iterable[NewEvent]) -> tuple[bool, str | None]:
+    """Whether an invocation in these events was answered, and the first error before that."""
+    decision, error = None, None
+    for event in events:
+        if event.type == Decided.TYPE:
+            decision = msgspec.json.decode(event.body, type=Decided).decision
+        elif event.type == InvocationCompleted.TYPE:
+            if msgspec.json.decode(event.body, type=InvocationCompleted).outcome != "failed":
+                return True, error
+            if error is None and decision:
+                error = str(decision["error"]["message"])
+    return False, error

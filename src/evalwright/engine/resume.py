@@ -74,7 +74,7 @@ def resume(
         done.append(project(history))
         if not missing:
             return Remaining(None, [], done)
-    chosen = _options(history, options)
+    chosen = options_of(history.plan, options)
     if history.plan.is_recorded:
         from evalwright.engine.rescoring import RecordedAgent
 
@@ -144,9 +144,8 @@ def _repeats(log: EventLog, history: History) -> tuple[list[Outcome], list[Group
     return done, [Group(group.id, number, group.size) for number in numbers]
 
 
-def _options(history: History, options: RunOptions) -> RunOptions:
+def options_of(plan: Plan, options: RunOptions) -> RunOptions:
     """The options of a run as they were recorded, with those that change."""
-    plan = history.plan
     settings = msgspec.structs.asdict(merged(options, plan.settings))
     return RunOptions(
         **settings,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evalwright.contracts.events import (
+    ErrorDetail,
     EvalCompleted,
     EvalScored,
     Judged,
@@ -65,6 +66,13 @@ def nobody_answered(agent: AgentFacts, count: int, first: str) -> str:
     """Why a run has no result whose agent failed whenever it was asked."""
     who = f"agent {agent.agent_id} ({agent.ref})"
     return f"{who} failed in all {count} invocations; the first: {first}"
+
+
+def no_verdicts(unjudged: Sequence[tuple[str, str]], count: int) -> ErrorDetail:
+    """Why a run of so many tasks has no result: some have no verdict, each for a reason."""
+    task_id, first = unjudged[0]
+    message = f"{len(unjudged)} of {count} tasks have no verdict; the first, {task_id}: {first}"
+    return ErrorDetail("judge_failed", message, {"unjudged": dict(unjudged)}, retryable=True)
 
 
 def gates(plan: Plan, *, asked: bool = True) -> Sequence[FailOn]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.contracts.errors import NotAnEventLog, StoreError
 from evalwright.store.postgres import address
+from evalwright.store.postgres.queue_tables import queue_script, queue_settings
 from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
                 f"{place}: a database of another program ({error}); "
                 "name an empty database with --db"
             ) from None
+    if not await connection.fetchval("SELECT to_regclass($1)", queue_settings().queue_table):
+        await connection.execute(queue_script())
     await connection.execute("DELETE FROM evalwright_schema")
     await connection.execute(
         "INSERT INTO evalwright_schema (version, oldest) VALUES ($1, $2)",

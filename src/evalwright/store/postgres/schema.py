@@ -11,6 +11,7 @@ it sets `oldest` to the first schema that a program must know to work with the r
 from typing import NamedTuple
 
 from evalwright.contracts.events import TERMINAL_TYPES
+from evalwright.store.postgres.fleet_schema import FLEET
 
 ROLE = "evalwright_restricted"  # that connections take: rows of other tenants are out of its reach
 SETTING = "evalwright.tenant"  # an array of tenants, or EVERY_TENANT; without it there are no rows
@@ -231,5 +232,13 @@ _GUARDS = "".join(
     )
 )
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(_FIRST + _GUARDS, oldest=1),)
+_FLEET = FLEET + "".join(
+    guarded(table, "SELECT, INSERT, UPDATE, DELETE")
+    for table in ("fleet_runs", "attempts", "fleet_shares")
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(_FIRST + _GUARDS, oldest=1),
+    Migration(_FLEET, oldest=1),
+)
 VERSION = len(MIGRATIONS)

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evalwright.store.location import Patience, WrongTenant
 from evalwright.store.postgres import address, statements
@@ -278,15 +278,30 @@ def _tenants_of(writes: Sequence[Write]) -> str:
         if write.run_id is not None:
             tenants.add(write.tenant)
         for change in write.changes:
-            tenants.add(None if isinstance(change, Forget) else change.tenant)
+            tenants.add(change.tenant if isinstance(change, RecordChange) else None)
     return tenants_of(tenants)
 
 
-async def apply_change(connection: "Connection", change: RecordChange | Forget) -> None:
+class TransactionStep(Protocol):
+    """What else is done in the transaction of a write, among its changes of documents."""
+
+    async def apply(self, connection: Any) -> None:
+        """Do it; it may be done more than once, if the transaction fails before."""
+
+
+async def apply_change(
+    connection: "Connection", change: RecordChange | Forget | TransactionStep
+) -> None:
     """Make a change within a transaction; raises `RecordConflict`."""
     if isinstance(change, Forget):
         await connection.execute(statements.FORGET_RECORDS, *change)
-        return
+    elif isinstance(change, RecordChange):
+        await _change_record(connection, change)
+    else:
+        await change.apply(connection)
+
+
+async def _change_record(connection: "Connection", change: RecordChange) -> None:
     kind, tenant, key, body, expected = change
     place, at_us = (kind, tenant, key), time.time_ns() // 1000
     match body, expected:

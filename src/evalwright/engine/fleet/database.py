@@ -1,0 +1,210 @@
+"""The fleet's connections to PostgreSQL: transactions, patience with outages, word of new tasks.
+
+Everything here works in the event loop of whoever awaits it.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from evalwright.engine.fleet.queue import Connection, DueTask, PgQueuer, TaskQueue
+from evalwright.store.postgres import address, statements
+from evalwright.store.postgres.growth import RunGrowth, arrays
+from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.writer import Position
+
+T = TypeVar("T")
+
+MOST_CONNECTIONS = 4
+FIRST_DELAY_SECONDS = 0.05
+LONGEST_DELAY_SECONDS = 1.0
+CHANNEL = "evalwright_due"
+MOST_NAMED = 20  # lanes in one notice; beyond that, everybody looks for themselves
+
+_logger = logging.getLogger(__name__)
+
+Hear = Callable[[Sequence[str]], None]  # called with the lanes in which tasks became due
+
+
+_NOT_AT_THE_START = 1 << 40  # only the first events of a run have parts that others share
+
+
+class _ConnectionWriter:
+    """By what the log knows that an append of a connection is new."""
+
+    def __init__(self) -> None:
+        self.name = uuid.uuid4()
+        self.appends = 0
+
+
+class FleetDatabase:
+    """A few connections that see the rows of every tenant; the log is for what is only read."""
+
+    def __init__(self, url: str, log: EventLog, queue: TaskQueue | None = None) -> None:
+        self.url = url
+        self.log = log
+        self.queue: TaskQueue = queue or PgQueuer()
+        self._idle: list[Connection] = []
+        self._writers: WeakKeyDictionary[Connection, _ConnectionWriter] = WeakKeyDictionary()
+        self._free = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._due_lanes: set[str] = set()  # to be told of
+        self._says_all = False  # that something happened which concerns everybody
+        self._telling: asyncio.Task[None] | None = None
+        self._hear: Hear = lambda _: None
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection, outside any transaction."""
+        async with self._free:
+            held = self._idle.pop() if self._idle else await self._connected()
+            try:
+                yield held
+            except BaseException:
+                held.terminate()  # nobody knows in which state it is
+                raise
+            if held.is_closed():
+                return
+            self._idle.append(held)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection within a transaction."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def _connected(self) -> Connection:
+        connection = await address.connect(self.url)
+        await connection.execute(f"SET {SETTING} = '{EVERY_TENANT}'")
+        writer = self._writers[connection] = _ConnectionWriter()
+        await connection.execute(statements.REGISTER, writer.name, 0)
+        return connection
+
+    async def fetch(self, statement: str, *values: Any) -> list[Any]:
+        """The rows of a statement."""
+        async with self.connection() as connection:
+            rows: list[Any] = await connection.fetch(statement, *values)
+            return rows
+
+    async def fetchrow(self, statement: str, *values: Any) -> Any:
+        """The first row of a statement."""
+        async with self.connection() as connection:
+            return await connection.fetchrow(statement, *values)
+
+    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something that may be done twice, again and again while the database is away."""
+        delay, is_told = FIRST_DELAY_SECONDS, False
+        while True:
+            try:
+                result = await work()
+            except Exception as error:
+                if not address.may_pass(error):
+                    raise
+                if delay > LONGEST_DELAY_SECONDS and not is_told:
+                    is_told = True
+                    _logger.warning("the database is out of reach, trying again: %s", error)
+                self._forget_idle()
+            else:
+                if is_told:
+                    _logger.warning("the database is within reach again")
+                return result
+            await asyncio.sleep(min(delay, LONGEST_DELAY_SECONDS))
+            delay *= 2
+
+    def _forget_idle(self) -> None:
+        """Connections that were made before an outage are most likely lost, too."""
+        while self._idle:
+            self._idle.pop().terminate()
+
+    # Events, in the transaction of their caller.
+
+    async def append(self, connection: Connection, run: int, events: Sequence[NewEvent]) -> None:
+        """Append events to a run, by its number in the log."""
+        if not events:
+            return
+        growth = RunGrowth(Position(run, _NOT_AT_THE_START, ""), None)
+        growth.add(events)
+        writer = self._writers[connection]
+        writer.appends += 1
+        values = writer.name, writer.appends, 1, *arrays([growth], {})
+        await connection.fetch(statements.APPEND, *values)
+
+    # Tasks that became due.
+
+    async def due(self, connection: Connection, statement: str, *values: Any) -> list[DueTask]:
+        """The tasks that a function of the fleet has released."""
+        return [DueTask(*row) for row in await connection.fetch(statement, *values)]
+
+    def announce(self, due: Sequence[DueTask]) -> None:
+        """Tell workers, once the transaction has ended: several times are one soon after."""
+        self.announce_lanes([each.lane for each in due])
+
+    def announce_lanes(self, lanes: Sequence[str]) -> None:
+        """Tell workers in which lanes there are tasks."""
+        if not lanes:
+            return
+        self._hear(lanes)
+        self._due_lanes.update(lanes)
+        self._tell_soon()
+
+    def announce_end(self) -> None:
+        """Tell workers to see which tasks are still theirs."""
+        self._hear(())
+        self._says_all = True
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        with suppress(Exception):  # they look for themselves, too
+            while self._due_lanes or self._says_all:
+                lanes, self._due_lanes = self._due_lanes, set()
+                is_named = len(lanes) <= MOST_NAMED and not self._says_all
+                named, self._says_all = "\n".join(sorted(lanes)) if is_named else "", False
+                async with self.connection() as connection:
+                    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, named)
+
+    async def listen(self, hear: Hear) -> None:
+        """Call back when tasks become due, here or elsewhere; a broken connection is replaced."""
+        self._hear = hear
+
+        def notified(_connection: object, _pid: int, _channel: str, payload: str) -> None:
+            hear(payload.split("\n") if payload else ())
+
+        while True:
+            broken = asyncio.Event()
+            connection = await self.patiently(self._connected)
+            connection.add_termination_listener(lambda _, event=broken: event.set())
+            try:
+                await connection.add_listener(CHANNEL, notified)
+                hear(())  # of what happened meanwhile
+                await broken.wait()
+            except Exception as error:
+                if not address.may_pass(error):
+                    raise
+            finally:
+                connection.terminate()
+
+    async def refuse(self, run_id: str, worker: uuid.UUID, reason: str) -> None:
+        """Say why a worker leaves a run to others."""
+        statement = (
+            "INSERT INTO fleet_refusals SELECT $1, worker, $3 FROM fleet_workers"
+            " WHERE worker = $2 AND EXISTS (SELECT FROM fleet_runs WHERE run_id = $1)"
+            " ON CONFLICT (run_id, worker) DO UPDATE SET reason = EXCLUDED.reason"
+        )
+        await self.patiently(lambda: self.fetch(statement, run_id, worker, reason))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._telling is not None:
+            await asyncio.wait((self._telling,), timeout=1)
+        while self._idle:
+            connection = self._idle.pop()
+            with suppress(Exception):
+                await connection.close(timeout=1)

@@ -1,0 +1,195 @@
+"""Handing runs to the fleet, and what else is asked of a run while the fleet has it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from evalwright.contracts.events import ErrorDetail, InvocationCompleted, Payload
+from evalwright.contracts.planning import AgentFacts, RunSettings
+from evalwright.contracts.redaction import Redactor
+from evalwright.engine.clock import Clock
+from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.equipment import lane_of
+from evalwright.engine.fleet.ledger import Ceiling, ledger_of
+from evalwright.engine.fleet.queue import Connection, DueTask, TaskQueue
+from evalwright.engine.history import History
+from evalwright.engine.invocation import error_decision
+from evalwright.engine.plan import Plan
+from evalwright.engine.recorder import Recorder
+from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
+from evalwright.store.protocol import NewEvent
+from evalwright.store.records import RecordChange
+
+_JOIN = "SELECT * FROM fleet_join($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+_CLAIM = "UPDATE runs SET claim = nextval('claims'), claimed_until = 'infinity' WHERE run_id = $1"
+
+
+class HandedPlan(msgspec.Struct, frozen=True):
+    """What of a plan may differ from the one that the log recorded."""
+
+    agent: AgentFacts
+    settings: RunSettings
+
+    def applied_to(self, plan: Plan) -> Plan:
+        """The plan that the fleet executes."""
+        return msgspec.structs.replace(plan, agent=self.agent, settings=self.settings)
+
+
+class HandOver:
+    """Written with the first events of a run: with them, its tasks are due, or nothing is."""
+
+    def __init__(self, history: History, tenant: str, owner: str, queue: TaskQueue) -> None:
+        self._history = history
+        self._tenant = tenant
+        self._owner = owner
+        self._queue = queue
+        self.due: list[DueTask] = []
+
+    async def apply(self, connection: Connection) -> None:
+        """Write it, within the transaction of its caller."""
+        history, plan = self._history, self._history.plan
+        ledger = ledger_of(history)
+        waiting = [
+            (position, task.task_id)
+            for position, task in enumerate(plan.suite.tasks)
+            if task.task_id not in history.scored
+        ]
+        await connection.execute(f"SET LOCAL {SETTING} = '{EVERY_TENANT}'")
+        await connection.execute(_CLAIM, history.run_id)
+        rows = await connection.fetch(
+            _JOIN,
+            history.run_id,
+            self._tenant,
+            self._owner,
+            lane_of(self._owner, plan),
+            msgspec.json.encode(HandedPlan(plan.agent, plan.settings)),
+            plan.settings.priority or 0,
+            Ceiling(plan, ledger).height,
+            bool(history.scored or history.awaiting),
+            ledger.encoded() if ledger is not None else None,
+            plan.settings.run_timeout_s,
+            [position for position, _ in waiting],
+            [task_id for _, task_id in waiting],
+        )
+        self.due = [DueTask(*row) for row in rows]
+        await self._queue.put(connection, self.due)
+
+
+async def hand_over(
+    database: FleetDatabase,
+    history: History,
+    place: tuple[str, str],
+    redactor: Redactor,
+    clock: Clock,
+    facts: Sequence[NewEvent] = (),
+    changes: Sequence[RecordChange] = (),
+    *,
+    resumed_from: str | None = None,
+    is_open: bool = False,
+) -> None:
+    """Hand a run to the fleet: a new one with its first events, or the rest of one that is open.
+
+    `place` is its partition of the log and the tenant that it counts for.
+    """
+    handed = HandOver(history, *place, database.queue)
+    log = database.log.for_tenant(place[0])
+    both: Any = [*changes, handed]
+    if is_open:
+        events = interrupted_events(history, clock.now_us())
+        await asyncio.wrap_future(log.request(history.run_id, events, both))
+    else:
+        recorder = Recorder(log, history.run_id, clock, redactor)
+        await recorder.create(history.plan.opening(resumed_from), facts, both)
+    database.announce(handed.due)
+
+
+def interrupted_events(history: History, now_us: int) -> list[NewEvent]:
+    """The ends of invocations that a stopped process left open."""
+    error = ErrorDetail("interrupted", "the process that ran the agent was stopped")
+    events = []
+    for attempt_id, (task_id, agent_id) in history.open_invocations.items():
+        payloads: tuple[Payload, ...] = (
+            error_decision(agent_id, error),
+            InvocationCompleted(attempt_id, agent_id, "failed"),
+        )
+        events += [
+            NewEvent(each.TYPE, task_id, now_us, msgspec.json.encode(each)) for each in payloads
+        ]
+    return events
+
+
+_LOCK = (
+    "SELECT r.run FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id"
+    " WHERE f.run_id = $1 FOR UPDATE OF f"
+)
+_STOP = """
+WITH stopped AS (UPDATE fleet_runs SET is_paused = $2 WHERE run_id = $1 RETURNING owner)
+SELECT owner FROM fleet_owners WHERE owner = (SELECT owner FROM stopped) FOR UPDATE
+"""
+# Tasks that nobody has begun wait again; their rows in the queue are found to be gone.
+_WITHDRAW = """
+WITH withdrawn AS (
+    UPDATE attempts SET state = 0 WHERE run_id = $1 AND state = 1 AND attempt = 0
+    RETURNING 1
+), counted AS (SELECT count(*)::integer AS n FROM withdrawn), share AS (
+    UPDATE fleet_shares SET is_open = false, released = released - n, waiting = waiting + n
+    FROM counted WHERE run_id = $1
+)
+UPDATE fleet_owners SET released = released - n FROM counted WHERE owner = $2
+"""
+_REOPEN = "UPDATE fleet_shares SET is_open = true WHERE run_id = $1"
+_RELEASE = """
+SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) -
+    (SELECT released FROM fleet_owners WHERE owner = $1)))
+"""
+_LEAVE = "SELECT * FROM fleet_leave($1, 0)"
+
+
+class FleetRuns:
+    """What hosts and commands ask of runs that the fleet has."""
+
+    def __init__(self, database: FleetDatabase, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def has(self, run_id: str) -> bool:
+        """Whether a run was handed to the fleet, and has not ended."""
+        found = "SELECT FROM fleet_runs WHERE run_id = $1"
+        return await self._database.fetchrow(found, run_id) is not None
+
+    async def pause(self, run_id: str, event: NewEvent) -> bool:
+        """Begin no more tasks of a run; False if it has ended."""
+        async with self._database.transaction() as connection:
+            if (run := await connection.fetchval(_LOCK, run_id)) is None:
+                return False
+            await self._database.append(connection, run, [event])
+            owner = await connection.fetchval(_STOP, run_id, True)
+            await connection.execute(_WITHDRAW, run_id, owner)
+        return True
+
+    async def resume(self, run_id: str, event: NewEvent) -> bool:
+        """Begin tasks of a run again; False if it has ended."""
+        async with self._database.transaction() as connection:
+            if (run := await connection.fetchval(_LOCK, run_id)) is None:
+                return False
+            await self._database.append(connection, run, [event])
+            owner = await connection.fetchval(_STOP, run_id, False)
+            await connection.execute(_REOPEN, run_id)
+            due = await self._database.due(connection, _RELEASE, owner)
+            await self._database.queue.put(connection, due)
+        self._database.announce(due)
+        return True
+
+    async def end(self, run_id: str, events: Sequence[NewEvent]) -> bool:
+        """End a run with these events, whatever of it is at work; False if it has ended."""
+        async with self._database.transaction() as connection:
+            if (run := await connection.fetchval(_LOCK, run_id)) is None:
+                return False
+            await self._database.append(connection, run, events)
+            due = await self._database.due(connection, _LEAVE, run_id)
+            await self._database.queue.put(connection, due)
+        self._database.announce(due)
+        self._database.announce_end()
+        return True

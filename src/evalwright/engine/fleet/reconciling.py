@@ -1,0 +1,78 @@
+"""The queue, repaired from what is due; and runs that took too long."""
+
+from evalwright.engine.clock import Clock
+from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.queue import Connection, DueTask
+
+_LOCK = 0x45565752  # "EVWR": one process reconciles at a time
+FORGET_WORKERS = "DELETE FROM fleet_workers WHERE seen_at < now() - interval '1 minute'"
+
+# Counts as they follow from the attempts; only where they are wrong.
+_RECOUNT = """
+WITH counted AS (
+    SELECT s.run_id, s.owner,
+        count(*) FILTER (WHERE a.state = 0)::integer AS waiting,
+        count(*) FILTER (WHERE a.state = 1)::integer AS released
+    FROM fleet_shares s LEFT JOIN attempts a ON a.run_id = s.run_id
+    WHERE s.owner = $1 GROUP BY s.run_id
+), corrected AS (
+    UPDATE fleet_shares s SET waiting = c.waiting, released = c.released
+    FROM counted c WHERE s.run_id = c.run_id
+    AND (s.waiting, s.released) IS DISTINCT FROM (c.waiting, c.released)
+)
+UPDATE fleet_owners o SET released = c.released, runs = c.runs
+FROM (SELECT coalesce(sum(released), 0) AS released, count(*) AS runs FROM counted) c
+WHERE o.owner = $1 AND (o.released, o.runs) IS DISTINCT FROM (c.released, c.runs)
+"""
+_RELEASE = "SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) - $2))"
+
+# Tasks that are due and that no worker which is there has begun.
+_UNATTENDED = """
+SELECT a.run_id, a.task_id, r.lane FROM attempts a JOIN fleet_runs r ON r.run_id = a.run_id
+WHERE a.state = 1 AND NOT EXISTS (
+    SELECT FROM fleet_workers w
+    WHERE w.worker = a.worker AND w.seen_at > now() - interval '10 s'
+)
+"""
+
+
+async def reconcile(database: FleetDatabase, clock: Clock) -> bool:  # noqa: ARG001
+    """Repair counts and the queue; whether tasks were put back."""
+    async with database.transaction() as connection:
+        if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
+            return False
+        await connection.execute(FORGET_WORKERS)
+        await database.queue.sweep(connection)
+    due: list[DueTask] = []
+    for row in await database.fetch(
+        "SELECT owner FROM fleet_owners WHERE runs > 0 OR released > 0"
+    ):
+        due += await _recount(database, row["owner"])
+    async with database.transaction() as connection:
+        due += await _missing(database, connection)
+        await database.queue.put(connection, due)
+    database.announce(due)
+    return bool(due)
+
+
+async def _recount(database: FleetDatabase, owner: str) -> list[DueTask]:
+    """Correct the counts of a tenant, and release what may be."""
+    async with database.transaction() as connection:
+        lock = "SELECT FROM fleet_owners WHERE owner = $1 FOR UPDATE"
+        await connection.execute(lock, owner)
+        await connection.execute(_RECOUNT, owner)
+        released = await connection.fetchval(
+            "SELECT released FROM fleet_owners WHERE owner = $1", owner
+        )
+        due = await database.due(connection, _RELEASE, owner, released)
+        await database.queue.put(connection, due)
+    return due
+
+
+async def _missing(database: FleetDatabase, connection: Connection) -> list[DueTask]:
+    """Tasks that are due, nobody works on, and are not in the queue."""
+    due = [DueTask(*row) for row in await connection.fetch(_UNATTENDED)]
+    if not due:
+        return []
+    known = await database.queue.keys(connection)
+    return [each for each in due if each.key not in known]

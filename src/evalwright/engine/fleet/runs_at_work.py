@@ -1,0 +1,194 @@
+"""The runs that a worker has tasks of, and what they need, loaded once."""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from evalwright.contracts.errors import EvalwrightError
+from evalwright.engine.clock import Clock
+from evalwright.engine.continuation import recall_answers
+from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.ending import RunAtWork
+from evalwright.engine.fleet.equipment import Equipment, Equipper
+from evalwright.engine.fleet.handing import HandedPlan
+from evalwright.engine.fleet.single_tasks import FinishedTask, SingleTasks
+from evalwright.engine.history import History, read_history
+from evalwright.store.protocol import EventLog
+
+IDLE_SECONDS = 30.0  # after which a run that has no task here is forgotten
+MOST_EQUIPMENT = 32  # agents that stay loaded
+
+_FIND = (
+    "SELECT f.tenant, f.owner, f.lane, f.plan, r.run FROM fleet_runs f"
+    " JOIN runs r ON r.run_id = f.run_id WHERE f.run_id = $1"
+)
+
+
+class _RunPlace(NamedTuple):
+    """Where a run belongs."""
+
+    tenant: str  # its partition of the log
+    owner: str  # the tenant that it counts for
+    lane: str
+    plan: bytes  # as far as it may differ from the recorded one
+    run: int  # its number in the log
+
+
+class LoadedRun:
+    """A run with its equipment; tasks that were tried before have a fresh memory."""
+
+    def __init__(
+        self, at_work: RunAtWork, equipment: Equipment, history: History, clock: Clock
+    ) -> None:
+        self.run_id = at_work.run_id
+        self.at_work = at_work
+        self.used_at = time.monotonic()
+        self.tasks = 0  # at work
+        self._equipment = equipment
+        self._clock = clock
+        self._work = SingleTasks(equipment.agent, history, clock, equipment.means)
+        self._at_work_on: dict[str, SingleTasks] = {}
+
+    async def work_on(self, task_id: str, attempt: int) -> FinishedTask:
+        """Work on a task."""
+        return await (await self._fresh(task_id)).work_on(task_id, attempt)
+
+    async def _fresh(self, task_id: str) -> SingleTasks:
+        self.tasks += 1
+        self.used_at = time.monotonic()
+        if self._work.has_tried(task_id):
+            history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
+            history.plan = self.at_work.plan
+            equipment = self._equipment
+            self._work = SingleTasks(equipment.agent, history, self._clock, equipment.means)
+        self._at_work_on[task_id] = self._work
+        return self._work
+
+    def give_up(self, task_id: str, attempt: int, reason: str) -> FinishedTask:
+        """The result of a task that is not begun once more."""
+        work = self._at_work_on.get(task_id)
+        if work is None:
+            self.tasks += 1
+            work = self._at_work_on[task_id] = self._work
+        work.forget(task_id)
+        return work.give_up(task_id, attempt, reason)
+
+    def forget(self, task_id: str) -> None:
+        """A task is no longer worked on here, and nothing came of it."""
+        if (work := self._at_work_on.get(task_id)) is not None:
+            work.forget(task_id)
+            self.release(task_id)
+
+    def release(self, task_id: str) -> None:
+        """A task has ended."""
+        if self._at_work_on.pop(task_id, None) is not None:
+            self.tasks -= 1
+        self.used_at = time.monotonic()
+
+    def end(self) -> None:
+        """Let go of the run."""
+        self._work.end()
+
+
+class RunsAtWork:
+    """Loads runs and their equipment, each once however many tasks ask for it."""
+
+    def __init__(self, database: FleetDatabase, equipper: Equipper, clock: Clock) -> None:
+        self._database = database
+        self._equipper = equipper
+        self._clock = clock
+        self._places: dict[str, _RunPlace] = {}
+        self._loading: dict[str, asyncio.Future[LoadedRun | None]] = {}
+        self._equipment: dict[str, asyncio.Future[Equipment]] = {}  # by lane, the oldest first
+
+    async def load(self, run_id: str) -> LoadedRun | None:
+        """A run with its equipment; None if it is no longer in the fleet."""
+        loading = self._loading.get(run_id)
+        if loading is None:
+            await self._forget_idle()
+            loading = self._loading[run_id] = asyncio.ensure_future(self._load(run_id))
+        try:
+            run = await asyncio.shield(loading)
+        except BaseException:
+            self._loading.pop(run_id, None)
+            raise
+        if run is None:
+            self._loading.pop(run_id, None)
+        return run
+
+    async def lane(self, run_id: str) -> str | None:
+        """The lane of a run that is in the fleet."""
+        place = await self._place(run_id)
+        return place and place.lane
+
+    async def _place(self, run_id: str) -> _RunPlace | None:
+        if run_id not in self._places:
+            row = await self._database.patiently(lambda: self._database.fetchrow(_FIND, run_id))
+            if row is None:
+                return None
+            self._places[run_id] = _RunPlace(*row)
+        return self._places[run_id]
+
+    async def _load(self, run_id: str) -> LoadedRun | None:
+        place = await self._place(run_id)
+        if place is None:
+            return None
+        log = self._database.log.for_tenant(place.tenant)
+        history = await asyncio.to_thread(recorded_history, log, run_id)
+        handed = msgspec.json.decode(place.plan, type=HandedPlan)
+        history.plan = handed.applied_to(history.plan)
+        equipment = await self._equip(place, history)
+        redactor = equipment.means.surroundings.redactor
+        at_work = RunAtWork(run_id, place.run, log, history.plan, history.started_at_us, redactor)
+        return LoadedRun(at_work, equipment, history, self._clock)
+
+    async def _equip(self, place: _RunPlace, history: History) -> Equipment:
+        loading = self._equipment.get(place.lane)
+        if loading is None:
+            loading = self._equipment[place.lane] = asyncio.ensure_future(
+                self._equipper.equip(place.owner, history.plan)
+            )
+        try:
+            return await asyncio.shield(loading)
+        except EvalwrightError:
+            self._equipment.pop(place.lane, None)
+            raise
+
+    async def _forget_idle(self) -> None:
+        """Let go of runs that have had no task for a while, and of equipment nobody uses."""
+        before = time.monotonic() - IDLE_SECONDS
+        for run_id, loading in list(self._loading.items()):
+            run = loading.result() if loading.done() and not loading.exception() else None
+            if run is not None and not run.tasks and run.used_at < before:
+                del self._loading[run_id]
+                self._places.pop(run_id, None)
+                run.end()
+        if len(self._equipment) > MOST_EQUIPMENT:
+            used = {self._places[run_id].lane for run_id in self._loading if run_id in self._places}
+            for lane in [each for each in self._equipment if each not in used]:
+                await self._close(self._equipment.pop(lane))
+
+    async def _close(self, loading: "asyncio.Future[Equipment]") -> None:
+        if loading.done() and not loading.cancelled() and loading.exception() is None:
+            await loading.result().close()
+        loading.cancel()
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        for loading in self._loading.values():
+            if loading.done() and not loading.cancelled() and not loading.exception():
+                run = loading.result()
+                if run is not None:
+                    run.end()
+            loading.cancel()
+        for equipment in self._equipment.values():
+            await self._close(equipment)
+
+
+def recorded_history(log: EventLog, run_id: str) -> History:
+    """What the log says of a run, answers without a score included."""
+    history = read_history(log, run_id)
+    recall_answers(log, history)
+    return history

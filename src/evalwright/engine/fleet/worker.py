@@ -1,0 +1,368 @@
+"""A worker: takes tasks that are due, works on them, and writes what came of them."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from evalwright.contracts.errors import EvalwrightError
+from evalwright.engine.clock import Clock, SystemClock
+from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.ending import Ending
+from evalwright.engine.fleet.equipment import Equipper
+from evalwright.engine.fleet.queue import HEARTBEAT_SECONDS, DueTask, TakenTask
+from evalwright.engine.fleet.reconciling import reconcile
+from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
+from evalwright.engine.fleet.single_tasks import FinishedTask
+
+POLL_SECONDS = 0.5  # after which a worker with nothing to do looks again
+RECONCILE_SECONDS = 15.0
+REFUSAL_SECONDS = 20.0  # after which a worker tries again to load what it could not
+MOST_ENDING = 4  # times its concurrency: more tasks than that do not wait for the database
+
+_logger = logging.getLogger(__name__)
+
+_BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
+_FILL = "SELECT * FROM fleet_fill($1, $2)"
+_LANES = """
+SELECT DISTINCT lane FROM fleet_shares
+WHERE released > 0 AND ($1::text[] IS NULL OR tenant = ANY ($1))
+"""
+_REGISTER = """
+INSERT INTO fleet_workers (worker, name, concurrency, tenants) VALUES ($1, $2, $3, $4)
+ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+"""
+_MINE = "SELECT run_id, task_id, attempt FROM attempts WHERE worker = $1 AND state = 1"
+
+
+class WorkerSettings(NamedTuple):
+    """What the operator decides about a worker."""
+
+    name: str
+    concurrency: int = 10
+    tenants: tuple[str, ...] = ()  # whose runs it works on; empty: all
+    most_attempts: int = 5  # at a task, before it counts as failed
+    drain_s: float = 30.0  # that tasks have to end when the worker is told to stop
+
+
+class _BegunTask(NamedTuple):
+    """A task that is worked on."""
+
+    run: LoadedRun
+    taken: TakenTask
+    attempt: int
+
+
+class Worker:
+    """Works on tasks of any runs, in one event loop."""
+
+    def __init__(
+        self,
+        database: FleetDatabase,
+        equipper: Equipper,
+        settings: WorkerSettings,
+        clock: Clock | None = None,
+    ) -> None:
+        self.worker = uuid.uuid4()
+        self.settings = settings
+        self._database = database
+        self._clock = clock or SystemClock()
+        self._ending = Ending(database, self.worker, self._clock)
+        self._runs = RunsAtWork(database, equipper, self._clock)
+        self._held: dict[TakenTask, asyncio.Task[None]] = {}  # everything that was taken
+        self._begun: dict[tuple[str, str], tuple[int, asyncio.Task[None]]] = {}
+        self._working = 0  # tasks whose agents are at work
+        self._endings: dict[str, list[tuple[FinishedTask, TakenTask]]] = {}  # by run
+        self._lanes: set[str] = set()
+        self._refused: dict[str, float] = {}  # lanes, until when
+        self._woken = asyncio.Event()
+        self._looks_again = asyncio.Event()
+        self._is_draining = False
+        self.tasks_done = 0
+        self.leases_lost = 0
+
+    async def run(self) -> None:
+        """Work until told to stop, then let tasks end."""
+        await self._database.patiently(self._register)
+        beside = [
+            asyncio.create_task(each)
+            for each in (self._beat(), self._reconcile(), self._database.listen(self._hear))
+        ]
+        try:
+            while not self._is_draining:
+                await self._take_turn()
+            await self._drain()
+        finally:
+            for each in [*beside, *self._held.values()]:
+                each.cancel()
+            await asyncio.gather(*beside, *self._held.values(), return_exceptions=True)
+            await self._runs.close()
+            await self._leave()
+
+    def drain(self) -> None:
+        """Take no more tasks; `run` returns when those that were taken have ended."""
+        self._is_draining = True
+        self._woken.set()
+
+    # Taking tasks.
+
+    async def _take_turn(self) -> None:
+        """Take as many tasks as there is room for, or wait."""
+        self._woken.clear()
+        room = self.settings.concurrency - self._working
+        is_jammed = len(self._held) >= MOST_ENDING * self.settings.concurrency
+        taken: list[TakenTask] = []
+        if room > 0 and not is_jammed:
+            taken = await self._database.patiently(lambda: self._take(room))
+        for run_id, tasks in _by_run(taken).items():
+            self._start(run_id, tasks)
+        if not taken:
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._woken.wait()
+            except TimeoutError:
+                self._lanes.clear()  # some of them may be empty by now
+
+    async def _take(self, room: int) -> list[TakenTask]:
+        async with self._database.connection() as connection:
+            if not self._lanes:
+                rows = await connection.fetch(_LANES, self._tenants)
+                self._lanes = {row["lane"] for row in rows}
+            taken: list[TakenTask] = []
+            if lanes := self._open_lanes():
+                taken = await self._database.queue.take(connection, self.worker, lanes, room)
+            if taken:
+                return taken
+            async with connection.transaction():
+                due = await self._database.due(connection, _FILL, self._tenants, room)
+                await self._database.queue.put(connection, due)
+            if not due:
+                return []
+            self._add_lanes(due)
+            return (
+                await self._database.queue.take(connection, self.worker, self._open_lanes(), room)
+                if self._open_lanes()
+                else []
+            )
+
+    @property
+    def _tenants(self) -> list[str] | None:
+        return list(self.settings.tenants) or None
+
+    def _open_lanes(self) -> list[str]:
+        """The lanes with tasks of which this worker can load what they need."""
+        now = time.monotonic()
+        self._refused = {lane: until for lane, until in self._refused.items() if until > now}
+        return [lane for lane in self._lanes if lane not in self._refused]
+
+    def _add_lanes(self, due: Sequence[DueTask]) -> None:
+        self._lanes |= {each.lane for each in due}
+
+    def _hear(self, lanes: Sequence[str]) -> None:
+        """Tasks became due, here or elsewhere."""
+        if not lanes:  # or something else happened
+            self._lanes.clear()
+            self._looks_again.set()
+        tenants = self.settings.tenants
+        self._lanes |= {lane for lane in lanes if not tenants or lane.rpartition("|")[0] in tenants}
+        self._woken.set()
+
+    def _start(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
+        self._working += len(tasks)
+        for each in tasks:
+            self._held[each] = asyncio.current_task()  # type: ignore[assignment]
+        work = asyncio.create_task(self._begin(run_id, tasks))
+        for each in tasks:
+            self._held[each] = work
+
+    async def _begin(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
+        """Load what the run needs, begin its tasks, and work on them."""
+        going: list[_BegunTask] = []
+        try:
+            run = await self._load(run_id)
+            if run is not None:
+                going = await self._database.patiently(lambda: self._lock(run, tasks))
+            else:
+                await self._database.patiently(lambda: self._return(tasks))
+        finally:
+            rest = set(tasks) - {each.taken for each in going}
+            self._working -= len(rest)
+            for each in rest:
+                self._held.pop(each, None)
+            self._woken.set()
+        for begun in going:
+            key = begun.taken.run_id, begun.taken.task_id
+            work = asyncio.create_task(self._work(begun))
+            self._held[begun.taken] = work
+            self._begun[key] = (begun.attempt, work)
+
+    async def _load(self, run_id: str) -> LoadedRun | None:
+        """The run with what its tasks need; None if it has ended, or cannot be loaded here."""
+        try:
+            return await self._runs.load(run_id)
+        except EvalwrightError as error:
+            lane, reason = await self._runs.lane(run_id), str(error)
+            if lane is not None:
+                self._refused[lane] = time.monotonic() + REFUSAL_SECONDS
+                await self._database.refuse(run_id, self.worker, reason)
+                _logger.warning("run %s is left to other workers: %s", run_id, reason)
+            return None
+
+    async def _return(self, tasks: Sequence[TakenTask]) -> None:
+        """Let others take tasks that were not begun here."""
+        async with self._database.transaction() as connection:
+            for each in tasks:
+                await self._database.queue.give_back(connection, each, 0)
+        lanes = [lane for each in tasks if (lane := await self._runs.lane(each.run_id))]
+        self._database.announce_lanes(lanes)
+
+    async def _lock(self, run: LoadedRun, tasks: Sequence[TakenTask]) -> list[_BegunTask]:
+        """Begin attempts: lock first, look for scores second."""
+        async with self._database.transaction() as connection:
+            rows = await connection.fetch(
+                _BEGIN, self.worker, [run.run_id] * len(tasks), [each.task_id for each in tasks]
+            )
+            found = {tasks[row["place"] - 1]: row for row in rows}
+            gone = [each for each, row in found.items() if row["verdict"] == "gone"]
+            await self._database.queue.drop(connection, gone)
+        going = []
+        for each, row in found.items():
+            if row["verdict"] == "go":
+                going.append(_BegunTask(run, each, row["number"]))
+            elif row["verdict"] == "paused":
+                await self._ending.put_back(run.at_work, each, row["number"])
+        return going
+
+    # Working on tasks, and their end.
+
+    async def _work(self, begun: _BegunTask) -> None:
+        run, taken = begun.run, begun.taken
+        key = taken.run_id, taken.task_id
+        try:
+            finished = await self._finished(begun)
+        except asyncio.CancelledError:
+            run.forget(taken.task_id)
+            raise
+        finally:
+            self._working -= 1
+            self._woken.set()
+            if self._begun.get(key, (0,))[0] == begun.attempt:
+                del self._begun[key]
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                self._held.pop(taken, None)
+        if finished is None:
+            self._held.pop(taken, None)
+            return
+        self._end(run, finished, taken)
+
+    async def _finished(self, begun: _BegunTask) -> FinishedTask | None:
+        """Work on a task; None if it is not to be done now."""
+        run, taken, attempt = begun
+        if attempt > 1:
+            self.leases_lost += 1
+            if not await self._database.patiently(
+                lambda: self._ending.lose(run.at_work, taken, attempt)
+            ):
+                return None
+        if attempt > self.settings.most_attempts:
+            lost = f"{attempt - 1} attempts ended with their workers"
+            return run.give_up(taken.task_id, attempt, lost)
+        try:
+            return await run.work_on(taken.task_id, attempt)
+        except Exception as error:
+            reason = f"internal error: {type(error).__name__}"
+            _logger.exception("task %s of run %s: %s", taken.task_id, taken.run_id, reason)
+            return run.give_up(taken.task_id, attempt, reason)
+
+    def _end(self, run: LoadedRun, finished: FinishedTask, taken: TakenTask) -> None:
+        """Have the end of a task written: together with others of the run that end meanwhile."""
+        waiting = self._endings.get(run.run_id)
+        if waiting is not None:
+            waiting.append((finished, taken))
+            return
+        self._endings[run.run_id] = [(finished, taken)]
+        work = asyncio.create_task(self._write(run))
+        self._held[taken] = work
+
+    async def _write(self, run: LoadedRun) -> None:
+        while batch := self._endings[run.run_id]:
+            self._endings[run.run_id] = []
+            finished, taken = [each for each, _ in batch], [each for _, each in batch]
+
+            async def end(
+                finished: list[FinishedTask] = finished, taken: list[TakenTask] = taken
+            ) -> set[str]:
+                return await self._ending.end(run.at_work, finished, taken)
+
+            mine = await self._database.patiently(end)
+            self.tasks_done += len(mine)
+            for each in taken:
+                self._held.pop(each, None)
+                run.release(each.task_id)
+            self._woken.set()
+        del self._endings[run.run_id]
+
+    # Beside the work.
+
+    async def _register(self) -> None:
+        settings = self.settings
+        async with self._database.connection() as connection:
+            facts = settings.name, settings.concurrency, self._tenants
+            await connection.execute(_REGISTER, self.worker, *facts)
+
+    async def _beat(self) -> None:
+        """Say that this worker is there, and find out which tasks are no longer its own."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await self._looks_again.wait()
+            self._looks_again.clear()
+            await self._database.patiently(self._beat_once)
+
+    async def _beat_once(self) -> None:
+        await self._register()
+        async with self._database.connection() as connection:
+            begun = dict(self._begun)
+            await self._database.queue.keep(connection, list(self._held))
+            rows = await connection.fetch(_MINE, self.worker)
+        mine = {(row["run_id"], row["task_id"]): row["attempt"] for row in rows}
+        for key, (attempt, work) in begun.items():
+            if mine.get(key) != attempt and self._begun.get(key, (0,))[0] == attempt:
+                work.cancel()  # another worker has it, or its run has ended
+
+    async def _reconcile(self) -> None:
+        """Put back into the queue what is due and not in it; at the start, and now and then."""
+        while True:
+            if await self._database.patiently(lambda: reconcile(self._database, self._clock)):
+                self._lanes.clear()
+                self._woken.set()
+            await asyncio.sleep(RECONCILE_SECONDS)
+
+    async def _drain(self) -> None:
+        """Let tasks end, those that are not begun be taken by others."""
+        deadline = time.monotonic() + self.settings.drain_s
+        while self._held and time.monotonic() < deadline:
+            await asyncio.wait(set(self._held.values()), timeout=deadline - time.monotonic())
+        for work in set(self._held.values()):
+            work.cancel()
+
+    async def _leave(self) -> None:
+        """Let others have at once what is left, and be forgotten."""
+        left = list(self._held)
+        try:
+            async with asyncio.timeout(HEARTBEAT_SECONDS), self._database.transaction() as c:
+                for each in left:
+                    await self._database.queue.give_back(c, each, 0)
+                await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)
+        except Exception as error:  # noqa: BLE001 - others find out
+            _logger.warning("the fleet was not told: %s", error)
+
+
+def _by_run(taken: Sequence[TakenTask]) -> dict[str, list[TakenTask]]:
+    runs: dict[str, list[TakenTask]] = {}
+    for each in taken:
+        runs.setdefault(each.run_id, []).append(each)
+    return runs

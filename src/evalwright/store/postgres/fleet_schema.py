@@ -1,0 +1,304 @@
+"""The tables of the fleet of workers, beside the log, and what is done to them in one step.
+
+- `fleet_runs`: the runs that were handed to the fleet and have not ended, and what their end
+  depends on.
+- `attempts`: the tasks of those runs. `attempt` counts how often a task was begun; with `worker` it
+  is the fence: only who began the last attempt may write its events.
+- `fleet_shares`: how many tasks of a run wait and how many are released, that is in the queue or
+  worked on. They change only under the lock of the tenant's row in `fleet_owners`.
+- `fleet_workers`: who is there. `fleet_refusals`: which runs a worker cannot execute, and why.
+- `fleet_rates`: when each provider and tenant may make its next request, and has paid for the last.
+- `fleet_counters`: what metrics count.
+
+`tenant` is whose rows they are, a partition of the log; `owner` is the tenant whose share of the
+fleet a run counts for, whatever its workspace.
+
+Locks are taken in this order, so nobody waits in a circle: run, its attempts that are due, owner,
+shares and attempts that wait.
+"""
+
+# ruff: noqa: S608 - statements are made of constants only
+
+WAITING, DUE, SCORED, WITHHELD, UNJUDGED = range(5)  # the states of an attempt
+
+TABLES = f"""
+CREATE TABLE fleet_runs (
+    run_id text PRIMARY KEY,
+    tenant text NOT NULL,
+    owner text NOT NULL,
+    lane text NOT NULL,
+    plan bytea NOT NULL,
+    is_paused boolean NOT NULL DEFAULT false,
+    remaining integer NOT NULL,
+    is_answered boolean NOT NULL,
+    first_error text,
+    ledger bytea,
+    overdue_at timestamptz,
+    handed_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
+CREATE INDEX fleet_runs_overdue ON fleet_runs (overdue_at) WHERE overdue_at IS NOT NULL;
+
+CREATE TABLE attempts (
+    run_id text NOT NULL,
+    tenant text NOT NULL,
+    position integer NOT NULL,
+    task_id text NOT NULL,
+    state smallint NOT NULL DEFAULT {WAITING},
+    attempt integer NOT NULL DEFAULT 0,
+    worker uuid,
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    note bytea,
+    PRIMARY KEY (run_id, task_id)
+) WITH (fillfactor = 70);
+CREATE INDEX attempts_waiting ON attempts (run_id, position) WHERE state = {WAITING};
+CREATE INDEX attempts_due ON attempts (changed_at) WHERE state = {DUE};
+
+CREATE TABLE fleet_owners (
+    owner text PRIMARY KEY,
+    runs integer NOT NULL DEFAULT 0,
+    released integer NOT NULL DEFAULT 0,
+    scored bigint NOT NULL DEFAULT 0,
+    turn bigint NOT NULL DEFAULT 0,
+    most integer
+) WITH (fillfactor = 50);
+
+CREATE TABLE fleet_shares (
+    run_id text PRIMARY KEY,
+    tenant text NOT NULL,
+    owner text NOT NULL,
+    lane text NOT NULL,
+    priority integer NOT NULL,
+    waiting integer NOT NULL,
+    released integer NOT NULL DEFAULT 0,
+    ceiling integer NOT NULL,
+    is_open boolean NOT NULL DEFAULT true,
+    turn bigint NOT NULL DEFAULT 0,
+    is_ready boolean GENERATED ALWAYS AS (is_open AND waiting > 0 AND released < ceiling) STORED
+) WITH (fillfactor = 50);
+CREATE INDEX fleet_shares_ready ON fleet_shares (owner, priority DESC, released, turn)
+    WHERE is_ready;
+CREATE INDEX fleet_shares_released ON fleet_shares (lane) WHERE released > 0;
+
+CREATE TABLE fleet_workers (
+    worker uuid PRIMARY KEY,
+    name text NOT NULL,
+    concurrency integer NOT NULL,
+    tenants text[],
+    started_at timestamptz NOT NULL DEFAULT now(),
+    seen_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE fleet_refusals (
+    run_id text NOT NULL,
+    worker uuid NOT NULL REFERENCES fleet_workers (worker) ON DELETE CASCADE,
+    reason text NOT NULL,
+    PRIMARY KEY (run_id, worker)
+);
+CREATE TABLE fleet_rates (
+    scope text PRIMARY KEY,
+    next_request timestamptz NOT NULL DEFAULT '-infinity',
+    paid_until timestamptz NOT NULL DEFAULT '-infinity'
+);
+CREATE TABLE fleet_counters (name text PRIMARY KEY, value bigint NOT NULL DEFAULT 0);
+"""
+
+# How many tasks a tenant may have released: its share of the fleet and a few in stock.
+SHARE = """
+CREATE FUNCTION fleet_share(who text) RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT least(
+        coalesce((SELECT most FROM fleet_owners WHERE owner = who), 1000000),
+        1 + (
+            SELECT coalesce(sum(concurrency), 0) * 5 / 4 FROM fleet_workers
+            WHERE seen_at > now() - interval '15 s' AND (tenants IS NULL OR who = ANY (tenants))
+        ) / greatest(1, (SELECT count(*) FROM fleet_owners WHERE runs > 0))
+    )::integer
+$$
+"""
+
+# The next tasks of an owner, whose row is locked: of the run with the highest priority, among
+# equals of the one with the fewest tasks released.
+RELEASE = f"""
+CREATE FUNCTION fleet_release(who text, most integer)
+RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
+DECLARE share fleet_shares%ROWTYPE; task text; given integer := 0; now_turn bigint;
+BEGIN
+    SELECT turn INTO now_turn FROM fleet_owners WHERE owner = who;
+    WHILE given < most LOOP
+        SELECT * INTO share FROM fleet_shares s WHERE s.owner = who AND s.is_ready
+            ORDER BY s.priority DESC, s.released, s.turn LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        UPDATE attempts a SET state = {DUE}, changed_at = clock_timestamp(), worker = NULL
+            WHERE a.run_id = share.run_id AND a.state = {WAITING} AND a.task_id = (
+                SELECT w.task_id FROM attempts w
+                WHERE w.run_id = share.run_id AND w.state = {WAITING} ORDER BY w.position LIMIT 1
+            ) RETURNING a.task_id INTO task;
+        now_turn := now_turn + 1;
+        IF task IS NULL THEN  -- the count was wrong
+            UPDATE fleet_shares s SET waiting = 0 WHERE s.run_id = share.run_id;
+            CONTINUE;
+        END IF;
+        UPDATE fleet_shares s SET waiting = waiting - 1, released = released + 1, turn = now_turn
+            WHERE s.run_id = share.run_id;
+        given := given + 1;
+        due_run := share.run_id; due_task := task; due_lane := share.lane;
+        RETURN NEXT;
+    END LOOP;
+    UPDATE fleet_owners SET released = released + given, turn = now_turn WHERE owner = who;
+END $$
+"""
+
+# For workers that have nothing to do: tasks of the tenants that have the fewest released.
+FILL = """
+CREATE FUNCTION fleet_fill(served text[], most integer)
+RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
+DECLARE who record; given integer := 0; due record;
+BEGIN
+    WHILE given < most LOOP
+        SELECT t.owner, t.released, t.most INTO who FROM fleet_owners t
+            WHERE t.runs > 0 AND (served IS NULL OR t.owner = ANY (served))
+            AND (t.most IS NULL OR t.released < t.most)
+            AND EXISTS (SELECT FROM fleet_shares s WHERE s.owner = t.owner AND s.is_ready)
+            ORDER BY t.released, t.turn LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
+        EXIT WHEN NOT FOUND;
+        FOR due IN SELECT * FROM fleet_release(who.owner, 1) LOOP
+            due_run := due.due_run; due_task := due.due_task; due_lane := due.due_lane;
+            RETURN NEXT;
+        END LOOP;
+        given := given + 1;
+    END LOOP;
+END $$
+"""
+
+# The start of tasks: the attempt is locked first, then the log is asked for a score.
+BEGIN = f"""
+CREATE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
+RETURNS TABLE (place integer, number integer, verdict text) LANGUAGE plpgsql AS $$
+DECLARE asked record; found_attempt integer; paused boolean;
+BEGIN
+    FOR asked IN SELECT * FROM unnest(run_ids, task_ids) WITH ORDINALITY AS u(run_id, task_id, n)
+        ORDER BY run_id, task_id
+    LOOP
+        place := asked.n; number := 0; verdict := 'gone';
+        UPDATE attempts a SET attempt = a.attempt + 1, worker = who, changed_at = clock_timestamp()
+            WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id AND a.state = {DUE}
+            RETURNING a.attempt INTO number;
+        IF FOUND THEN
+            SELECT r.is_paused INTO paused FROM fleet_runs r WHERE r.run_id = asked.run_id;
+            verdict := CASE
+                WHEN EXISTS (
+                    SELECT FROM events e JOIN runs r ON r.run = e.run
+                    WHERE r.run_id = asked.run_id AND e.task_id = asked.task_id
+                    AND e.type = 'eval.scored'
+                ) THEN 'scored'
+                WHEN paused IS NULL THEN 'gone'
+                WHEN paused AND number > 1 THEN 'paused'
+                ELSE 'go'
+            END;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$
+"""
+
+# The end of tasks: what is known of their run, which is locked, and those that are still mine.
+HOLD = f"""
+CREATE FUNCTION fleet_hold(
+    run text, task_ids text[], numbers integer[], who uuid,
+    OUT mine text[], OUT remaining integer, OUT is_answered boolean, OUT first_error text,
+    OUT ledger bytea, OUT is_paused boolean
+) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT r.remaining, r.is_answered, r.first_error, r.ledger, r.is_paused
+        INTO remaining, is_answered, first_error, ledger, is_paused
+        FROM fleet_runs r WHERE r.run_id = run FOR UPDATE;
+    IF NOT FOUND THEN
+        mine := '{{}}';
+        RETURN;
+    END IF;
+    SELECT coalesce(array_agg(held.task_id), '{{}}') INTO mine FROM (
+        SELECT a.task_id FROM attempts a JOIN unnest(task_ids, numbers) AS u(task_id, n)
+            ON a.task_id = u.task_id AND a.attempt = u.n
+        WHERE a.run_id = run AND a.worker = who AND a.state = {DUE}
+        ORDER BY a.task_id FOR UPDATE OF a
+    ) held;
+END $$
+"""
+
+# What follows from the end of tasks in the same transaction: counts, and the next tasks.
+SETTLE = f"""
+CREATE FUNCTION fleet_settle(
+    run text, task_ids text[], states smallint[], notes bytea[],
+    answered boolean, error text, account bytea, new_ceiling integer
+) RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
+DECLARE who text; ended integer; returned integer; free integer;
+BEGIN
+    UPDATE attempts a SET state = u.state, note = u.note, changed_at = clock_timestamp()
+        FROM unnest(task_ids, states, notes) AS u(task_id, state, note)
+        WHERE a.run_id = run AND a.task_id = u.task_id;
+    ended := cardinality(task_ids);
+    returned := cardinality(array_positions(states, {WAITING}::smallint));
+    UPDATE fleet_runs r SET remaining = r.remaining - (ended - returned), is_answered = answered,
+        first_error = error, ledger = account
+        WHERE r.run_id = run RETURNING r.owner INTO who;
+    PERFORM FROM fleet_owners t WHERE t.owner = who FOR UPDATE;
+    UPDATE fleet_shares s SET released = s.released - ended, waiting = s.waiting + returned,
+        ceiling = coalesce(new_ceiling, s.ceiling) WHERE s.run_id = run;
+    UPDATE fleet_owners t SET released = t.released - ended, scored = t.scored + ended - returned
+        WHERE t.owner = who RETURNING fleet_share(who) - t.released INTO free;
+    RETURN QUERY SELECT * FROM fleet_release(who, greatest(0, free));
+END $$
+"""
+
+# A run leaves the fleet: it has ended, or was cancelled.
+LEAVE = """
+CREATE FUNCTION fleet_leave(run text, scored_now integer)
+RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
+DECLARE who text; held integer; free integer;
+BEGIN
+    DELETE FROM fleet_runs r WHERE r.run_id = run RETURNING r.owner INTO who;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM FROM fleet_owners t WHERE t.owner = who FOR UPDATE;
+    DELETE FROM fleet_shares s WHERE s.run_id = run RETURNING s.released INTO held;
+    DELETE FROM attempts a WHERE a.run_id = run;
+    DELETE FROM fleet_refusals f WHERE f.run_id = run;
+    UPDATE fleet_owners t SET released = t.released - held, runs = t.runs - 1,
+        scored = t.scored + scored_now
+        WHERE t.owner = who RETURNING fleet_share(who) - t.released INTO free;
+    RETURN QUERY SELECT * FROM fleet_release(who, greatest(0, free));
+END $$
+"""
+
+# A run joins the fleet: its tasks that have no score, and the first of them are due.
+JOIN = """
+CREATE FUNCTION fleet_join(
+    run text, its_tenant text, who text, its_lane text, its_plan bytea, its_priority integer,
+    its_ceiling integer, answered boolean, account bytea, seconds double precision,
+    positions integer[], task_ids text[]
+) RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
+DECLARE free integer;
+BEGIN
+    INSERT INTO fleet_runs (run_id, tenant, owner, lane, plan, remaining, is_answered, ledger,
+        overdue_at)
+        VALUES (run, its_tenant, who, its_lane, its_plan, cardinality(task_ids), answered,
+        account, now() + seconds * interval '1 s');
+    INSERT INTO attempts (run_id, tenant, position, task_id)
+        SELECT run, its_tenant, u.position, u.task_id
+        FROM unnest(positions, task_ids) AS u(position, task_id);
+    INSERT INTO fleet_owners AS t (owner, runs) VALUES (who, 1)
+        ON CONFLICT (owner) DO UPDATE SET runs = t.runs + 1;
+    INSERT INTO fleet_shares (run_id, tenant, owner, lane, priority, waiting, ceiling)
+        VALUES (run, its_tenant, who, its_lane, its_priority, cardinality(task_ids), its_ceiling);
+    SELECT fleet_share(who) - t.released INTO free FROM fleet_owners t WHERE t.owner = who;
+    RETURN QUERY SELECT * FROM fleet_release(who, greatest(0, free));
+END $$
+"""
+
+_GRANTS = """
+GRANT SELECT, INSERT, UPDATE, DELETE
+    ON fleet_owners, fleet_workers, fleet_refusals, fleet_rates, fleet_counters
+    TO evalwright_restricted
+"""
+
+_ALL = (TABLES, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN, _GRANTS)
+FLEET = "".join(f"{each};\n" for each in _ALL)

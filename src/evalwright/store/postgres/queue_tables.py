@@ -1,0 +1,36 @@
+"""The tables of PgQueuer, which say what tasks are due; they may be dropped and made again."""
+
+from functools import cache
+from typing import Any
+
+from evalwright.store.postgres.schema import ROLE
+
+
+@cache
+def queue_settings() -> Any:
+    """How PgQueuer names and makes its tables.
+
+    They are unlogged: after a crash of the server they are empty, and are filled again from what
+    is due.
+    """
+    from pgqueuer.domain.settings import DBSettings, Durability
+
+    return DBSettings(durability=Durability.volatile)
+
+
+def queue_script() -> str:
+    """The statements that make the tables.
+
+    Without the trigger that notifies: within a transaction that writes, it halves what PostgreSQL
+    commits.
+    """
+    from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment
+
+    settings = queue_settings()
+    queue, log = settings.queue_table, settings.queue_table_log
+    return f"""
+{QueryBuilderEnvironment(settings).build_install_query()}
+DROP TRIGGER {settings.trigger} ON {queue};
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON {queue}, {log} TO {ROLE};
+GRANT USAGE ON SEQUENCE {queue}_id_seq TO {ROLE};
+"""
